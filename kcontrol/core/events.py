@@ -1,0 +1,289 @@
+"""What happens to a state machine (events) and what it wants done (effects).
+
+Events come from a shell in `kcontrol.runtime`, in the order in which they happened; time comes in as `Tick`. Effects are
+carried out by the shell in order. An effect that takes time is answered by exactly one event; the state machines never have
+two transactional effects under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model import (
+    ControlRecord,
+    FailureKind,
+    Logged,
+    LoggedStep,
+    ReceivedPartition,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The clock. Sent at least every 100 ms, and when a wait that a `WakeAt` named is over."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSeen:
+    """A record of the control partition, in offset order, each offset once."""
+
+    logged: Logged
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepSeen:
+    """A committed record of the steps topic, in offset order, each offset once."""
+
+    logged: LoggedStep
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Append records to the control partition, in order, with an idempotent producer. `forget` are keys to tombstone."""
+
+    records: tuple[ControlRecord, ...]
+    forget: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Ask for a `Tick` no later than this."""
+
+    at_ms: int
+
+
+# --- coordinator: events ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """This coordinator shall look after the pipeline: what the control partition holds was sent before as `ControlSeen`."""
+
+    uuid: str
+    host: str
+    process_id: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerReady:
+    """Answer to `InitProducer`: whatever was open under this transactional id is aborted or was committed."""
+
+    producer_id: int
+    producer_epoch: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndsReached:
+    """Answer to `ReadToEnds`: all that both topics held at the time of asking has been sent as events."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """Answer to `AddPartitions`."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepCommitted:
+    """Answer to `CommitStep`: the boundary is in the log and readers see the step. Its `StepSeen` follows or went before."""
+
+    step: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFailed:
+    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions` or `CommitStep` instead of the good one.
+
+    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for `CommitStep`) the answer was
+    lost and the outcome is unknown until the steps topic has been read after fencing.
+    """
+
+    kind: FailureKind
+    error: str
+    now_ms: int
+
+
+# --- coordinator: effects -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """InitProducerId for the pipeline's transactional id. Also the only way to abort."""
+
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadToEnds:
+    """Read the control partition to its end offset, then the steps topic (read_committed) to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn in one request: the (topic, partition) of every output, and the steps partition."""
+
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStep:
+    """Write the boundary (and the tombstones of dropped steps) inside the transaction, then commit it.
+
+    The shell stamps `committed_ms` with its clock just before it writes.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    boundary: StepBoundary
+    forget: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resign:
+    """Somebody newer is in charge: do nothing more for this pipeline until assigned again."""
+
+    reason: str
+
+
+# --- node: events ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The node's join record has its offset; both topics have been read to their ends (sent as events before this)."""
+
+    incarnation: int
+    openable: tuple[int, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputArrived:
+    """A watcher saw committed input beyond what it had said before (or, in a recreated topic, another topic id)."""
+
+    input: str
+    partitions: tuple[ReceivedPartition, ...]
+    size_bytes: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOpened:
+    """Answer to `OpenEngine`."""
+
+    step: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptWritten:
+    """Answer to `RunStep`: all tasks of all queries have written (or, in a replay, recomputed) and every digest is known."""
+
+    step: int
+    result: StepResult
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """Answer to `FinishStep`: Spark has recorded its batches; `openable` is what could be opened now."""
+
+    step: int
+    openable: tuple[int, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed:
+    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while idle."""
+
+    kind: FailureKind
+    error: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineClosed:
+    """Answer to `CloseEngine`."""
+
+    now_ms: int
+
+
+# --- node: effects --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEngine:
+    """Cancel whatever runs, wait until it has ended, go back to `step` (0 with create: an empty state), start the queries."""
+
+    step: int
+    create: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """Run one micro-batch of every query. With `expected` it is a replay: write nothing, compare with the boundary."""
+
+    work: StepWork
+    expected: StepBoundary | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishStep:
+    """The step is committed (or its replay agrees): let Spark record its batches."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    """The attempt is over: its tasks must not write any more and its batch must not be recorded. Not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseEngine:
+    """Stop all queries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """The process ends: shut down by command, or replaced by a newer incarnation."""
+
+    reason: str
+    replaced: bool
+
+
+CoordinatorEvent = (
+    Tick | ControlSeen | StepSeen | Assigned | ProducerReady | EndsReached | PartitionsAdded | StepCommitted | TransactionFailed
+)
+CoordinatorEffect = Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | Resign
+NodeEvent = (
+    Tick
+    | ControlSeen
+    | StepSeen
+    | Joined
+    | InputArrived
+    | EngineOpened
+    | AttemptWritten
+    | StepFinished
+    | EngineFailed
+    | EngineClosed
+)
+NodeEffect = Publish | WakeAt | OpenEngine | RunStep | FinishStep | CancelAttempt | CloseEngine | Exit

@@ -1,0 +1,116 @@
+"""Every error a user can meet. Each message says what was wrong, where, and what to do.
+
+The tree is small on purpose: a caller distinguishes what it can act on. `exit_code` is what the command line ends with.
+"""
+
+from __future__ import annotations
+
+
+class KcontrolError(Exception):
+    """Base of all errors raised by kcontrol."""
+
+    exit_code = 1
+
+
+class ConfigurationError(KcontrolError):
+    """A setting, pipeline definition or option is wrong or missing; nothing was started."""
+
+    exit_code = 2
+
+
+class SparkSettingError(ConfigurationError):
+    """A Spark setting that correctness needs is absent or has another value."""
+
+
+class NotDeterministicError(ConfigurationError):
+    """A query uses an expression that would give other rows when the step is run again."""
+
+
+class SpecChangedError(ConfigurationError):
+    """The pipeline's definition differs from the one its log was made with and the change is not declared compatible."""
+
+
+class ClusterError(KcontrolError):
+    """Kafka can't be reached, is too old, or refused what was asked."""
+
+    exit_code = 3
+
+
+class TopicError(ClusterError):
+    """A topic is missing or has settings that kcontrol can't work with."""
+
+
+class JavaError(KcontrolError):
+    """Java is missing or not a version that works."""
+
+    exit_code = 4
+
+
+class ArtifactError(KcontrolError):
+    """The broker's jars could not be fetched, or one differs from its recorded SHA-256."""
+
+    exit_code = 4
+
+
+class FencedError(KcontrolError):
+    """The transaction belongs to somebody newer: this attempt is over."""
+
+    exit_code = 5
+
+
+class RetriableError(KcontrolError):
+    """Kafka could not do it now; the same call may succeed later."""
+
+    exit_code = 3
+
+
+class CommitUnknownError(KcontrolError):
+    """A commit was asked for and its answer was lost: only reading the steps topic after fencing tells the outcome."""
+
+    exit_code = 5
+
+
+class StepFailedError(KcontrolError):
+    """An attempt at a step failed. `kind` is a `kcontrol.core.model.FailureKind` value."""
+
+    exit_code = 6
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class DigestMismatchError(KcontrolError):
+    """A step that was run again did not give what the log says."""
+
+    exit_code = 7
+
+
+class InputGoneError(KcontrolError):
+    """Input that a step or a replay needs is no longer in Kafka."""
+
+    exit_code = 8
+
+
+class HaltedError(KcontrolError):
+    """The pipeline has halted and waits for a person."""
+
+    exit_code = 9
+
+
+class NotFoundError(KcontrolError):
+    """There is no such pipeline, step or input."""
+
+    exit_code = 10
+
+
+class DamagedRecordError(KcontrolError):
+    """Bytes in Kafka are not what their format says."""
+
+    exit_code = 11
+
+
+class ReplacedError(KcontrolError):
+    """A newer incarnation of this node, or a newer coordinator, has taken over; this process ends itself."""
+
+    exit_code = 12

@@ -1,0 +1,119 @@
+"""What the sessions need of the world, named for what it is, not for what implements it.
+
+Adapters implement these; fakes in tests/contract implement them too and pass the same suites. All coroutines may be
+cancelled. All raise `kcontrol.errors`: `FencedError` when somebody newer owns the transaction, `RetriableError` when a passing
+fault outlasted its retries, `CommitUnknownError` when the answer to a commit was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
+
+from kcontrol.core.model import (
+    ControlRecord,
+    Logged,
+    LoggedStep,
+    PipelineSpec,
+    ReceivedPartition,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now_ms(self) -> int: ...
+
+
+class ControlLog(Protocol):
+    """One partition of the control topic, as seen by one process."""
+
+    async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        """Write in order (idempotent producer, acks=all), tombstones last; returns the offsets when acknowledged."""
+        ...
+
+    async def read_to_end(self) -> list[Logged]:
+        """All records from this reader's position to the end offset at the time of the call; the position moves on."""
+        ...
+
+    def tail(self) -> AsyncIterator[list[Logged]]:
+        """From this reader's position on, for ever, in chunks, as records arrive (a waiting fetch). Shares the position
+        with `read_to_end`, which may be called while a tail is waiting; each offset is returned once, by one of the two."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class StepsLog(Protocol):
+    """The committed records of one pipeline's steps topic, as seen by one process."""
+
+    async def read_to_end(self) -> list[LoggedStep]:
+        """As in ControlLog, up to the last stable offset at the time of the call. The caller has fenced before."""
+        ...
+
+    def tail(self) -> AsyncIterator[list[LoggedStep]]: ...
+
+    async def close(self) -> None: ...
+
+
+class Transaction(Protocol):
+    """The step's transaction, owned by the coordinator."""
+
+    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
+        """InitProducerId: fences, aborts or completes what was open; returns (producer id, producer epoch)."""
+        ...
+
+    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
+
+    async def commit_step(
+        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+    ) -> None:
+        """Write the boundary and the tombstones to the steps partition inside the transaction, then EndTxn(commit)."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InputWatcher(Protocol):
+    """Tells how far committed input reaches in the partitions of one input."""
+
+    def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
+        """(all watched partitions, bytes seen beyond the start) first at once, then whenever an end or a topic id changes."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """The Spark application of one node. One call at a time, except `cancel`."""
+
+    def openable(self) -> tuple[int, ...]:
+        """Steps that could be opened from the node's own directory, newest first; () when there is nothing but `create`."""
+        ...
+
+    async def open(self, step: int, create: bool) -> None:
+        """Cancel, stop the queries, roll the directory back to `step`, start the queries."""
+        ...
+
+    async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
+        """One micro-batch of every query. Raises StepFailedError. The batches wait, unrecorded, for `finish_step`."""
+        ...
+
+    async def finish_step(self, step: int) -> None:
+        """Let the waiting batches end well; returns when every query's batch is in Spark's commit log."""
+        ...
+
+    def cancel(self) -> None:
+        """End the running attempt, from any thread, at any time: nothing of it is written from now on by this engine."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class EngineFactory(Protocol):
+    """Makes the engine once the node's incarnation and the effective spec are known."""
+
+    def __call__(self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> Engine: ...
