@@ -110,6 +110,10 @@ class DamagedRecordError(KcontrolError):
     exit_code = 11
 
 
+class UnknownRecordError(DamagedRecordError):
+    """A whole record of a kind that only newer versions of kcontrol have: a reader may pass over it."""
+
+
 class ReplacedError(KcontrolError):
     """A newer incarnation of this node, or a newer coordinator, has taken over; this process ends itself."""
 

@@ -1,0 +1,104 @@
+"""The names that kcontrol gives to things in Kafka: topics, transactional ids, groups; and which names users may give.
+
+All start with one prefix and each can be overridden, because in many clusters somebody else creates topics and grants rights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcontrol.errors import ConfigurationError
+from kcontrol.wire.murmur2 import partition_of
+
+MAX_PIPELINE_NAME = 63
+MAX_TOPIC_NAME = 249
+"""Kafka's own limit (`org.apache.kafka.common.internals.Topic`)."""
+
+_PIPELINE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_RESERVED = frozenset({"schema"})
+_DEFAULTS = {
+    "control_topic": "{prefix}.control",
+    "steps_topic": "{prefix}.{pipeline}.steps",
+    "transactional_id": "{prefix}.{pipeline}",
+    "coordinator_group": "{prefix}.coordinator",
+}
+_PER_PIPELINE = frozenset({"steps_topic", "transactional_id"})
+
+
+def check_pipeline_name(name: str) -> str:
+    """Return `name` if a pipeline may be called so; raises ConfigurationError otherwise."""
+    if len(name) > MAX_PIPELINE_NAME or not _PIPELINE.fullmatch(name):
+        raise ConfigurationError(
+            f"pipeline name {name!r} is not allowed: use 1 to {MAX_PIPELINE_NAME} lower-case letters, digits and inner "
+            "hyphens, such as 'late-flights'"
+        )
+    if name in _RESERVED:
+        raise ConfigurationError(f"pipeline name {name!r} is reserved for kcontrol's own keys: choose another")
+    return name
+
+
+def check_part_name(what: str, name: str) -> str:
+    """Return `name` if an input, output or query (`what`) may be called so; raises ConfigurationError otherwise."""
+    if not _PART.fullmatch(name):
+        raise ConfigurationError(
+            f"{what} name {name!r} is not allowed: use 1 to 63 letters, digits and underscores, not a digit first, "
+            "because inputs are handed to queries as parameters of that name"
+        )
+    return name
+
+
+def check_topic_name(what: str, name: str) -> str:
+    """Return `name` if Kafka allows a topic to be called so; raises ConfigurationError naming `what` otherwise."""
+    if len(name) > MAX_TOPIC_NAME or name in {".", ".."} or not _TOPIC.fullmatch(name):
+        raise ConfigurationError(
+            f"{what}: {name!r} is not a Kafka topic name: use 1 to {MAX_TOPIC_NAME} letters, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names in Kafka under one prefix.
+
+    overrides: by the names of this class's methods. Those of one pipeline may, and the topic must, hold `{pipeline}`.
+    """
+
+    prefix: str = "kcontrol"
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what, template in self.overrides.items():
+            if what not in _DEFAULTS:
+                raise ConfigurationError(f"there is no name {what!r} to override: choose from {', '.join(sorted(_DEFAULTS))}")
+            if ("{pipeline}" in template) != (what in _PER_PIPELINE):
+                needed = "must hold {pipeline}" if what in _PER_PIPELINE else "must not hold {pipeline}"
+                raise ConfigurationError(f"override of {what}: {template!r} {needed}")
+
+    def _make(self, what: str, pipeline: str = "") -> str:
+        template = self.overrides.get(what, _DEFAULTS[what])
+        return template.replace("{prefix}", self.prefix).replace("{pipeline}", pipeline)
+
+    def control_topic(self) -> str:
+        """The compacted topic of all control records."""
+        return check_topic_name("control topic", self._make("control_topic"))
+
+    def steps_topic(self, pipeline: str) -> str:
+        """The compacted topic, of one partition, with the boundaries of one pipeline."""
+        return check_topic_name("steps topic", self._make("steps_topic", check_pipeline_name(pipeline)))
+
+    def transactional_id(self, pipeline: str) -> str:
+        """Under which the pipeline's coordinator opens the transaction of each step."""
+        return self._make("transactional_id", check_pipeline_name(pipeline))
+
+    def coordinator_group(self) -> str:
+        """The consumer group (and Faust application) of the coordinators."""
+        return self._make("coordinator_group")
+
+
+def control_partition(pipeline: str, partitions: int) -> int:
+    """The partition of the control topic that a pipeline lives in: Kafka's default partitioner for its name."""
+    return partition_of(pipeline.encode(), partitions)
