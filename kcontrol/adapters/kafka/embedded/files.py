@@ -1,0 +1,132 @@
+"""What the broker's data directory holds, and the files that are written into it before a start."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+# One node is the whole cluster, and it may be killed at any moment: replication of one, few partitions for the internal topics
+# (each is a directory that every start has to open), no waiting for group members that will never come, and a transaction
+# that timed out is aborted within a second.
+_DEFAULTS: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.max.timeout.ms": "900000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    # A broker that was killed may come back only when its former life's session is over.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "250",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+}
+
+_TOLD_LINES = 8
+
+_LOGGING = """\
+status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 16MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+rootLogger.level = INFO
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """The layout of a broker's data directory."""
+
+    root: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.root / "server.properties"
+
+    @property
+    def logging(self) -> Path:
+        return self.root / "log4j2.properties"
+
+    @property
+    def log(self) -> Path:
+        """What the broker logs."""
+        return self.root / "broker.log"
+
+    @property
+    def console(self) -> Path:
+        """What the Java machine itself says, as when it can't get its memory."""
+        return self.root / "console.log"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def scratch(self) -> Path:
+        """For native libraries that the jars unpack, so that a killed broker leaves nothing in the system's directory."""
+        return self.root / "tmp"
+
+    @property
+    def is_formatted(self) -> bool:
+        return (self.data / "meta.properties").is_file()
+
+    def write(self, port: int, controller_port: int, properties: Mapping[str, str]) -> None:
+        """Write server.properties and the logging settings; `properties` override the defaults."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        merged = {
+            **_DEFAULTS,
+            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+            "log.dirs": _escape(str(self.data)),
+            **properties,
+        }
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in merged.items()), encoding="utf-8")
+        self.logging.write_text(_LOGGING.format(log=_escape(str(self.log))), encoding="utf-8")
+
+    def last_words(self) -> str:
+        """The end of the log that says most."""
+        return telling_lines("".join(path.read_text("utf-8", "replace") for path in (self.console, self.log) if path.is_file()))
+
+
+def telling_lines(said: str) -> str:
+    """Of what a Java program said: the last errors without their stack traces, or else simply the last lines."""
+    lines = [line for line in said.splitlines() if not line.startswith("\tat ")]
+    errors = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "Error"))]
+    return "\n".join((errors or lines)[-_TOLD_LINES:])
+
+
+def new_cluster_id() -> str:
+    """22 characters of URL-safe base64, not starting with a dash, which StorageTool would take for an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _escape(value: str) -> str:
+    """A backslash begins an escape in Java's properties files."""
+    return value.replace("\\", "\\\\")

@@ -1,0 +1,53 @@
+"""One real broker for the whole test session, and topics on it that no two tests share."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.runtime.settings import ClusterSettings
+from tests.support.container import ContainerBroker
+
+TopicFactory = Callable[..., str]
+
+_TOPIC_TIMEOUT_S = 30.0
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker | ContainerBroker]:
+    """The embedded broker; with KCONTROL_TEST_IMAGE=1 and a Docker engine, the official image of the same version.
+
+    Shared by all tests: those that kill a broker start their own (`EmbeddedBroker(tmp_path)`).
+    """
+    if os.environ.get("KCONTROL_TEST_IMAGE") == "1":
+        with ContainerBroker() as container:
+            yield container
+    else:
+        with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as embedded:
+            yield embedded
+
+
+@pytest.fixture(scope="session")
+def settings(broker: EmbeddedBroker | ContainerBroker) -> ClusterSettings:
+    return broker.settings
+
+
+@pytest.fixture(scope="session")
+def topic_factory(settings: ClusterSettings) -> TopicFactory:
+    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    names = (f"{secrets.token_hex(3)}-{number}" for number in itertools.count())
+
+    def create(stem: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
+        name = f"{stem}-{next(names)}"
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        admin.create_topics([topic], operation_timeout=_TOPIC_TIMEOUT_S)[name].result(_TOPIC_TIMEOUT_S)
+        return name
+
+    return create
