@@ -38,9 +38,13 @@ class Schema:
 def make_schema(definition: Any) -> Schema:
     """A schema from the JSON definition of a record. Raises what fastavro raises for one that is not Avro."""
     parsed: Any = parse_schema(definition)
-    fingerprint = bytes.fromhex(fastavro_fingerprint(to_parsing_canonical_form(parsed), RABIN))
     text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
-    return Schema(parsed["name"].rpartition(".")[2], text, parsed, fingerprint)
+    return Schema(parsed["name"].rpartition(".")[2], text, parsed, fingerprint_of(parsed))
+
+
+def fingerprint_of(parsed: Any) -> bytes:
+    """CRC-64-AVRO of any schema, little endian."""
+    return bytes.fromhex(fastavro_fingerprint(to_parsing_canonical_form(parsed), RABIN))
 
 
 def _root() -> Traversable:

@@ -1,0 +1,40 @@
+"""The wheel holds the schemas, and the package finds them there: they live outside of `kcontrol/` in the repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+SOURCES = ("kcontrol", "schemas", "pyproject.toml", "setup.py", "README.md")
+COUNT = """
+import kcontrol, sys
+from kcontrol.wire.schemas import current_schemas, released_schemas
+assert kcontrol.__file__.startswith(sys.argv[1]), kcontrol.__file__
+print(*sorted(current_schemas()), *sorted(released_schemas()))
+"""
+
+
+def test_a_wheel_brings_its_schemas(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, source / name)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
+    subprocess.run([*build, str(tmp_path), str(source)], check=True, timeout=120)
+    [wheel] = tmp_path.glob("*.whl")
+    found = subprocess.run(
+        [sys.executable, "-c", COUNT, str(wheel)],
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(wheel)},
+    )
+    records = sorted(file.stem for file in (ROOT / "schemas").glob("*.avsc"))
+    assert found.stdout.split() == records * 2
