@@ -1,0 +1,86 @@
+"""The words of the protocol as values: every record that is ever written to Kafka, and the parts they are made of.
+
+Everything here is frozen and made of the standard library only, so that the same values serve the coordinator, the node,
+the simulator and `kcontrol log`. The wire layer maps each class to the Avro schema of the same name by field names; a
+trailing underscore (`from_`) is dropped there because `from` is a Python keyword.
+
+Conventions: offsets are Kafka offsets, `to` is exclusive; times are `_ms` since the Unix epoch; digests are 32 lower-case
+hexadecimal digits (the sum modulo 2**128 of a 128-bit hash of each record), always beside the count of records they cover.
+"""
+
+from __future__ import annotations
+
+from kcontrol.core.model.control import (
+    Claim,
+    Command,
+    ControlRecord,
+    Desired,
+    NodeJoin,
+    NodeState,
+    Received,
+    ReceivedPartition,
+    Replaying,
+    Resume,
+    Status,
+    StepWork,
+    Written,
+)
+from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
+from kcontrol.core.model.spec import CheckpointSpec, InputSpec, LayoutSpec, LimitsSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.model.steps import StepBoundary
+from kcontrol.core.model.values import (
+    EMPTY_DIGEST,
+    InputRange,
+    InputSlice,
+    Layout,
+    OutputLayout,
+    OutputSlice,
+    Skipped,
+    SourceSplit,
+    Token,
+)
+from kcontrol.core.model.words import BadRecords, CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
+
+__all__ = [
+    "EMPTY_DIGEST",
+    "BadRecords",
+    "CheckpointSpec",
+    "Claim",
+    "Command",
+    "CommandKind",
+    "ControlRecord",
+    "Desired",
+    "DesiredMode",
+    "FailureKind",
+    "InputRange",
+    "InputSlice",
+    "InputSpec",
+    "Layout",
+    "LayoutSpec",
+    "LimitsSpec",
+    "Logged",
+    "LoggedStep",
+    "NodeJoin",
+    "NodePhase",
+    "NodeState",
+    "OutputLayout",
+    "OutputSlice",
+    "OutputSpec",
+    "PipelinePhase",
+    "PipelineSpec",
+    "Reason",
+    "Received",
+    "ReceivedPartition",
+    "Replaying",
+    "Resume",
+    "Skipped",
+    "SourceSplit",
+    "Status",
+    "StepBoundary",
+    "StepPolicySpec",
+    "StepResult",
+    "StepWork",
+    "Token",
+    "Tombstone",
+    "Written",
+]

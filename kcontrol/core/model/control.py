@@ -1,0 +1,189 @@
+"""The records of the control topic, by who writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model.spec import PipelineSpec
+from kcontrol.core.model.values import InputRange, InputSlice, Layout, OutputSlice, Skipped, Token
+from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
+
+# --- control records: from the user -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """`p/desired`: running, paused or stopped."""
+
+    pipeline: str
+    mode: DesiredMode
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """`p/resume`: go on after a halt."""
+
+    pipeline: str
+    request_id: str
+
+
+# --- control records: from nodes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoin:
+    """`p/node/N/join/UUID`: a new life of a node; the record's offset is its incarnation."""
+
+    pipeline: str
+    node: int
+    uuid: str
+    host: str
+    process_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """`p/node/N/INC/state`: repeated every second; its absence is death.
+
+    `step` is the last step that the node holds complete (0: none); while an attempt is under way `attempt` is its token.
+    `command_epoch` and `command_serial` name the newest command that the node has carried out (a `step` counts from its
+    start), so that the same command given twice is acknowledged twice.
+    """
+
+    pipeline: str
+    node: int
+    incarnation: int
+    phase: NodePhase
+    step: int
+    attempt: Token | None
+    claim_epoch: int
+    """The newest claim that the node has read."""
+    command_epoch: int
+    command_serial: int
+    openable: tuple[int, ...]
+    """Steps that the node can open, newest first: its own directory's, and checkpoints."""
+    error: str
+    beat: int
+    """Counts the repeats, so that no two are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPartition:
+    """How far committed input reaches in one partition."""
+
+    partition: int
+    topic_id: str
+    earliest: int
+    """First offset still there; beyond what a step needs, the input has expired."""
+    to: int
+    """Never past the last stable offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """`p/node/N/INC/received/I`: only grows while a topic is the same."""
+
+    pipeline: str
+    node: int
+    incarnation: int
+    input: str
+    step: int
+    """The step that this input is received for: the node's last complete one + 1."""
+    partitions: tuple[ReceivedPartition, ...]
+    records: int
+    """Offsets that wait beyond the last complete step: an upper bound of the records."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replaying:
+    """`p/node/N/INC/replay`: the node is behind the log and replays this step by itself."""
+
+    pipeline: str
+    node: int
+    incarnation: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`p/node/N/INC/written`: the node's part of the attempt that `token` names, or why there is none."""
+
+    pipeline: str
+    node: int
+    incarnation: int
+    step: int
+    token: Token
+    inputs: tuple[InputSlice, ...]
+    outputs: tuple[OutputSlice, ...]
+    skipped: tuple[Skipped, ...]
+    watermark_moved: bool
+    """A stateful query's watermark moved: one empty step must follow for its last windows to come out."""
+    failure: FailureKind | None
+    error: str
+
+
+# --- control records: from coordinators -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`p/claim/UUID`: a coordinator takes over; the record's offset is its epoch."""
+
+    pipeline: str
+    uuid: str
+    host: str
+    process_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """All that a node needs to make one attempt at a step, or to replay it."""
+
+    step: int
+    token: Token
+    transactional_id: str
+    now_ms: int
+    reason: Reason
+    division: tuple[InputRange, ...]
+    layout: Layout
+    writers: tuple[tuple[int, ...], ...]
+    """By output in the order of the spec's outputs: the partitions of it that this node alone may write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`p/command/EPOCH/N`: what node N shall do now. The newest of the newest epoch counts, the rest does not."""
+
+    pipeline: str
+    claim_epoch: int
+    serial: int
+    """Grows with each new command of one claim, over all nodes."""
+    node: int
+    incarnation: int
+    """The life that is meant; others ignore it."""
+    kind: CommandKind
+    step: int
+    """For open: the step to go back to. For step: the step to make. For pause and stop: the step to end at."""
+    work: StepWork | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`p/status`: for people and the command line."""
+
+    pipeline: str
+    claim_epoch: int
+    phase: PipelinePhase
+    step: int
+    """The last committed step."""
+    reason: str
+    """Why it halted or what it waits for: one sentence with what, where and what to do."""
+    acknowledged: tuple[str, ...]
+    """The newest request ids that were acted on, newest last; at most 16."""
+
+
+ControlRecord = (
+    PipelineSpec | Desired | Resume | NodeJoin | NodeState | Received | Replaying | Written | Claim | Command | Status
+)

@@ -1,0 +1,43 @@
+"""What a log gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model.control import ControlRecord
+from kcontrol.core.model.steps import StepBoundary
+from kcontrol.core.model.values import InputSlice, OutputSlice, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """A key without a value: the record of that key is forgotten."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A control record with the offset that Kafka gave it."""
+
+    offset: int
+    timestamp_ms: int
+    record: ControlRecord | Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
+    """A record of the steps topic with its offset."""
+
+    offset: int
+    record: StepBoundary | Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a Spark application found and wrote in one attempt, or recomputed in a replay."""
+
+    inputs: tuple[InputSlice, ...]
+    outputs: tuple[OutputSlice, ...]
+    skipped: tuple[Skipped, ...]
+    watermark_moved: bool

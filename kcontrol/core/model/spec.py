@@ -1,0 +1,112 @@
+"""The specification: what runs under a pipeline's name, as it was resolved when it was first submitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model.words import BadRecords
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One Kafka input as it was resolved when the pipeline was first submitted."""
+
+    name: str
+    topic: str
+    topic_id: str
+    start_offsets: tuple[int, ...]
+    """By partition: where step 1 begins. Its length is the partition count."""
+    node_of: tuple[int, ...]
+    """By partition: the node that reads it."""
+    value_format: str
+    """'raw', 'json' or 'avro'."""
+    on_bad_record: BadRecords
+    dead_letter_output: str
+    """Name of the output that receives bad records, or ''."""
+    partitioned_by: str
+    """Column by which equal keys always share a partition, or ''."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """One Kafka output."""
+
+    name: str
+    topic: str
+    topic_id: str
+    partitions: int
+    key: str
+    """Column that becomes the record's key, or '' when rows bring their own `key` column or none."""
+    value_format: str
+    digest: str
+    """'exact', 'count', or 'float:TOLERANCE'."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPolicySpec:
+    """When a step is due and how much it holds."""
+
+    min_records: int
+    max_delay_ms: int
+    max_records: int
+    clock_ms: int
+    """Period of the clock that makes steps of its own; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutSpec:
+    """What the layout of a step is computed from, together with its division."""
+
+    max_tasks: int
+    records_per_task: int
+    shuffle_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSpec:
+    """Deadlines and retries. Each is a number that a user can set; none is infinite."""
+
+    max_attempts: int
+    """Attempts that fail by the query, in a row, before the pipeline halts."""
+    max_lost: int
+    """Attempts that fail because a Spark task, worker or executor was lost, in a row, before the pipeline halts."""
+    backoff_ms: int
+    """Wait before the second attempt; doubles with each, up to `max_backoff_ms`."""
+    max_backoff_ms: int
+    heartbeat_timeout_ms: int
+    """A node that says nothing for so long is dead."""
+    open_timeout_ms: int
+    """A node must have opened by then."""
+    step_timeout_ms: int
+    """An attempt must have been written by then. Less than `transaction_timeout_ms`."""
+    replay_timeout_ms: int
+    """A replaying node must have finished another step by then."""
+    transaction_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSpec:
+    """Where and how often checkpoints are made; location '' means none."""
+
+    location: str
+    every_ms: int
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """`p/spec`: what runs under a pipeline's name."""
+
+    pipeline: str
+    fingerprint: str
+    compatible_with: tuple[str, ...]
+    """Fingerprints of earlier specs that this one may replace."""
+    nodes: int
+    queries: tuple[str, ...]
+    stateful: bool
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[OutputSpec, ...]
+    policy: StepPolicySpec
+    layout: LayoutSpec
+    limits: LimitsSpec
+    checkpoint: CheckpointSpec

@@ -1,0 +1,31 @@
+"""The log of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, Token
+from kcontrol.core.model.words import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class StepBoundary:
+    """`step/S` in the steps topic: the record that ends a committed step, written in the step's own transaction."""
+
+    pipeline: str
+    step: int
+    token: Token
+    now_ms: int
+    reason: Reason
+    fingerprint: str
+    nodes: int
+    inputs: tuple[InputSlice, ...]
+    outputs: tuple[OutputSlice, ...]
+    layout: Layout
+    paused_inputs: tuple[str, ...]
+    opened_ms: int
+    committed_ms: int
+    """The coordinator's clock just before it asked for the commit."""
+    skipped: tuple[Skipped, ...]
+    watermark_moved: bool
+    """The next step is then due for the reason `watermark`; recorded so that a takeover knows it too."""

@@ -1,0 +1,79 @@
+"""The enumerations: the states, reasons and kinds that records name."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a step was made (design 4)."""
+
+    RECORDS = "records"
+    DELAY = "delay"
+    CLOCK = "clock"
+    REPLAY = "replay"
+    WATERMARK = "watermark"
+
+
+class DesiredMode(StrEnum):
+    """What the user wants of a pipeline."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class NodePhase(StrEnum):
+    """The states of a node (design 3)."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    RUNNING = "running"
+    FAILED = "failed"
+
+
+class CommandKind(StrEnum):
+    """What a coordinator can ask of a node."""
+
+    CREATE = "create"
+    OPEN = "open"
+    STEP = "step"
+    CHECKPOINT = "checkpoint"
+    PAUSE = "pause"
+    STOP = "stop"
+    SHUTDOWN = "shutdown"
+
+
+class PipelinePhase(StrEnum):
+    """What `p/status` says of a pipeline."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    HALTED = "halted"
+
+
+class FailureKind(StrEnum):
+    """Whose fault a failed attempt is; only QUERY and LOST count towards a halt (design 4)."""
+
+    QUERY = "query"
+    """The user's code or data: the same attempt would fail again."""
+    LOST = "lost"
+    """A Spark task, Python worker or executor died, or a task was re-run behind our back."""
+    FENCED = "fenced"
+    """The attempt's producer epoch is no longer valid."""
+    BROKER = "broker"
+    """Kafka could not be reached or refused for a passing reason."""
+    DIGEST = "digest"
+    """A replay did not give what the log says: never retried, the pipeline halts."""
+    INPUT_GONE = "input_gone"
+    """Input that the step needs is no longer in Kafka: never retried, the pipeline halts."""
+
+
+class BadRecords(StrEnum):
+    """What to do with an input record whose value can't be parsed."""
+
+    HALT = "halt"
+    SKIP = "skip"
+    DEAD_LETTER = "dead_letter"
