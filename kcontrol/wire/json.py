@@ -11,7 +11,8 @@ from kcontrol.wire.shapes import to_plain
 
 def to_json(record: AnyRecord) -> dict[str, Any]:
     """A JSON object: `from` for `from_`, lists for tuples, strings for enums, null for what is not there."""
-    values: dict[str, Any] = to_plain(type(record))(record)
+    cls: type = type(record)
+    values: dict[str, Any] = to_plain(cls)(record)
     return values
 
 
