@@ -1,0 +1,150 @@
+"""ClusterSettings as the keyword arguments of each Kafka client, so that one set of settings configures them all.
+
+Settings have librdkafka's names. Each one that is known here is understood for every client; any other is refused by name,
+because a security setting that one client ignores in silence is worse than none.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kcontrol.adapters.kafka.oauth import OidcTokenProvider
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.settings import ClusterSettings
+
+REQUEST_TIMEOUT_MS = 10_000
+"""After so long without an answer a broker is taken for gone and the connection is made anew."""
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_KNOWN = frozenset(
+    {
+        "client.id",
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.endpoint.url",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.endpoint.identification.algorithm",
+        "enable.ssl.certificate.verification",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """How to speak to the cluster, checked. `ssl_context` is for the SSL protocols, the SASL fields for the SASL ones."""
+
+    protocol: str
+    ssl_context: ssl.SSLContext | None = field(repr=False)
+    mechanism: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+    token_provider: OidcTokenProvider | None = field(repr=False)
+
+
+def security_of(settings: ClusterSettings) -> Security:
+    """The security part of the settings. Raises ConfigurationError naming the setting that is unknown, wrong or missing."""
+    client = settings.client
+    for name in client:
+        if name not in _KNOWN:
+            raise ConfigurationError(f"Unknown Kafka client setting {name!r}. Known ones are: {', '.join(sorted(_KNOWN))}.")
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    _check_choice("security.protocol", protocol, _PROTOCOLS)
+    context = _ssl_context(client) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Security(protocol, context, "", "", "", None)
+    mechanism = client.get("sasl.mechanisms") or client.get("sasl.mechanism") or ""
+    _check_choice("sasl.mechanisms", mechanism, _MECHANISMS)
+    if mechanism == "OAUTHBEARER":
+        return Security(protocol, context, mechanism, "", "", _token_provider(client))
+    return Security(protocol, context, mechanism, _need(client, "sasl.username"), _need(client, "sasl.password"), None)
+
+
+def aiokafka_options(settings: ClusterSettings, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> dict[str, Any]:
+    """Keyword arguments for AIOKafkaClient, AIOKafkaProducer and AIOKafkaConsumer."""
+    security = security_of(settings)
+    options: dict[str, Any] = {
+        "bootstrap_servers": settings.bootstrap_servers,
+        "client_id": settings.client.get("client.id", "kcontrol"),
+        "security_protocol": security.protocol,
+        "request_timeout_ms": request_timeout_ms,
+    }
+    if security.ssl_context is not None:
+        options["ssl_context"] = security.ssl_context
+    if security.mechanism:
+        options["sasl_mechanism"] = security.mechanism
+    if security.token_provider is not None:
+        options["sasl_oauth_token_provider"] = security.token_provider
+    elif security.mechanism:
+        options["sasl_plain_username"] = security.username
+        options["sasl_plain_password"] = security.password
+    return options
+
+
+def confluent_options(settings: ClusterSettings) -> dict[str, Any]:
+    """Settings for confluent-kafka's clients (librdkafka), which take them as they are."""
+    security_of(settings)
+    # A restarted broker is found again at once rather than after librdkafka's ten seconds.
+    reconnect = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1_000}
+    return {"client.id": "kcontrol", **reconnect, **settings.client, "bootstrap.servers": settings.bootstrap_servers}
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"Kafka client setting {name!r} is {value!r}; it must be one of {', '.join(choices)}.")
+
+
+def _need(client: Mapping[str, str], name: str) -> str:
+    value = client.get(name)
+    if not value:
+        raise ConfigurationError(f"Kafka client setting {name!r} is missing; {client.get('security.protocol')} needs it.")
+    return value
+
+
+def _token_provider(client: Mapping[str, str]) -> OidcTokenProvider:
+    _check_choice("sasl.oauthbearer.method", client.get("sasl.oauthbearer.method", ""), ("oidc",))
+    return OidcTokenProvider(
+        endpoint=_need(client, "sasl.oauthbearer.token.endpoint.url"),
+        client_id=_need(client, "sasl.oauthbearer.client.id"),
+        client_secret=_need(client, "sasl.oauthbearer.client.secret"),
+        scope=client.get("sasl.oauthbearer.scope", ""),
+    )
+
+
+def _ssl_context(client: Mapping[str, str]) -> ssl.SSLContext:
+    authority = _file(client, "ssl.ca.location")
+    certificate = _file(client, "ssl.certificate.location")
+    key = _file(client, "ssl.key.location")
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate:
+            context.load_cert_chain(certificate, key, client.get("ssl.key.password", ""))
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigurationError(f"The files of the ssl.* Kafka client settings can't be used: {error}.") from error
+    if client.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if client.get("enable.ssl.certificate.verification", "true") == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _file(client: Mapping[str, str], name: str) -> str | None:
+    value = client.get(name)
+    if value and not Path(value).is_file():
+        raise ConfigurationError(f"Kafka client setting {name!r} names {value!r}, which is not a file.")
+    return value or None

@@ -1,0 +1,78 @@
+"""The ControlLog port on Kafka: one partition of the control topic, read by waiting fetches and written idempotently."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from kcontrol.adapters.kafka.appender import Appender
+from kcontrol.adapters.kafka.control_decoder import ControlDecoder
+from kcontrol.adapters.kafka.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.core.keys import key_of
+from kcontrol.core.model import ControlRecord, Logged
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.codec import RecordCodec
+from kcontrol.wire.names import Names, control_partition
+
+
+class KafkaControlLog:
+    """One process's view of one control partition, from its beginning. Made by `open`."""
+
+    def __init__(self, rpc: KafkaRpc, reader: PartitionReader, appender: Appender, decoder: ControlDecoder) -> None:
+        self._rpc = rpc
+        self._reader = reader
+        self._appender = appender
+        self._decoder = decoder
+        self._codec = RecordCodec()
+
+    @classmethod
+    async def open(
+        cls, settings: ClusterSettings, pipeline: str | None = None, partition: int | None = None, names: Names | None = None
+    ) -> KafkaControlLog:
+        """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition.
+
+        Raises TopicError: there is no control topic, or no such partition. RetriableError: Kafka can't be reached.
+        """
+        topic = (names or Names(settings.prefix)).control_topic()
+        rpc = KafkaRpc(settings)
+        try:
+            partitions = len((await rpc.topic(topic)).leaders)
+        except BaseException:
+            await rpc.close()
+            raise
+        if partition is None:
+            if pipeline is None:
+                raise ConfigurationError("A control log needs a pipeline or a partition.")
+            partition = control_partition(pipeline, partitions)
+        reader = PartitionReader(rpc, topic, partition, READ_UNCOMMITTED)
+        decoder = ControlDecoder(topic, partition, partitions, pipeline)
+        return cls(rpc, reader, Appender(settings, topic, partition), decoder)
+
+    @property
+    def rejected(self) -> int:
+        """Records so far that did not belong into the partition or could not be read."""
+        return self._decoder.rejected
+
+    async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        """As the port says. The schemas of the records go first where the partition hasn't got them yet."""
+        publications = {key: value for record in records for key, value in self._codec.publications(record)}
+        schemas = [(key.encode(), value) for key, value in publications.items() if key not in self._decoder.published]
+        values = [(key_of(record).encode(), self._codec.encode(record)) for record in records]
+        tombstones = [(key.encode(), None) for key in forget]
+        offsets = await self._appender.append([*schemas, *values, *tombstones])
+        self._decoder.published.update(publications)
+        return offsets[len(schemas) :]
+
+    async def read_to_end(self) -> list[Logged]:
+        return self._decoder.decode_all(await self._reader.read_to_end())
+
+    async def tail(self) -> AsyncIterator[list[Logged]]:
+        async for records in self._reader.tail():
+            if logged := self._decoder.decode_all(records):
+                yield logged
+
+    async def close(self) -> None:
+        await self._appender.close()
+        await self._rpc.close()

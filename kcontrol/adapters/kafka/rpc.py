@@ -1,0 +1,160 @@
+"""Requests to Kafka through aiokafka's client, with its many errors turned into the few that our callers can act on.
+
+Used where a consumer or producer would hide what matters: exact positions, waiting fetches, and the steps of a transaction
+that other processes write in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from aiokafka import errors as kafka_errors
+from aiokafka.client import AIOKafkaClient, CoordinationType
+
+from kcontrol.adapters.kafka.clients import REQUEST_TIMEOUT_MS, aiokafka_options
+from kcontrol.adapters.kafka.protocol import TopicMetadataRequest
+from kcontrol.errors import ClusterError, RetriableError, TopicError
+from kcontrol.runtime.settings import ClusterSettings
+
+UNKNOWN_TOPIC = 3
+LEADER_NOT_AVAILABLE = 5
+TOPIC_AUTHORIZATION_FAILED = 29
+
+_PASSING = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.CorrelationIdError, OSError)
+_NOT_SENT = (kafka_errors.NodeNotReadyError, kafka_errors.StaleMetadata)
+_TOO_OLD = (NotImplementedError, kafka_errors.IncompatibleBrokerVersion)
+
+
+class NotSentError(RetriableError):
+    """There was no connection: the broker has not seen the request."""
+
+
+class Lane(IntEnum):
+    """Connections to one broker. It answers one request of a connection at a time, so what waits has its own."""
+
+    PROMPT = 0
+    WAITING = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic as it is now: `leaders` holds the node id by partition, -1 while there is none."""
+
+    name: str
+    topic_id: uuid.UUID
+    leaders: Mapping[int, int]
+
+
+class Deadline:
+    """A point in time after which nobody waits any more."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._at = time.monotonic() + timeout_ms / 1000
+
+    def check(self, what: str, last: object = "") -> None:
+        """Raises RetriableError, naming `what` and the `last` fault, once the time is over."""
+        if time.monotonic() >= self._at:
+            because = f": {last}" if last else ""
+            raise RetriableError(f"{what} did not succeed within {self._timeout_ms} ms{because}")
+
+
+class KafkaRpc:
+    """One aiokafka client, connected at first use. All methods raise RetriableError when a broker can't be reached."""
+
+    def __init__(self, settings: ClusterSettings, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
+        self._settings = settings
+        self._options = aiokafka_options(settings, request_timeout_ms)
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+
+    async def send(self, node: int, request: Any, lane: Lane = Lane.PROMPT) -> Any:
+        """The broker's response, whatever error codes are in it.
+
+        Raises NotSentError, RetriableError when the connection broke (the broker may have seen the request), or ClusterError
+        when the broker is too old for the request.
+        """
+        client = await self._connected()
+        try:
+            return await client.send(node, request, group=lane)
+        except _NOT_SENT as error:
+            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection to node {node}") from error
+        except _PASSING as error:
+            raise RetriableError(f"Kafka at {self._settings.bootstrap_servers}: {describe(error)}") from error
+        except _TOO_OLD as error:
+            raise ClusterError(
+                f"Kafka at {self._settings.bootstrap_servers} is too old: {error}. 4.0 or newer is needed."
+            ) from error
+
+    async def topic(self, name: str) -> TopicInfo:
+        """Id and leaders of a topic. Raises TopicError: there is no such topic, or this client may not see it."""
+        client = await self._connected()
+        node = client.get_random_node()
+        if node is None:
+            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} names no broker yet")
+        response = await self.send(node, TopicMetadataRequest(name))
+        code, _, topic_id, _, partitions, *_ = response.topics[0]
+        if code == UNKNOWN_TOPIC:
+            raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.")
+        if code == TOPIC_AUTHORIZATION_FAILED:
+            raise TopicError(f"This client may not see the topic {name!r} at {self._settings.bootstrap_servers}.")
+        if code:
+            raise RetriableError(f"metadata of topic {name!r}: {describe_code(code)}")
+        return TopicInfo(name, topic_id, {partition: leader for _, partition, leader, *_ in partitions})
+
+    async def transaction_coordinator(self, transactional_id: str) -> int:
+        """The node that coordinates a transactional id."""
+        client = await self._connected()
+        try:
+            node: int = await client.coordinator_lookup(CoordinationType.TRANSACTION, transactional_id)
+            await self._learn_node(client, node)
+        except _NOT_SENT as error:
+            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection") from error
+        except (*_PASSING, kafka_errors.BrokerResponseError) as error:
+            raise RetriableError(f"coordinator of transactional id {transactional_id!r}: {describe(error)}") from error
+        return node
+
+    async def refresh(self) -> None:
+        """Learn the brokers' addresses anew, after a fault."""
+        if self._client is not None:
+            await self._client.force_metadata_update()
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.close()
+
+    async def _connected(self) -> Any:
+        if self._client is not None:
+            return self._client
+        async with self._connecting:
+            if self._client is None:
+                client = AIOKafkaClient(**self._options)
+                try:
+                    await client.bootstrap()
+                except (*_PASSING, *_NOT_SENT) as error:
+                    await client.close()
+                    raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
+                self._client = client
+        return self._client
+
+    async def _learn_node(self, client: Any, node: int) -> None:
+        if client.cluster.broker_metadata(node) is None:
+            await client.force_metadata_update()
+
+
+def describe(error: BaseException) -> str:
+    """One line about an error of aiokafka's: its class when it says nothing."""
+    return str(error) or type(error).__name__
+
+
+def describe_code(code: int) -> str:
+    """Name and number of a Kafka error code."""
+    kind = kafka_errors.for_code(code)
+    return f"{getattr(kind, 'message', kind.__name__)} (error {code})"

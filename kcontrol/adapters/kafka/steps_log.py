@@ -1,0 +1,84 @@
+"""The StepsLog port on Kafka: the committed records of one pipeline's steps topic.
+
+Read with read_committed, so a boundary is there if and only if its step's transaction was committed. Unlike the control topic,
+nothing unreadable is left out here: a boundary that can't be read would be a step that never happened.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+
+from kcontrol.adapters.kafka.fetched import RawRecord
+from kcontrol.adapters.kafka.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.protocol import READ_COMMITTED
+from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
+from kcontrol.errors import DamagedRecordError, UnknownRecordError
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.codec import RecordCodec, is_schema_key
+from kcontrol.wire.keys import why_step_misplaced
+from kcontrol.wire.names import Names
+
+_log = logging.getLogger(__name__)
+_PARTITION = 0
+
+
+class KafkaStepsLog:
+    """One process's view of a steps topic, from its beginning.
+
+    Both ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing or was made
+    anew, and DamagedRecordError naming the offset of a record that is not what it should be.
+    """
+
+    def __init__(self, settings: ClusterSettings, pipeline: str, names: Names | None = None) -> None:
+        self._pipeline = pipeline
+        self._topic = (names or Names(settings.prefix)).steps_topic(pipeline)
+        self._rpc = KafkaRpc(settings)
+        self._reader = PartitionReader(self._rpc, self._topic, _PARTITION, READ_COMMITTED)
+        self._codec = RecordCodec()
+
+    async def read_to_end(self) -> list[LoggedStep]:
+        """As the port says. Kafka answers InitProducerId only when the markers of what was open are written everywhere, so a
+        caller that has fenced finds the outcome of every earlier transaction."""
+        return self._decode_all(await self._reader.read_to_end())
+
+    async def tail(self) -> AsyncIterator[list[LoggedStep]]:
+        async for records in self._reader.tail():
+            if logged := self._decode_all(records):
+                yield logged
+
+    async def close(self) -> None:
+        await self._rpc.close()
+
+    def _decode_all(self, records: Iterable[RawRecord]) -> list[LoggedStep]:
+        chunk = [(record, self._key(record)) for record in records]
+        # All schemas first: one that was published again later is, after compaction, behind records that need it.
+        for record, key in chunk:
+            if is_schema_key(key) and record.value is not None:
+                self._codec.learn(key, record.value, self._where(record))
+        own = [(record, key) for record, key in chunk if not is_schema_key(key)]
+        return [logged for record, key in own if (logged := self._decode(record, key)) is not None]
+
+    def _decode(self, record: RawRecord, key: str) -> LoggedStep | None:
+        if record.value is None:
+            return LoggedStep(record.offset, Tombstone(key))
+        try:
+            decoded = self._codec.decode(record.value, self._where(record))
+        except UnknownRecordError as error:
+            _log.warning("Left out: %s", error)
+            return None
+        if not isinstance(decoded, StepBoundary):
+            raise DamagedRecordError(f"{self._where(record)} is a {type(decoded).__name__}, which belongs elsewhere.")
+        if reason := why_step_misplaced(key, decoded, self._pipeline):
+            raise DamagedRecordError(f"{self._where(record)}: {reason}.")
+        return LoggedStep(record.offset, decoded)
+
+    def _key(self, record: RawRecord) -> str:
+        try:
+            return (record.key or b"").decode()
+        except UnicodeDecodeError as error:
+            raise DamagedRecordError(f"{self._where(record)}: its key is not text.") from error
+
+    def _where(self, record: RawRecord) -> str:
+        return f"topic {self._topic!r}, offset {record.offset}"
