@@ -1,5 +1,62 @@
-"""Event-sourced control plane that lives in Kafka and runs PySpark pipelines step by step, exactly once."""
+"""Event-sourced control plane that lives in Kafka and runs PySpark pipelines step by step, exactly once.
+
+The public names. They are loaded when they are first used: defining a pipeline needs neither Spark nor a Kafka client.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcontrol.adapters.kafka.step_consumer import StepConsumer
+    from kcontrol.adapters.spark.attach import attach
+    from kcontrol.adapters.spark.session import session
+    from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+    from kcontrol.runtime.definition_frames import output, outputs
+    from kcontrol.runtime.definition_limits import Limits
+    from kcontrol.runtime.pipeline import Pipeline
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Checkpoint",
+    "KafkaInput",
+    "KafkaOutput",
+    "Layout",
+    "Limits",
+    "Pipeline",
+    "StepConsumer",
+    "StepPolicy",
+    "__version__",
+    "attach",
+    "output",
+    "outputs",
+    "session",
+]
+
+_MODULES = {
+    "Checkpoint": "kcontrol.runtime.definition",
+    "KafkaInput": "kcontrol.runtime.definition",
+    "KafkaOutput": "kcontrol.runtime.definition",
+    "Layout": "kcontrol.runtime.definition",
+    "Limits": "kcontrol.runtime.definition_limits",
+    "Pipeline": "kcontrol.runtime.pipeline",
+    "StepConsumer": "kcontrol.adapters.kafka.step_consumer",
+    "StepPolicy": "kcontrol.runtime.definition",
+    "attach": "kcontrol.adapters.spark.attach",
+    "output": "kcontrol.runtime.definition_frames",
+    "outputs": "kcontrol.runtime.definition_frames",
+    "session": "kcontrol.adapters.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'kcontrol' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,7 +12,22 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from kcontrol.wire.names import Names
+
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,60}\Z")
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})\Z")
+_OURS = {
+    "bootstrap.servers": "set bootstrap_servers instead",
+    "group.id": "kcontrol names its groups itself, from prefix",
+    "transactional.id": "the step protocol decides it",
+    "transaction.timeout.ms": "set Limits(transaction_timeout=...) of the pipeline",
+    "enable.idempotence": "the step protocol decides it",
+    "isolation.level": "the step protocol decides it",
+    "acks": "the step protocol decides it",
+    "enable.auto.commit": "the step protocol decides it",
+    "auto.offset.reset": "set KafkaInput(starting_offsets=...)",
+}
+"""Client settings that correctness depends on, and what to do instead of giving them."""
 
 
 class ClusterSettings(BaseModel):
@@ -21,13 +36,25 @@ class ClusterSettings(BaseModel):
     bootstrap_servers: `host:port[,host:port...]`.
     client: settings for every Kafka client, by librdkafka's names; secrets included, so never shown.
     prefix: the first part of all topic names, transactional ids and group ids that kcontrol makes.
+    name_overrides: other names for single ones of them (`kcontrol.wire.names.Names`).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     bootstrap_servers: str
     client: Mapping[str, str] = Field(default_factory=dict, repr=False)
     prefix: str = "kcontrol"
+    name_overrides: Mapping[str, str] = Field(default_factory=dict)
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _check_addresses(cls, value: str) -> str:
+        addresses = [address.strip() for address in value.split(",")]
+        for address in addresses:
+            match = _ADDRESS.match(address)
+            if match is None or not 0 < int(match[2]) < 65_536:
+                raise ValueError(f"bootstrap_servers {value!r}: {address!r} is not host:port; give host:port[,host:port...]")
+        return ",".join(addresses)
 
     @field_validator("prefix")
     @classmethod
@@ -36,6 +63,23 @@ class ClusterSettings(BaseModel):
             raise ValueError(f"prefix {value!r} must be 1 to 60 of the characters that Kafka allows in topic names")
         return value
 
+    @field_validator("client")
+    @classmethod
+    def _check_client(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name in value:
+            if name in _OURS:
+                raise ValueError(f"client setting {name!r} can't be set: {_OURS[name]}")
+        return value
+
+    def names(self) -> Names:
+        """The names of topics, transactional ids and groups in this cluster."""
+        return Names(self.prefix, self.name_overrides)
+
     def to_wire(self) -> dict[str, Any]:
         """Plain data for another process of the same pipeline; holds secrets, so only ever sent over the side channel."""
-        return {"bootstrap_servers": self.bootstrap_servers, "client": dict(self.client), "prefix": self.prefix}
+        return {
+            "bootstrap_servers": self.bootstrap_servers,
+            "client": dict(self.client),
+            "prefix": self.prefix,
+            "name_overrides": dict(self.name_overrides),
+        }

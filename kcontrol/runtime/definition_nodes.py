@@ -1,0 +1,58 @@
+"""Whether a pipeline can be right on several nodes. A node sees only its own partitions.
+
+So keyed state, and outputs with keys, are right only when equal keys always share a partition number everywhere. That can't be
+seen from here: inputs must say so (`partitioned_by`), and what they say must fit together; otherwise the pipeline is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kcontrol.core.model import InputSpec, OutputSpec
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.pipeline import Pipeline
+
+
+def check_nodes(
+    pipeline: Pipeline,
+    inputs: Sequence[InputSpec],
+    outputs: Sequence[OutputSpec],
+    *,
+    stateful: bool,
+    brings_key: Collection[str],
+) -> None:
+    """Raise ConfigurationError if several nodes could give another result than one. brings_key: outputs with keyed rows."""
+    if pipeline.nodes == 1:
+        return
+    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
+    most = max(len(each.start_offsets) for each in inputs)
+    if pipeline.nodes > most:
+        raise ConfigurationError(
+            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
+        )
+    keyed = [each for each in outputs if each.key or each.name in brings_key]
+    if not stateful and not keyed:
+        return
+    why = "it keeps state" if stateful else f"output {keyed[0].name!r} has keys"
+    for each in inputs:
+        if not each.partitioned_by:
+            raise ConfigurationError(
+                f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: set partitioned_by= "
+                "if equal keys always share a partition, or use one node"
+            )
+    _check_partitions(where, why, inputs, keyed)
+    columns = {each.partitioned_by for each in inputs}
+    for output in keyed:
+        if output.key and columns != {output.key}:
+            raise ConfigurationError(
+                f"{where}: output {output.name!r} has the key {output.key!r}, but inputs are partitioned by "
+                f"{', '.join(sorted(columns))}: two nodes could write the same key"
+            )
+
+
+def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:
+    counts = {f"input {each.name!r}": len(each.start_offsets) for each in inputs}
+    counts |= {f"output {each.name!r}": each.partitions for each in keyed}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{what} has {count}" for what, count in counts.items())
+        raise ConfigurationError(f"{where}: {why}, so all must have the same number of partitions, but {found}")

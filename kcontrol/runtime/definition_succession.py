@@ -1,0 +1,59 @@
+"""What happens when a pipeline is submitted again under a name that has a history: the same, a declared change, or an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.errors import InputGoneError, SpecChangedError
+
+
+def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
+    """The spec to log when `earlier` is the one in the log: `spec`, but beginning where the earlier one began.
+
+    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, and InputGoneError if
+    an input's topic is not the one that the earlier steps have read.
+    """
+    if earlier is None:
+        return spec
+    if spec.fingerprint != earlier.fingerprint and earlier.fingerprint not in spec.compatible_with:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r} has changed: its log was made with the definition {earlier.fingerprint}, this one is "
+            f"{spec.fingerprint} ({_difference(spec, earlier)}); give it another name, undo the change, or, if its state "
+            f"and log still fit, add compatible_with=[{earlier.fingerprint!r}] to the Pipeline"
+        )
+    before = {each.name: each for each in earlier.inputs}
+    history = dict.fromkeys((*spec.compatible_with, *earlier.compatible_with, earlier.fingerprint))
+    return replace(
+        spec,
+        compatible_with=tuple(each for each in history if each != spec.fingerprint),
+        inputs=tuple(_continued(spec.pipeline, each, before.get(each.name)) for each in spec.inputs),
+    )
+
+
+def _continued(pipeline: str, source: InputSpec, before: InputSpec | None) -> InputSpec:
+    if before is None or before.topic != source.topic:
+        return source
+    if before.topic_id != source.topic_id:
+        raise InputGoneError(
+            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} was made anew (its id was "
+            f"{before.topic_id}, now it is {source.topic_id}), so the offsets in the log mean nothing any more; "
+            "give the pipeline another name"
+        )
+    added = len(source.start_offsets) - len(before.start_offsets)
+    # Partitions that were added since hold only records that no step has seen.
+    return replace(source, start_offsets=before.start_offsets + (0,) * added)
+
+
+def _difference(spec: PipelineSpec, earlier: PipelineSpec) -> str:
+    """What a person can see of it; schemas, stateful operators and other details are only in the fingerprint."""
+    views: dict[str, Callable[[PipelineSpec], object]] = {
+        "nodes": lambda each: each.nodes,
+        "queries": lambda each: ", ".join(each.queries),
+        "inputs": lambda each: ", ".join(f"{i.name} from {i.topic} as {i.value_format}" for i in each.inputs),
+        "outputs": lambda each: ", ".join(f"{o.name} to {o.topic} as {o.value_format}" for o in each.outputs),
+        "layout": lambda each: each.layout,
+    }
+    changed = [f"{what} was {view(earlier)}, is {view(spec)}" for what, view in views.items() if view(spec) != view(earlier)]
+    return "; ".join(changed) or "in a schema, an output mode or a stateful operator"
