@@ -1,0 +1,176 @@
+"""One attempt at a step: its plan, the nodes' work, what can go wrong with it, and the boundary that ends it.
+
+Nothing that a node says about an attempt counts unless it carries exactly the attempt's token (design 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcontrol.core.assembly import has_done, is_silent
+from kcontrol.core.coordinator_state import Attempt, CoordinatorState, Plan
+from kcontrol.core.division import clipped
+from kcontrol.core.layout import layout_of, writers_of
+from kcontrol.core.model import (
+    EMPTY_DIGEST,
+    FailureKind,
+    InputRange,
+    InputSlice,
+    LimitsSpec,
+    NodePhase,
+    PipelineSpec,
+    Reason,
+    Skipped,
+    StepBoundary,
+    StepWork,
+    Token,
+    Written,
+)
+
+
+def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]) -> Plan:
+    """What the next step holds: everything received, up to the policy's limit, at a time later than the step before."""
+    division = clipped(received, spec.policy.max_records)
+    now_ms = max(state.now_ms, state.steps.now_ms + 1)
+    return Plan(state.steps.step + 1, spec, reason, now_ms, division, layout_of(spec, division))
+
+
+def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
+    """The next attempt at the plan, by the nodes as they are now, under the producer epoch whose transaction is open."""
+    lives = tuple(state.view.lives[node] for node in range(plan.spec.nodes))
+    token = Token(state.epoch, state.attempts, *producer, lives)
+    works = tuple(
+        StepWork(
+            plan.step,
+            token,
+            state.transactional_id,
+            plan.now_ms,
+            plan.reason,
+            plan.division,
+            plan.layout,
+            writers_of(plan.spec, node),
+        )
+        for node in range(plan.spec.nodes)
+    )
+    return Attempt(token, works, state.now_ms)
+
+
+def output_partitions(state: CoordinatorState, spec: PipelineSpec) -> tuple[tuple[str, int], ...]:
+    """Every partition that a step's transaction may touch, each once: those of the outputs, and the log of steps."""
+    found = {(output.topic, partition): None for output in spec.outputs for partition in range(output.partitions)}
+    return (*found, (state.steps_topic, 0))
+
+
+def written_by(state: CoordinatorState, attempt: Attempt, node: int) -> Written | None:
+    """What a node says about exactly this attempt."""
+    written = state.view.written(node)
+    if written is None or written.token != attempt.token or written.step != attempt.works[node].step:
+        return None
+    return written
+
+
+def trouble(state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec) -> tuple[FailureKind, str] | None:
+    """Why the attempt can't be committed any more, or None while it can."""
+    late = []
+    for node, life in enumerate(attempt.token.incarnations):
+        if state.view.incarnation(node) != life:
+            return FailureKind.LOST, f"node {node} was restarted"
+        written = written_by(state, attempt, node)
+        if written is None:
+            lost = _lost(state, attempt, node, limits)
+            if lost:
+                return FailureKind.LOST, lost
+            late.append(str(node))
+        elif written.failure is not None:
+            return written.failure, f"node {node}: {written.error}"
+        else:
+            wrong = _wrong(plan, node, written)
+            if wrong:
+                return FailureKind.LOST, f"node {node} {wrong}"
+    if late and state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
+        return FailureKind.LOST, f"node {', '.join(late)} has not written within {limits.step_timeout_ms} ms"
+    return None
+
+
+def _lost(state: CoordinatorState, attempt: Attempt, node: int, limits: LimitsSpec) -> str:
+    if is_silent(state, node, limits):
+        return f"node {node} said nothing for {limits.heartbeat_timeout_ms} ms"
+    said = state.view.node_state(node)
+    if said is None:
+        return ""
+    if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
+        return f"node {node} closed: {said.error or 'no reason given'}"
+    command = state.commands.get(node)
+    if command is not None and has_done(said, command) and said.attempt != attempt.token:
+        return f"node {node} dropped the attempt"
+    return ""
+
+
+def _wrong(plan: Plan, node: int, written: Written) -> str:
+    """What is wrong with a report that says all is well, or ''. Such a step must not be committed, whoever is to blame."""
+    read = {(piece.input, piece.partition): piece for piece in written.inputs}
+    if len(read) != len(written.inputs):
+        return "reports a partition of an input twice"
+    for part in own_ranges(plan, node):
+        piece = read.pop((part.input, part.partition), None)
+        if piece is None and part.from_ == part.to:
+            continue
+        if piece is None or (piece.from_, piece.to, piece.topic_id) != (part.from_, part.to, part.topic_id):
+            found = "nothing" if piece is None else f"[{piece.from_}, {piece.to})"
+            return f"read {found} of input {part.input} partition {part.partition}, not [{part.from_}, {part.to})"
+    if read:
+        name, partition = min(read)
+        return f"read input {name} partition {partition}, which is not its own"
+    may_write = {
+        (output.name, output.topic, partition)
+        for output, partitions in zip(plan.spec.outputs, writers_of(plan.spec, node), strict=True)
+        for partition in partitions
+    }
+    for wrote in written.outputs:
+        if (wrote.output, wrote.topic, wrote.partition) not in may_write:
+            return f"wrote output {wrote.output} partition {wrote.partition}, which is not its own, or wrote it twice"
+        may_write.discard((wrote.output, wrote.topic, wrote.partition))
+    return ""
+
+
+def own_ranges(plan: Plan, node: int) -> list[InputRange]:
+    """The part of the division that a node reads."""
+    node_of = {item.name: item.node_of for item in plan.spec.inputs}
+    return [part for part in plan.division if node_of[part.input][part.partition] == node]
+
+
+def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: Sequence[Written]) -> StepBoundary:
+    """The record that ends the step, from the reports of all nodes."""
+    read = {(piece.input, piece.partition): piece for written in reports for piece in written.inputs}
+    inputs = tuple(
+        read.get((part.input, part.partition))
+        or InputSlice(part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, 0, EMPTY_DIGEST)
+        for part in plan.division
+    )
+    order = {output.name: index for index, output in enumerate(plan.spec.outputs)}
+    outputs = sorted((piece for written in reports for piece in written.outputs), key=lambda o: (order[o.output], o.partition))
+    return StepBoundary(
+        pipeline=state.pipeline,
+        step=plan.step,
+        token=attempt.token,
+        now_ms=plan.now_ms,
+        reason=plan.reason,
+        fingerprint=plan.spec.fingerprint,
+        nodes=plan.spec.nodes,
+        inputs=inputs,
+        outputs=tuple(outputs),
+        layout=plan.layout,
+        paused_inputs=(),
+        opened_ms=attempt.opened_ms,
+        committed_ms=state.now_ms,
+        skipped=_skipped(plan, reports),
+        watermark_moved=any(written.watermark_moved for written in reports),
+    )
+
+
+def _skipped(plan: Plan, reports: Sequence[Written]) -> tuple[Skipped, ...]:
+    counts = {item.name: 0 for item in plan.spec.inputs}
+    for written in reports:
+        for skipped in written.skipped:
+            counts[skipped.input] = counts.get(skipped.input, 0) + skipped.records
+    return tuple(Skipped(name, records) for name, records in counts.items() if records)

@@ -1,0 +1,323 @@
+"""The coordinator of one pipeline: what happens in, what is to be done out.
+
+`decide` is a pure function. It follows the table of coordinator_table.py: a handler says only why the coordinator moves on
+(`_go`), the table says where to, and entering a state may ask for one transactional effect. What the states between two
+transactions do is in resting.py; what nodes and attempts need is in assembly.py and attempt.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.assembly import count_failure, give, wake_before_silence
+from kcontrol.core.attempt import boundary_of, make_attempt, trouble, written_by
+from kcontrol.core.coordinator_state import CoordinatorState, Decision, Failure, Turn
+from kcontrol.core.coordinator_table import RESTING, TABLE, Cause, State
+from kcontrol.core.events import (
+    Assigned,
+    CommitStep,
+    ControlSeen,
+    CoordinatorEvent,
+    EndsReached,
+    InitProducer,
+    PartitionsAdded,
+    ProducerReady,
+    Publish,
+    ReadToEnds,
+    Resign,
+    StepCommitted,
+    StepSeen,
+    Tick,
+    TransactionFailed,
+)
+from kcontrol.core.model import Claim, Command, CommandKind, FailureKind, NodeJoin, NodeState, PipelinePhase, Status
+from kcontrol.core.pipeline_view import superseded_keys
+from kcontrol.core.resting import report, rest
+from kcontrol.core.retry import Retry, after_failure
+
+__all__ = ["CoordinatorState", "Decision", "decide"]
+
+_UNANSWERED = (State.FENCING, State.READING, State.ADDING, State.COMMITTING, State.CHECKING_CLAIM)
+"""A transactional effect is under way."""
+_ANSWERS = (ProducerReady, EndsReached, PartitionsAdded, StepCommitted, TransactionFailed)
+_GAP_DIVISOR = 4
+"""A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
+
+
+def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
+    """What follows from one event. The given state is not changed.
+
+    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
+    come in: then shell and core disagree, and going on would be a guess.
+    """
+    turn = Turn(state.copy())
+    _pass_time(turn, event.now_ms)
+    if isinstance(event, _ANSWERS) and turn.state.overdue_answers:
+        turn.state.overdue_answers -= 1
+    else:
+        _HANDLERS[type(event)](turn, event)
+    if turn.state.at in RESTING:
+        rest(turn, _go)
+    report(turn)
+    return Decision(turn.state, tuple(turn.effects))
+
+
+def _pass_time(turn: Turn, now_ms: int) -> None:
+    state = turn.state
+    if now_ms - state.now_ms > turn.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.caught_up_ms >= 0:
+        state.caught_up_ms = now_ms
+    state.now_ms = max(state.now_ms, now_ms)
+    if state.wake_ms is not None and state.wake_ms <= state.now_ms:
+        state.wake_ms = None
+
+
+def _go(turn: Turn, cause: Cause) -> None:
+    """Follow the table, and ask for what the new state begins with."""
+    state = turn.state
+    state.at = TABLE[state.at, cause]
+    match state.at:
+        case State.CLAIMING:
+            _enter_claiming(turn)
+        case State.FENCING:
+            state.attempt = state.producer = None
+            state.producer_timeout_ms = turn.limits().transaction_timeout_ms
+            turn.effects.append(InitProducer(state.producer_timeout_ms))
+        case State.READING | State.CHECKING_CLAIM:
+            turn.effects.append(ReadToEnds())
+        case State.BACKING_OFF | State.BACKING_OFF_FENCED:
+            turn.wake_at(state.retry.not_before_ms)
+        case _:
+            pass
+
+
+def _enter_claiming(turn: Turn) -> None:
+    state = turn.state
+    state.claims += 1
+    state.epoch = -1
+    state.serial = 0
+    state.commands = {}
+    state.waits = {}
+    state.attempt = state.producer = None
+    state.caught_up_ms = -1
+    state.cleared = state.assembled = False
+    turn.effects.append(Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),)))
+
+
+# --- what the logs say ------------------------------------------------------------------------------------------------
+
+
+def _on_control(turn: Turn, event: ControlSeen) -> None:
+    state = turn.state
+    logged = event.logged
+    state.view = pipeline_view.evolve(state.view, logged)
+    record = logged.record
+    if isinstance(record, Claim) and record.pipeline == state.pipeline:
+        _on_claim(turn, record, logged.offset)
+    elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
+        _on_sign_of_life(turn, record)
+    elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.epoch:
+        state.status = None
+    if state.at is State.ATTEMPTING:
+        _look_at_attempt(turn)
+
+
+def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
+    state = turn.state
+    if state.at in (State.IDLE, State.RESIGNED):
+        return
+    if claim.uuid == state.claim_uuid:
+        _on_own_claim(turn, offset)
+    elif state.at is not State.CLAIMING:
+        _resign(turn, claim)
+
+
+def _on_own_claim(turn: Turn, offset: int) -> None:
+    """A claim that was written twice moves the epoch: nodes go by the newest claim that they read."""
+    state = turn.state
+    first, state.epoch = state.at is State.CLAIMING, offset
+    if first:
+        _go(turn, Cause.CLAIM_SEEN)
+        return
+    state.commands = {}
+    if state.at is State.ATTEMPTING:
+        _end_attempt(turn, FailureKind.BROKER, "the claim was written to Kafka twice")
+
+
+def _resign(turn: Turn, claim: Claim) -> None:
+    state = turn.state
+    if state.at in _UNANSWERED:
+        state.overdue_answers += 1
+    _go(turn, Cause.NEWER_CLAIM)
+    state.attempt = state.plan = state.producer = None
+    turn.effects.append(Resign(f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"))
+
+
+def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin) -> None:
+    state = turn.state
+    life = state.view.incarnation(record.node)
+    if life is not None and (isinstance(record, NodeJoin) or record.incarnation == life):
+        state.heard = {**state.heard, record.node: (life, state.now_ms)}
+
+
+def _on_step(turn: Turn, event: StepSeen) -> None:
+    state = turn.state
+    before = state.steps.step
+    state.steps = steps_view.evolve(state.steps, event.logged)
+    if state.steps.step == before:
+        return
+    state.plan = None
+    state.attempts = 0
+    state.retry = Retry()
+    state.failure = None
+    state.arrived_ms = None
+    if state.at is State.ATTEMPTING:
+        _on_fenced(turn, "another coordinator has committed the step")
+
+
+# --- the tenure and its transaction -------------------------------------------------------------------------------------
+
+
+def _on_assigned(turn: Turn, event: Assigned) -> None:
+    state = turn.state
+    state.uuid, state.host, state.process_id = event.uuid, event.host, event.process_id
+    state.claims = 0
+    state.plan = None
+    state.attempts = 0
+    state.retry = Retry()
+    state.failure = None
+    state.status = None
+    state.forgiven = {}
+    _go(turn, Cause.ASSIGNED)
+
+
+def _on_producer_ready(turn: Turn, event: ProducerReady) -> None:
+    turn.state.producer = (event.producer_id, event.producer_epoch)
+    _go(turn, Cause.PRODUCER_READY)
+
+
+def _on_ends(turn: Turn, _event: EndsReached) -> None:
+    """Had there been a newer claim, it would have come before this event and ended the tenure."""
+    state = turn.state
+    if state.at is State.CHECKING_CLAIM:
+        _go(turn, Cause.CLAIM_HOLDS)
+        return
+    _go(turn, Cause.ENDS_REACHED)
+    if state.caught_up_ms < 0:
+        state.caught_up_ms = state.now_ms
+    if not state.cleared:
+        _take_over(turn)
+
+
+def _take_over(turn: Turn) -> None:
+    """What the predecessors left: their commands go, their halt and what they acknowledged stays."""
+    state = turn.state
+    state.cleared = True
+    gone = superseded_keys(state.view)
+    if gone:
+        turn.effects.append(Publish((), gone))
+    left = state.view.status()
+    if left is not None and state.claims == 1:
+        state.acknowledged = left.acknowledged
+        state.halt = left.reason if left.phase is PipelinePhase.HALTED else ""
+
+
+def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
+    """Only now may anything be written, so only now is the attempt shown to the nodes."""
+    state = turn.state
+    plan, producer = state.plan, state.producer
+    if plan is None or producer is None:
+        _on_fenced(turn, "another coordinator has committed the step")
+        return
+    state.attempts += 1
+    state.attempt = attempt = make_attempt(state, plan, producer)
+    _go(turn, Cause.PARTITIONS_ADDED)
+    commands: list[Command] = []
+    for node, work in enumerate(attempt.works):
+        commands.append(give(turn, node, CommandKind.STEP, plan.step, work))
+    turn.effects.append(Publish(tuple(commands)))
+    _look_at_attempt(turn)
+
+
+def _look_at_attempt(turn: Turn) -> None:
+    """Commit it, end it, or wait on."""
+    state = turn.state
+    plan, attempt = state.plan, state.attempt
+    if plan is None or attempt is None:
+        raise LookupError("attempting without a plan")
+    limits = plan.spec.limits
+    wrong = trouble(state, plan, attempt, limits)
+    if wrong is not None:
+        _end_attempt(turn, *wrong)
+        return
+    nodes = range(plan.spec.nodes)
+    reports = [written for node in nodes if (written := written_by(state, attempt, node)) is not None]
+    if len(reports) == plan.spec.nodes:
+        boundary = boundary_of(state, plan, attempt, reports)
+        _go(turn, Cause.ALL_WRITTEN)
+        turn.effects.append(CommitStep(attempt.token.producer_id, attempt.token.producer_epoch, boundary))
+        return
+    turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
+    for node in nodes:
+        wake_before_silence(turn, node, limits)
+
+
+def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
+    """Abort: nothing of the attempt is committed, and the same step is tried again, or the pipeline halts."""
+    state = turn.state
+    step = state.steps.step + 1
+    text = f"step {step}, attempt {state.attempts}: {text}"
+    if kind is FailureKind.FENCED:
+        _on_fenced(turn, text)
+        return
+    count_failure(turn, kind, text)
+    _go(turn, Cause.ATTEMPT_FAILED)
+
+
+def _on_committed(turn: Turn, _event: StepCommitted) -> None:
+    _go(turn, Cause.COMMITTED)
+
+
+def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
+    state = turn.state
+    if event.kind is FailureKind.FENCED and state.at is not State.CHECKING_CLAIM:
+        _on_fenced(turn, event.error)
+        return
+    state.failure = Failure(event.kind, event.error)
+    state.retry = after_failure(state.retry, FailureKind.BROKER, turn.limits(), state.now_ms)
+    state.caught_up_ms = -1
+    _go(turn, Cause.BROKER_FAILED)
+
+
+def _on_fenced(turn: Turn, text: str) -> None:
+    """Somebody took the transaction: read who is in charge before anything else; go slowly if it happens again and again."""
+    state = turn.state
+    state.attempt = state.producer = None
+    state.failure = Failure(FailureKind.FENCED, text)
+    state.retry = after_failure(state.retry, FailureKind.FENCED, turn.limits(), state.now_ms)
+    _go(turn, Cause.FENCED if state.retry.passing <= 1 else Cause.FENCED_AGAIN)
+
+
+def _on_tick(turn: Turn, _event: Tick) -> None:
+    state = turn.state
+    if state.at in (State.BACKING_OFF, State.BACKING_OFF_FENCED):
+        if state.now_ms >= state.retry.not_before_ms:
+            _go(turn, Cause.BACKED_OFF)
+        else:
+            turn.wake_at(state.retry.not_before_ms)
+    elif state.at is State.ATTEMPTING:
+        _look_at_attempt(turn)
+
+
+_HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
+    Tick: _on_tick,
+    ControlSeen: _on_control,
+    StepSeen: _on_step,
+    Assigned: _on_assigned,
+    ProducerReady: _on_producer_ready,
+    EndsReached: _on_ends,
+    PartitionsAdded: _on_partitions_added,
+    StepCommitted: _on_committed,
+    TransactionFailed: _on_transaction_failed,
+}

@@ -1,0 +1,174 @@
+"""What a coordinator remembers between two events, as a value: `decide` works on a copy and never on what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcontrol.core.coordinator_table import State
+from kcontrol.core.events import CoordinatorEffect, WakeAt
+from kcontrol.core.model import (
+    Command,
+    FailureKind,
+    InputRange,
+    Layout,
+    LimitsSpec,
+    PipelineSpec,
+    Reason,
+    Status,
+    StepWork,
+    Token,
+)
+from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.retry import DEFAULT_LIMITS, Retry
+from kcontrol.core.steps_view import StepsView
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a step holds. Made once for a step and kept for all attempts of one claim, whatever arrives meanwhile."""
+
+    step: int
+    spec: PipelineSpec
+    reason: Reason
+    now_ms: int
+    division: tuple[InputRange, ...]
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at the plan, from its `step` commands on."""
+
+    token: Token
+    works: tuple[StepWork, ...]
+    """By node."""
+    opened_ms: int
+    """When its transaction was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a node is waited for, and since when. Another `what` is another wait and starts anew."""
+
+    what: tuple[str | int, ...]
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong last, for the status."""
+
+    kind: FailureKind
+    text: str
+
+
+@dataclass
+class CoordinatorState:
+    """All of it. The parts are frozen or mappings that are replaced, never changed, so a shallow copy is a copy."""
+
+    pipeline: str
+    transactional_id: str
+    steps_topic: str
+    view: PipelineView
+    steps: StepsView
+    at: State = State.IDLE
+    now_ms: int = 0
+    """The newest time seen; never goes back."""
+    wake_ms: int | None = None
+    """The `WakeAt` that is still to come."""
+
+    # --- the tenure: from one assignment to the resignation
+    uuid: str = ""
+    host: str = ""
+    process_id: int = 0
+    claims: int = 0
+    """How many claims this tenure has published; the second and later ones have the count in their uuid."""
+    epoch: int = -1
+    """Offset of the own claim; -1 while it has not been seen."""
+    overdue_answers: int = 0
+    """Answers to effects of an earlier tenure that are still to come and mean nothing any more."""
+    cleared: bool = False
+    """The predecessors' commands have been forgotten."""
+
+    # --- the transaction
+    producer: tuple[int, int] | None = None
+    """(producer id, producer epoch) from the last InitProducer."""
+    producer_timeout_ms: int = 0
+    """The transaction timeout that it was asked for with."""
+    plan: Plan | None = None
+    attempt: Attempt | None = None
+    attempts: int = 0
+    """Tries at the current step under this claim."""
+    retry: Retry = field(default_factory=Retry)
+    arrived_ms: int | None = None
+    """When input beyond the last committed step was first seen."""
+
+    # --- the nodes
+    serial: int = 0
+    commands: Mapping[int, Command] = field(default_factory=dict)
+    """By node, the newest command of this claim."""
+    heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By node: (incarnation, when its newest state came in)."""
+    caught_up_ms: int = -1
+    """Since when silence of a node means something; -1: it means nothing, its records may just not have been read yet."""
+    waits: Mapping[int, Wait] = field(default_factory=dict)
+    assembled: bool = False
+    """All nodes have been in place at once, and none has been lost since."""
+    forgiven: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By node, the (epoch, serial) of the failed state that a resume request lifted."""
+
+    # --- what people see
+    halt: str = ""
+    """Why the pipeline halted, '' if it has not."""
+    failure: Failure | None = None
+    """What is being retried."""
+    acknowledged: tuple[str, ...] = ()
+    status: Status | None = None
+    status_ms: int = 0
+
+    @staticmethod
+    def initial(pipeline: str, *, transactional_id: str, steps_topic: str) -> CoordinatorState:
+        """Before anything was read. The two names are those of the pipeline's transaction and of its log of steps."""
+        return CoordinatorState(pipeline, transactional_id, steps_topic, PipelineView.empty(pipeline), StepsView(pipeline))
+
+    def copy(self) -> CoordinatorState:
+        """A value of its own."""
+        twin = object.__new__(CoordinatorState)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    @property
+    def claim_uuid(self) -> str:
+        """The uuid in the newest claim of this tenure."""
+        return self.uuid if self.claims <= 1 else f"{self.uuid}.{self.claims}"
+
+
+class Turn:
+    """One event's worth of work: a state of its own to change, and the effects so far."""
+
+    __slots__ = ("effects", "state")
+
+    def __init__(self, state: CoordinatorState) -> None:
+        self.state = state
+        self.effects: list[CoordinatorEffect] = []
+
+    def limits(self) -> LimitsSpec:
+        """The limits in force."""
+        spec = self.state.view.spec()
+        return DEFAULT_LIMITS if spec is None else spec.limits
+
+    def wake_at(self, at_ms: int) -> None:
+        """Ask for a tick by then, unless an earlier one is to come."""
+        state = self.state
+        if state.wake_ms is None or at_ms < state.wake_ms:
+            state.wake_ms = at_ms
+            self.effects.append(WakeAt(at_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What `decide` gives back: the state that follows, and what the shell shall do, in order."""
+
+    state: CoordinatorState
+    effects: tuple[CoordinatorEffect, ...]

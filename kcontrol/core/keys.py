@@ -1,0 +1,87 @@
+"""The key of every record, in one place, because compaction keeps the newest record of a key and nothing else.
+
+A key holds the epoch or incarnation of its author, so that what a zombie writes late can never displace what its successor
+wrote (design 2). Pipeline names hold no slash, so no key of one pipeline is a key of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcontrol.core.model import (
+    Claim,
+    Command,
+    ControlRecord,
+    Desired,
+    NodeJoin,
+    NodeState,
+    PipelineSpec,
+    Received,
+    Replaying,
+    Resume,
+    Status,
+    StepBoundary,
+    Written,
+)
+
+
+def join_key(pipeline: str, node: int, uuid: str) -> str:
+    """Of the record by which a new life of a node begins."""
+    return f"{pipeline}/node/{node}/join/{uuid}"
+
+
+def state_key(pipeline: str, node: int, incarnation: int) -> str:
+    """Of one life's newest `NodeState`."""
+    return f"{pipeline}/node/{node}/{incarnation}/state"
+
+
+def received_key(pipeline: str, node: int, incarnation: int, input_name: str) -> str:
+    """Of one life's newest `Received` of one input."""
+    return f"{pipeline}/node/{node}/{incarnation}/received/{input_name}"
+
+
+def replay_key(pipeline: str, node: int, incarnation: int) -> str:
+    """Of one life's newest `Replaying`."""
+    return f"{pipeline}/node/{node}/{incarnation}/replay"
+
+
+def written_key(pipeline: str, node: int, incarnation: int) -> str:
+    """Of one life's newest `Written`."""
+    return f"{pipeline}/node/{node}/{incarnation}/written"
+
+
+def claim_key(pipeline: str, uuid: str) -> str:
+    """Of one coordinator's claim."""
+    return f"{pipeline}/claim/{uuid}"
+
+
+def command_key(pipeline: str, claim_epoch: int, node: int) -> str:
+    """Of what one coordinator last asked of a node."""
+    return f"{pipeline}/command/{claim_epoch}/{node}"
+
+
+def step_key(step: int) -> str:
+    """Of a boundary, in the steps topic of its pipeline."""
+    return f"step/{step}"
+
+
+_KEYS: dict[type, Callable[[Any], str]] = {
+    PipelineSpec: lambda r: f"{r.pipeline}/spec",
+    Desired: lambda r: f"{r.pipeline}/desired",
+    Resume: lambda r: f"{r.pipeline}/resume",
+    NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
+    NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),
+    Received: lambda r: received_key(r.pipeline, r.node, r.incarnation, r.input),
+    Replaying: lambda r: replay_key(r.pipeline, r.node, r.incarnation),
+    Written: lambda r: written_key(r.pipeline, r.node, r.incarnation),
+    Claim: lambda r: claim_key(r.pipeline, r.uuid),
+    Command: lambda r: command_key(r.pipeline, r.claim_epoch, r.node),
+    Status: lambda r: f"{r.pipeline}/status",
+    StepBoundary: lambda r: step_key(r.step),
+}
+
+
+def key_of(record: ControlRecord | StepBoundary) -> str:
+    """The key under which a record is written (design 3)."""
+    return _KEYS[type(record)](record)

@@ -1,0 +1,99 @@
+"""How a step is cut into Spark tasks: from the spec and the division alone, never from the machine that runs it.
+
+Sums of doubles differ with the number of source tasks, so a step that is replayed elsewhere must be cut as it was (design 6).
+Tasks are numbered from 0 within one input and one node: a partition belongs to exactly one node, so the number is unambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcontrol.core.model import InputRange, InputSpec, Layout, LayoutSpec, OutputLayout, PipelineSpec, SourceSplit
+
+_SKEW = 2
+"""Whole partitions are kept together unless the largest share would be more than this many times the fair one."""
+
+
+def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
+    """The layout of a step over a division."""
+    splits: list[SourceSplit] = []
+    most_tasks = 1
+    for item in spec.inputs:
+        whole = any(output.partitions == len(item.node_of) for output in spec.outputs)
+        for node in range(spec.nodes):
+            ranges = [r for r in division if r.input == item.name and item.node_of[r.partition] == node and r.to > r.from_]
+            tasks = _tasks(ranges, spec.layout)
+            most_tasks = max(most_tasks, tasks)
+            splits.extend(_splits(item, ranges, tasks, whole))
+    outputs = tuple(
+        OutputLayout(output.name, output.partitions, min(most_tasks, output.partitions), output.digest)
+        for output in spec.outputs
+    )
+    return Layout(tuple(splits), spec.layout.shuffle_partitions, outputs)
+
+
+def writers_of(spec: PipelineSpec, node: int) -> tuple[tuple[int, ...], ...]:
+    """By output, the partitions that a node alone may write.
+
+    With several nodes an output with as many partitions as an input follows that input's assignment, because equal keys then
+    meet in the partition of the same number; any other output is dealt out in turn.
+    """
+    return tuple(
+        tuple(partition for partition, writer in enumerate(_writer_of(spec, output.partitions)) if writer == node)
+        for output in spec.outputs
+    )
+
+
+def _writer_of(spec: PipelineSpec, partitions: int) -> tuple[int, ...]:
+    for item in spec.inputs:
+        if len(item.node_of) == partitions:
+            return item.node_of
+    return tuple(partition % spec.nodes for partition in range(partitions))
+
+
+def _tasks(ranges: Sequence[InputRange], limits: LayoutSpec) -> int:
+    records = sum(item.to - item.from_ for item in ranges)
+    return min(max(1, -(-records // limits.records_per_task)), limits.max_tasks)
+
+
+def _splits(item: InputSpec, ranges: Sequence[InputRange], tasks: int, whole: bool) -> list[SourceSplit]:
+    if tasks == 1:
+        return [SourceSplit(item.name, 0, r.partition, r.from_, r.to) for r in ranges]
+    if whole:
+        dealt = _dealt_whole(item, ranges, tasks)
+        if dealt:
+            return dealt
+    return _cut_evenly(item, ranges, tasks)
+
+
+def _dealt_whole(item: InputSpec, ranges: Sequence[InputRange], tasks: int) -> list[SourceSplit]:
+    """Each partition to one task, largest first to the least loaded; nothing if that is too uneven."""
+    tasks = min(tasks, len(ranges))
+    loads = [0] * tasks
+    task_of: dict[int, int] = {}
+    for r in sorted(ranges, key=lambda r: (r.from_ - r.to, r.partition)):
+        task = loads.index(min(loads))
+        loads[task] += r.to - r.from_
+        task_of[r.partition] = task
+    if max(loads) * tasks > _SKEW * sum(loads):
+        return []
+    splits = [SourceSplit(item.name, task_of[r.partition], r.partition, r.from_, r.to) for r in ranges]
+    return sorted(splits, key=lambda split: (split.task, split.partition))
+
+
+def _cut_evenly(item: InputSpec, ranges: Sequence[InputRange], tasks: int) -> list[SourceSplit]:
+    """The ranges one after the other, cut into `tasks` pieces that differ by at most one offset."""
+    total = sum(r.to - r.from_ for r in ranges)
+    ends = [total * (task + 1) // tasks for task in range(tasks)]
+    splits = []
+    task = done = 0
+    for r in ranges:
+        begin = r.from_
+        while begin < r.to:
+            while done == ends[task]:
+                task += 1
+            end = min(r.to, begin + ends[task] - done)
+            splits.append(SourceSplit(item.name, task, r.partition, begin, end))
+            done += end - begin
+            begin = end
+    return splits

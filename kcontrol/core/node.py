@@ -1,0 +1,355 @@
+"""A node of a pipeline: obeys the newest coordinator, drives its engine, and never gets ahead of the log.
+
+`decide` is a pure function that follows the table of node_table.py. What the node says of itself is in node_voice.py.
+Answers of the engine come in the order in which it was asked; those to what was cancelled meanwhile are counted off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.events import (
+    AttemptWritten,
+    CancelAttempt,
+    CloseEngine,
+    ControlSeen,
+    EngineClosed,
+    EngineFailed,
+    EngineOpened,
+    Exit,
+    FinishStep,
+    InputArrived,
+    Joined,
+    NodeEvent,
+    OpenEngine,
+    Publish,
+    RunStep,
+    StepFinished,
+    StepSeen,
+    Tick,
+)
+from kcontrol.core.model import (
+    Command,
+    CommandKind,
+    FailureKind,
+    InputRange,
+    StepBoundary,
+    StepResult,
+    StepWork,
+    Tombstone,
+    Written,
+)
+from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
+from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
+from kcontrol.core.node_voice import hear_arrivals, say_replaying, speak
+from kcontrol.core.retry import NEVER_RETRIED
+
+__all__ = ["NodeDecision", "NodeMachine", "decide"]
+
+_NO_RESULT = StepResult((), (), (), False)
+
+
+def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
+    """What follows from one event. The given state is not changed.
+
+    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
+    come in.
+    """
+    if state.at is State.EXITED:
+        return NodeDecision(state, ())
+    turn = NodeTurn(state.copy())
+    turn.state.now_ms = max(state.now_ms, event.now_ms)
+    if state.wake_ms is not None and state.wake_ms <= turn.state.now_ms:
+        turn.state.wake_ms = None
+    _HANDLERS[type(event)](turn, event)
+    if turn.state.at is not State.JOINING:
+        _obey(turn)
+        _replay(turn)
+        speak(turn)
+    if turn.records:
+        turn.effects.append(Publish(tuple(turn.records)))
+    if turn.state.at is State.EXITED:
+        replaced = turn.state.view.lives.get(turn.state.node, -1) > turn.state.incarnation
+        turn.effects.append(Exit(turn.state.error, replaced))
+    return NodeDecision(turn.state, tuple(turn.effects))
+
+
+def _go(turn: NodeTurn, cause: Cause) -> None:
+    turn.state.at = TABLE[turn.state.at, cause]
+
+
+# --- what the logs say ------------------------------------------------------------------------------------------------
+
+
+def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
+    state = turn.state
+    state.view = pipeline_view.evolve(state.view, event.logged)
+    if state.at is not State.JOINING and state.view.lives.get(state.node, -1) > state.incarnation:
+        _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+
+
+def _on_step(turn: NodeTurn, event: StepSeen) -> None:
+    state = turn.state
+    state.steps = steps_view.evolve(state.steps, event.logged)
+    boundary = event.logged.record
+    if isinstance(boundary, Tombstone):
+        return
+    state.boundaries = state.boundaries.extended(boundary)
+    if state.at in (State.WRITING, State.WRITTEN) and state.work is not None and boundary.step == state.work.step:
+        _on_boundary(turn, boundary, state.work)
+
+
+def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
+    """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
+    if boundary.token == work.token and turn.state.at is State.WRITTEN:
+        _go(turn, Cause.OWN_BOUNDARY)
+        turn.effects.append(FinishStep(boundary.step))
+    else:
+        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step)
+
+
+# --- commands -----------------------------------------------------------------------------------------------------------
+
+
+def _obey(turn: NodeTurn) -> None:
+    """Carry out the newest command of the newest claim, if it is meant for this life and was not carried out before."""
+    state = turn.state
+    command = state.view.command(state.node)
+    if command is None or command.incarnation != state.incarnation or state.at in (State.OPENING, State.CLOSING, State.EXITED):
+        return
+    if (command.claim_epoch, command.serial) <= state.done:
+        return
+    match command.kind:
+        case CommandKind.CREATE | CommandKind.OPEN:
+            state.obeying = command
+            _open(turn, Cause.OPEN, command.step)
+        case CommandKind.STEP:
+            _step(turn, command)
+        case CommandKind.STOP | CommandKind.SHUTDOWN:
+            state.obeying = command
+            _close(turn)
+        case CommandKind.PAUSE | CommandKind.CHECKPOINT:
+            if state.at not in UNANSWERED:
+                _done(state, command)
+
+
+def _done(state: NodeMachine, command: Command) -> None:
+    state.done = (command.claim_epoch, command.serial)
+    state.obeying = None
+
+
+def _open(turn: NodeTurn, cause: Cause, step: int) -> None:
+    _cancel(turn)
+    _go(turn, cause)
+    turn.state.step = step
+    turn.state.has_run = False
+    turn.effects.append(OpenEngine(step, step == 0))
+
+
+def _cancel(turn: NodeTurn) -> None:
+    """Nothing of what runs may be written or recorded any more; its answer, if one is owed, will come and mean nothing."""
+    state = turn.state
+    if state.at in (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING):
+        turn.effects.append(CancelAttempt())
+    if state.at in UNANSWERED:
+        state.overdue_answers += 1
+    state.work = None
+
+
+def _close(turn: NodeTurn) -> None:
+    if turn.state.at in AT_WORK:
+        _cancel(turn)
+        _go(turn, Cause.CLOSE)
+        turn.effects.append(CloseEngine())
+    else:
+        _closed(turn, turn.state.error)
+
+
+def _closed(turn: NodeTurn, error: str) -> None:
+    """The queries have stopped: acknowledge, and end the process if that was asked for."""
+    state = turn.state
+    command = state.obeying
+    _go(turn, Cause.CLOSED)
+    state.error = error
+    if command is not None:
+        _done(state, command)
+        if command.kind is CommandKind.SHUTDOWN:
+            _exit(turn, "shut down by command")
+
+
+def _exit(turn: NodeTurn, reason: str) -> None:
+    speak(turn)
+    if turn.state.at in AT_WORK:
+        _cancel(turn)
+    turn.state.error = reason
+    _go(turn, Cause.EXIT)
+
+
+def _step(turn: NodeTurn, command: Command) -> None:
+    """Begin an attempt: only at the end of the log, and only at the step that follows what the engine holds."""
+    state, work = turn.state, command.work
+    if state.at is not State.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
+        return
+    _done(state, command)
+    state.work = work
+    _go(turn, Cause.STEP)
+    turn.effects.append(RunStep(work, None))
+
+
+def _replay(turn: NodeTurn) -> None:
+    """Behind the log and idle: run the next logged step again, writing nothing."""
+    state = turn.state
+    if state.at is not State.IDLE or state.step >= state.steps.step:
+        return
+    boundary = state.boundaries.get(state.step + 1)
+    if boundary is None:
+        _without_boundary(turn)
+        return
+    state.work = work_of(boundary)
+    _go(turn, Cause.BEHIND)
+    say_replaying(turn, boundary.step)
+    turn.effects.append(RunStep(state.work, boundary))
+
+
+def _without_boundary(turn: NodeTurn) -> None:
+    state = turn.state
+    if state.step < state.trimmed:
+        _exit(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
+        return
+    state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
+    _go(turn, Cause.BROKEN)
+
+
+def work_of(boundary: StepBoundary) -> StepWork:
+    """The work of a committed step, to be done again with nothing written."""
+    division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
+    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, ())
+
+
+# --- what the engine answers --------------------------------------------------------------------------------------------
+
+
+def _overdue(state: NodeMachine) -> bool:
+    """Whether this answer is to something that was cancelled."""
+    if not state.overdue_answers:
+        return False
+    state.overdue_answers -= 1
+    return True
+
+
+def _on_joined(turn: NodeTurn, event: Joined) -> None:
+    state = turn.state
+    state.incarnation = event.incarnation
+    _go(turn, Cause.JOINED)
+    _now_openable(state, event.openable)
+    if state.view.lives.get(state.node, -1) > state.incarnation:
+        _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+
+
+def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
+    state.openable = openable
+    if openable:
+        oldest = min(openable)
+        state.boundaries = state.boundaries.without(oldest)
+        state.trimmed = max(state.trimmed, oldest)
+
+
+def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
+    """Answers come in order, so whatever was cancelled before this opening can't answer any more."""
+    state = turn.state
+    state.overdue_answers = 0
+    if state.at is not State.OPENING or event.step != state.step:
+        return
+    _go(turn, Cause.OPENED)
+    state.error = ""
+    if state.obeying is not None:
+        _done(state, state.obeying)
+
+
+def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
+    state, work = turn.state, turn.state.work
+    if _overdue(state) or work is None:
+        return
+    if state.at is State.REPLAYING:
+        _go(turn, Cause.AGREED)
+        turn.effects.append(FinishStep(work.step))
+    elif state.at is State.WRITING:
+        _go(turn, Cause.WROTE)
+        turn.records.append(_report(state, work, event.result, None, ""))
+
+
+def _report(state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str) -> Written:
+    return Written(
+        state.pipeline,
+        state.node,
+        state.incarnation,
+        work.step,
+        work.token,
+        result.inputs,
+        result.outputs,
+        result.skipped,
+        result.watermark_moved,
+        failure,
+        error,
+    )
+
+
+def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
+    state = turn.state
+    if _overdue(state) or state.at is not State.FINISHING:
+        return
+    _go(turn, Cause.FINISHED)
+    state.work = None
+    state.step = event.step
+    state.has_run = True
+    _now_openable(state, event.openable)
+
+
+def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
+    """The queries are down. An attempt that was already written needs them no more, so its report stands."""
+    state = turn.state
+    if state.at in UNANSWERED and _overdue(state):
+        return
+    if state.at is State.CLOSING:
+        _closed(turn, event.error)
+        return
+    if state.at not in (State.OPENING, *AT_WORK):
+        return
+    if state.at is State.WRITING and state.work is not None:
+        turn.records.append(_report(state, state.work, _NO_RESULT, event.kind, event.error))
+    what = f"step {state.work.step}: " if state.work is not None else ""
+    state.error = f"{what}{event.error}"
+    state.work = None
+    if state.obeying is not None:
+        _done(state, state.obeying)
+    _go(turn, Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
+
+
+def _on_closed(turn: NodeTurn, _event: EngineClosed) -> None:
+    turn.state.overdue_answers = 0
+    if turn.state.at is State.CLOSING:
+        _closed(turn, "")
+
+
+def _on_tick(_turn: NodeTurn, _event: Tick) -> None:
+    """Time alone: what is due is said by `speak`."""
+
+
+def _on_input(turn: NodeTurn, event: InputArrived) -> None:
+    hear_arrivals(turn.state, event)
+
+
+_HANDLERS: dict[type, Callable[[NodeTurn, Any], None]] = {
+    Tick: _on_tick,
+    ControlSeen: _on_control,
+    StepSeen: _on_step,
+    Joined: _on_joined,
+    InputArrived: _on_input,
+    EngineOpened: _on_opened,
+    AttemptWritten: _on_written,
+    StepFinished: _on_finished,
+    EngineFailed: _on_failed,
+    EngineClosed: _on_closed,
+}

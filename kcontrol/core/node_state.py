@@ -1,0 +1,101 @@
+"""What a node remembers between two events, as a value: `decide` works on a copy and never on what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcontrol.core.events import NodeEffect, WakeAt
+from kcontrol.core.model import Command, ControlRecord, NodeState, ReceivedPartition, StepWork
+from kcontrol.core.node_table import State
+from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.steps_view import Boundaries, StepsView
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What a node's watchers have seen of one input."""
+
+    partitions: tuple[ReceivedPartition, ...]
+    size_bytes: int
+
+
+@dataclass
+class NodeMachine:
+    """All of it. The parts are frozen or mappings that are replaced, never changed, so a shallow copy is a copy."""
+
+    pipeline: str
+    node: int
+    view: PipelineView
+    steps: StepsView
+    boundaries: Boundaries
+    """Of the steps that may have to be replayed."""
+    trimmed: int = 0
+    """The newest step whose boundary was dropped from `boundaries`."""
+    at: State = State.JOINING
+    now_ms: int = 0
+    wake_ms: int | None = None
+    incarnation: int = -1
+
+    # --- the engine
+    openable: tuple[int, ...] = ()
+    step: int = 0
+    """The last step that the engine holds complete."""
+    has_run: bool = False
+    """A step was finished since the engine was opened."""
+    work: StepWork | None = None
+    """Of the attempt or the replay under way."""
+    overdue_answers: int = 0
+    """Answers of the engine that are still to come to what was cancelled, and mean nothing any more."""
+    error: str = ""
+
+    # --- commands
+    obeying: Command | None = None
+    """Being carried out; done when the engine answers."""
+    done: tuple[int, int] = (-1, -1)
+    """(claim epoch, serial) of the newest command that was carried out."""
+
+    # --- what is said
+    arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
+    unsaid: tuple[str, ...] = ()
+    """Inputs whose arrivals have grown since they were last said."""
+    received_ms: int = 0
+    said: NodeState | None = None
+    said_ms: int = 0
+
+    @staticmethod
+    def initial(pipeline: str, node: int) -> NodeMachine:
+        """Before anything was read."""
+        return NodeMachine(pipeline, node, PipelineView.empty(pipeline), StepsView(pipeline), Boundaries())
+
+    def copy(self) -> NodeMachine:
+        """A value of its own."""
+        twin = object.__new__(NodeMachine)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+
+class NodeTurn:
+    """One event's worth of work: a state of its own to change, what the engine shall do, and what is said afterwards."""
+
+    __slots__ = ("effects", "records", "state")
+
+    def __init__(self, state: NodeMachine) -> None:
+        self.state = state
+        self.effects: list[NodeEffect] = []
+        self.records: list[ControlRecord] = []
+
+    def wake_at(self, at_ms: int) -> None:
+        """Ask for a tick by then, unless an earlier one is to come."""
+        state = self.state
+        if state.wake_ms is None or at_ms < state.wake_ms:
+            state.wake_ms = at_ms
+            self.effects.append(WakeAt(at_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDecision:
+    """What `decide` gives back: the state that follows, and what the shell shall do, in order."""
+
+    state: NodeMachine
+    effects: tuple[NodeEffect, ...]

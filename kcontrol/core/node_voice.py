@@ -1,0 +1,124 @@
+"""What a node says of itself: its state at every change and every second, what input it has, and that it replays.
+
+The state is what coordinators go by, so it is said at once when anything in it changes, and again and again, because silence
+means death. Input is said when it grows, and now and then; not while the node is behind the log, since it can't be used then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.division import next_offset
+from kcontrol.core.events import InputArrived
+from kcontrol.core.model import NodePhase, NodeState, Received, ReceivedPartition, Replaying
+from kcontrol.core.node_state import Arrivals, NodeMachine, NodeTurn
+from kcontrol.core.node_table import State
+
+STATE_EVERY_MS = 1000
+RECEIVED_EVERY_MS = 5000
+
+_READY_FOR_INPUT = (State.IDLE, State.WRITING, State.WRITTEN)
+
+
+def speak(turn: NodeTurn) -> None:
+    """Add what is due to the records of this turn."""
+    state = turn.state
+    if state.at in (State.JOINING, State.EXITED):
+        return
+    _say_received(turn)
+    now = _state(state)
+    said = state.said
+    if said is not None and now == replace(said, beat=now.beat) and state.now_ms < state.said_ms + STATE_EVERY_MS:
+        turn.wake_at(state.said_ms + STATE_EVERY_MS)
+        return
+    state.said = replace(now, beat=now.beat + 1)
+    state.said_ms = state.now_ms
+    turn.records.append(state.said)
+    turn.wake_at(state.said_ms + STATE_EVERY_MS)
+
+
+def _state(state: NodeMachine) -> NodeState:
+    return NodeState(
+        pipeline=state.pipeline,
+        node=state.node,
+        incarnation=state.incarnation,
+        phase=_phase(state),
+        step=state.step,
+        attempt=state.work.token if state.work is not None and state.at in _ATTEMPTING else None,
+        claim_epoch=state.view.epoch,
+        command_epoch=state.done[0],
+        command_serial=state.done[1],
+        openable=state.openable,
+        error=state.error,
+        beat=0 if state.said is None else state.said.beat,
+    )
+
+
+_ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
+
+
+def _phase(state: NodeMachine) -> NodePhase:
+    if state.at is State.FAILED:
+        return NodePhase.FAILED
+    if state.at is State.CLOSED or (state.at is State.OPENING and state.obeying is not None):
+        return NodePhase.CLOSED
+    return NodePhase.RUNNING if state.has_run else NodePhase.OPEN
+
+
+def say_replaying(turn: NodeTurn, step: int) -> None:
+    """Announce a replay."""
+    state = turn.state
+    turn.records.append(Replaying(state.pipeline, state.node, state.incarnation, step))
+
+
+def hear_arrivals(state: NodeMachine, event: InputArrived) -> None:
+    """Remember what a watcher saw. While a topic is the same, what was received only grows, whatever a broker says after."""
+    before = state.arrivals.get(event.input)
+    known = {} if before is None else {seen.partition: seen for seen in before.partitions}
+    for seen in event.partitions:
+        known[seen.partition] = _grown(known.get(seen.partition), seen)
+    after = Arrivals(tuple(known[partition] for partition in sorted(known)), event.size_bytes)
+    if before is None or before.partitions != after.partitions:
+        state.arrivals = {**state.arrivals, event.input: after}
+        state.unsaid = (*(name for name in state.unsaid if name != event.input), event.input)
+
+
+def _grown(before: ReceivedPartition | None, seen: ReceivedPartition) -> ReceivedPartition:
+    if before is None or before.topic_id != seen.topic_id:
+        return seen
+    return replace(seen, earliest=max(before.earliest, seen.earliest), to=max(before.to, seen.to))
+
+
+def _say_received(turn: NodeTurn) -> None:
+    state = turn.state
+    if state.at not in _READY_FOR_INPUT or state.step != state.steps.step:
+        return
+    names = state.unsaid
+    if state.now_ms >= state.received_ms + RECEIVED_EVERY_MS:
+        names = tuple(state.arrivals)
+    if not names:
+        return
+    turn.records.extend(_received(state, name) for name in names)
+    state.unsaid = ()
+    if len(names) == len(state.arrivals):
+        state.received_ms = state.now_ms
+
+
+def _received(state: NodeMachine, name: str) -> Received:
+    arrivals = state.arrivals[name]
+    spec = state.view.spec()
+    item = next((one for one in spec.inputs if one.name == name), None) if spec is not None else None
+    waiting = 0
+    if item is not None:
+        known = [seen for seen in arrivals.partitions if seen.partition < len(item.start_offsets)]
+        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in known)
+    return Received(
+        pipeline=state.pipeline,
+        node=state.node,
+        incarnation=state.incarnation,
+        input=name,
+        step=state.step + 1,
+        partitions=arrivals.partitions,
+        records=waiting,
+        size_bytes=arrivals.size_bytes,
+    )

@@ -1,0 +1,43 @@
+"""When a step is due (design 4), and if none is, when to look again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.model import Reason, StepPolicySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The reason for a step now, or when there will be one if nothing else happens; both None: only events help."""
+
+    reason: Reason | None
+    wake_ms: int | None = None
+
+
+def due(
+    policy: StepPolicySpec, *, waiting: int, arrived_ms: int | None, last_now_ms: int, watermark_moved: bool, now_ms: int
+) -> Due:
+    """Whether a step is due at `now_ms`.
+
+    waiting: offsets received beyond the last committed step.
+    arrived_ms: when the first of them was seen, None if there are none.
+    last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
+    The clock ticks at multiples of its period, so that a late step does not shift the ones after it.
+    """
+    if waiting >= max(1, policy.min_records):
+        return Due(Reason.RECORDS)
+    if watermark_moved:
+        return Due(Reason.WATERMARK)
+    wakes = []
+    if waiting > 0 and arrived_ms is not None:
+        delay_over_ms = arrived_ms + policy.max_delay_ms
+        if now_ms >= delay_over_ms:
+            return Due(Reason.DELAY)
+        wakes.append(delay_over_ms)
+    if policy.clock_ms > 0:
+        tick_ms = (last_now_ms // policy.clock_ms + 1) * policy.clock_ms
+        if now_ms >= tick_ms:
+            return Due(Reason.CLOCK)
+        wakes.append(tick_ms)
+    return Due(None, min(wakes, default=None))

@@ -1,0 +1,263 @@
+"""What a coordinator does between two transactions: the user's wishes, halts, the nodes, the next step.
+
+It is looked at anew after each event, and is a function of what is known now, never of how it came about; so it does not
+matter which events were doubled or late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcontrol.core.assembly import Place, assemble, give, has_done, roll_back, standing
+from kcontrol.core.attempt import make_plan, output_partitions
+from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.coordinator_table import RESTING, Cause, State
+from kcontrol.core.division import gone_input, offsets_in, received_ranges
+from kcontrol.core.events import AddPartitions, Publish
+from kcontrol.core.model import Command, CommandKind, DesiredMode, NodePhase, PipelinePhase, PipelineSpec, Status
+from kcontrol.core.reasons import due
+from kcontrol.core.retry import Retry
+
+Go = Callable[[Turn, Cause], None]
+
+_STATUS_EVERY_MS = 1000
+_REMEMBERED_REQUESTS = 16
+
+
+def rest(turn: Turn, go: Go) -> None:
+    """Do what is to be done now; may leave the resting states for the next step."""
+    state = turn.state
+    spec = state.view.spec()
+    nodes = 0 if spec is None else spec.nodes
+    desired = state.view.desired()
+    mode = DesiredMode.RUNNING if desired is None else desired.mode
+    _take_resume(turn)
+    if spec is not None and not state.halt:
+        state.halt = _refused(state, spec) or gone_input(spec, state.steps, state.view)
+    if state.halt and mode is not DesiredMode.STOPPED:
+        _move(turn, go, Cause.HALT, (State.HALTED,))
+        roll_back(turn, nodes)
+        return
+    match mode:
+        case DesiredMode.PAUSED:
+            _move(turn, go, Cause.PAUSE, (State.PAUSED,))
+            roll_back(turn, nodes)
+            _tell_paused(turn, nodes)
+            _acknowledge(state)
+        case DesiredMode.STOPPED:
+            _stop(turn, go, nodes)
+        case DesiredMode.RUNNING:
+            _move(turn, go, Cause.RUN, (State.ASSEMBLING, State.READY))
+            _acknowledge(state)
+            if spec is not None:
+                _run(turn, go, spec)
+
+
+def _move(turn: Turn, go: Go, cause: Cause, there: tuple[State, ...]) -> None:
+    if turn.state.at not in there:
+        go(turn, cause)
+
+
+def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
+    last = state.steps.last
+    if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
+        return ""
+    return (
+        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to step {last.step}, the "
+        f"one submitted is {spec.fingerprint}. Submit the old definition, declare the new one compatible with it, or give it a "
+        "new name; then resume the pipeline"
+    )
+
+
+# --- what the user wants ------------------------------------------------------------------------------------------------
+
+
+def _take_resume(turn: Turn) -> None:
+    """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
+    state = turn.state
+    resume = state.view.resume()
+    if resume is None or resume.request_id in state.acknowledged:
+        return
+    _remember(state, resume.request_id)
+    state.halt = ""
+    state.failure = None
+    state.retry = Retry()
+    state.forgiven = {
+        node: (said.command_epoch, said.command_serial)
+        for node in state.view.lives
+        if (said := state.view.node_state(node)) is not None and said.phase is NodePhase.FAILED
+    }
+
+
+def _acknowledge(state: CoordinatorState) -> None:
+    desired = state.view.desired()
+    if desired is not None and desired.request_id not in state.acknowledged:
+        _remember(state, desired.request_id)
+
+
+def _remember(state: CoordinatorState, request_id: str) -> None:
+    state.acknowledged = (*state.acknowledged, request_id)[-_REMEMBERED_REQUESTS:]
+
+
+def _tell_paused(turn: Turn, nodes: int) -> None:
+    state, limits = turn.state, turn.limits()
+    commands = [
+        give(turn, node, CommandKind.PAUSE, state.steps.step)
+        for node in range(nodes)
+        if standing(state, node, limits).place is Place.IN_PLACE and not _was_told(state, node, CommandKind.PAUSE)
+    ]
+    if commands:
+        turn.effects.append(Publish(tuple(commands)))
+
+
+def _was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
+    command = state.commands.get(node)
+    return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
+
+
+def _stop(turn: Turn, go: Go, nodes: int) -> None:
+    """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
+    state, limits = turn.state, turn.limits()
+    commands: list[Command] = []
+    left = 0
+    for node in range(nodes):
+        said = state.view.node_state(node)
+        if _was_told(state, node, CommandKind.SHUTDOWN):
+            command = state.commands[node]
+            left += said is None or not has_done(said, command)
+            continue
+        if standing(state, node, limits).place is Place.ABSENT or said is None:
+            continue
+        left += 1
+        if said.claim_epoch != state.epoch:
+            continue
+        if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
+            commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
+        elif not _was_told(state, node, CommandKind.STOP):
+            commands.append(give(turn, node, CommandKind.STOP, state.steps.step))
+    if commands:
+        turn.effects.append(Publish(tuple(commands)))
+    if state.at is State.STOPPED and left:
+        go(turn, Cause.OUT_OF_PLACE)
+    _move(turn, go, Cause.STOP, (State.STOPPING, State.STOPPED))
+    if not left and state.at is State.STOPPING:
+        go(turn, Cause.CLOSED)
+    if not left:
+        state.halt = ""
+        state.failure = None
+        state.retry = Retry()
+        _acknowledge(state)
+
+
+# --- the next step --------------------------------------------------------------------------------------------------------
+
+
+def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
+    state = turn.state
+    waiting = assemble(turn, spec.nodes)
+    if state.halt:
+        go(turn, Cause.HALT)
+        roll_back(turn, spec.nodes)
+        return
+    _note_arrivals(state, spec)
+    if waiting:
+        _move(turn, go, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
+        return
+    _move(turn, go, Cause.IN_PLACE, (State.READY,))
+    state.assembled = True
+    if state.producer_timeout_ms != spec.limits.transaction_timeout_ms:
+        go(turn, Cause.LIMITS_CHANGED)
+    elif state.now_ms < state.retry.not_before_ms:
+        turn.wake_at(state.retry.not_before_ms)
+    elif _has_plan(turn, spec) and state.producer is not None:
+        go(turn, Cause.DUE)
+        turn.effects.append(AddPartitions(*state.producer, output_partitions(state, spec)))
+
+
+def _note_arrivals(state: CoordinatorState, spec: PipelineSpec) -> None:
+    if state.arrived_ms is None and state.plan is None and offsets_in(received_ranges(spec, state.steps, state.view)):
+        state.arrived_ms = state.now_ms
+
+
+def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
+    """Whether there is a step to make. All nodes are in place, so none holds an attempt at another plan of the same step.
+
+    A plan that failed is kept as it is; only a new definition, which every attempt of the old one has made room for, ends it.
+    """
+    state = turn.state
+    if state.plan is not None and state.plan.spec == spec:
+        return True
+    received = received_ranges(spec, state.steps, state.view)
+    last = state.steps.last
+    found = due(
+        spec.policy,
+        waiting=offsets_in(received),
+        arrived_ms=state.arrived_ms,
+        last_now_ms=state.steps.now_ms,
+        watermark_moved=last is not None and last.watermark_moved,
+        now_ms=state.now_ms,
+    )
+    state.plan = None
+    if found.reason is not None:
+        state.plan = make_plan(state, spec, found.reason, received)
+    elif found.wake_ms is not None:
+        turn.wake_at(found.wake_ms)
+    return state.plan is not None
+
+
+# --- what people see ------------------------------------------------------------------------------------------------------
+
+
+def report(turn: Turn) -> None:
+    """Publish the status when it says something new; a new step alone at most every second.
+
+    Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
+    """
+    state = turn.state
+    if state.at not in (*RESTING, State.ADDING, State.ATTEMPTING):
+        return
+    status = _status(turn)
+    before = state.status
+    if before is not None and _news(status) == _news(before):
+        if status.step == before.step:
+            return
+        if state.now_ms < state.status_ms + _STATUS_EVERY_MS:
+            turn.wake_at(state.status_ms + _STATUS_EVERY_MS)
+            return
+    state.status, state.status_ms = status, state.now_ms
+    turn.effects.append(Publish((status,)))
+
+
+def _news(status: Status) -> tuple[object, ...]:
+    return status.claim_epoch, status.phase, status.reason, status.acknowledged
+
+
+def _status(turn: Turn) -> Status:
+    state = turn.state
+    phase, reason = PipelinePhase.RUNNING, "" if state.failure is None else state.failure.text
+    match state.at:
+        case State.HALTED:
+            phase, reason = PipelinePhase.HALTED, state.halt
+        case State.PAUSED:
+            phase, reason = PipelinePhase.PAUSED, ""
+        case State.STOPPED:
+            phase, reason = PipelinePhase.STOPPED, ""
+        case State.STOPPING:
+            reason = "stopping"
+        case _ if not state.assembled:
+            phase, reason = PipelinePhase.STARTING, _missing(turn)
+    return Status(state.pipeline, state.epoch, phase, state.steps.step, reason, state.acknowledged)
+
+
+def _missing(turn: Turn) -> str:
+    """What a pipeline that has not started waits for."""
+    state = turn.state
+    spec = state.view.spec()
+    if spec is None:
+        return "waiting for the pipeline's definition"
+    limits = turn.limits()
+    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Place.IN_PLACE]
+    parts = ["waiting: " + ", ".join(missing)] if missing else []
+    if state.failure is not None:
+        parts.append(state.failure.text)
+    return "; ".join(parts)

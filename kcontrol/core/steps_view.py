@@ -1,0 +1,115 @@
+"""What the log of steps says: how far the pipeline is committed and where the next step begins.
+
+Only committed boundaries are ever folded. They are contiguous by construction, so a gap means that the log was damaged or
+belongs to something else; going on would lose or repeat input, so it is an error and never repaired here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
+from kcontrol.errors import DamagedRecordError
+
+
+@dataclass(frozen=True, slots=True)
+class StepsView:
+    """A fold of the steps topic. A boundary names every partition of every input, so the last one says it all.
+
+    last: the newest committed boundary; None before step 1.
+    """
+
+    pipeline: str
+    last: StepBoundary | None = None
+    next_from: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """By (input, partition): one past the last offset that is in a committed step."""
+
+    @property
+    def step(self) -> int:
+        """The last committed step; 0 before the first."""
+        return 0 if self.last is None else self.last.step
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the last committed step; 0 before the first."""
+        return 0 if self.last is None else self.last.now_ms
+
+
+def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
+    """The view after one more record of the steps topic, in offset order.
+
+    Raises DamagedRecordError when a boundary is not the next step, goes back in time, or starts an input elsewhere than the
+    step before ended it. The first boundary that is still in the log may have any number: older ones may be tombstoned.
+    """
+    boundary = logged.record
+    if isinstance(boundary, Tombstone):
+        return view
+    last = view.last
+    if last is not None:
+        _check_follows(view, last, boundary, logged.offset)
+    next_from = {(piece.input, piece.partition): piece.to for piece in boundary.inputs}
+    return StepsView(view.pipeline, boundary, next_from)
+
+
+def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, offset: int) -> None:
+    where = f"pipeline {view.pipeline}: the steps log at offset {offset}"
+    if boundary.step != last.step + 1:
+        raise DamagedRecordError(f"{where} holds step {boundary.step} after step {last.step}; the log was changed from outside")
+    if boundary.now_ms <= last.now_ms:
+        raise DamagedRecordError(
+            f"{where}: step {boundary.step} has time {boundary.now_ms}, not later than {last.now_ms} before"
+        )
+    for piece in boundary.inputs:
+        expected = view.next_from.get((piece.input, piece.partition), piece.from_)
+        if piece.from_ != expected:
+            raise DamagedRecordError(
+                f"{where}: step {boundary.step} reads input {piece.input} partition {piece.partition} from offset "
+                f"{piece.from_}, but the step before ended at {expected}"
+            )
+
+
+class Boundaries:
+    """The boundaries of contiguous steps that a node may still have to replay, as a value that is cheap to extend.
+
+    Values share one growing list and each remembers how much of it is its own; a value that is extended twice gets a list of
+    its own the second time. A log of a million steps is so read in linear time.
+    """
+
+    __slots__ = ("_begin", "_end", "_items")
+
+    def __init__(self, items: list[StepBoundary] | None = None, begin: int = 0, end: int = 0) -> None:
+        self._items = [] if items is None else items
+        self._begin = begin
+        self._end = end
+
+    @property
+    def first(self) -> int:
+        """The first step that is held; 0 if none is."""
+        return self._items[self._begin].step if self._begin < self._end else 0
+
+    def get(self, step: int) -> StepBoundary | None:
+        """The boundary of a step, if it is held."""
+        if self._begin == self._end:
+            return None
+        index = self._begin + step - self._items[self._begin].step
+        return self._items[index] if self._begin <= index < self._end else None
+
+    def extended(self, boundary: StepBoundary) -> Boundaries:
+        """With the next step at the end."""
+        items = self._items
+        if len(items) != self._end:
+            items = items[self._begin : self._end]
+            items.append(boundary)
+            return Boundaries(items, 0, len(items))
+        items.append(boundary)
+        return Boundaries(items, self._begin, self._end + 1)
+
+    def without(self, step: int) -> Boundaries:
+        """Without all steps up to and including this one."""
+        if self._begin == self._end or step < self.first:
+            return self
+        begin = min(self._end, self._begin + step - self.first + 1)
+        if begin * 2 < len(self._items):
+            return Boundaries(self._items, begin, self._end)
+        return Boundaries(self._items[begin : self._end], 0, self._end - begin)
