@@ -1,0 +1,79 @@
+"""From assigned partitions to running sessions: opens the Kafka side of every keeper and session."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from kcontrol.adapters.kafka.control_decoder import ControlDecoder
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.fetched import RawRecord
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.core.coordinator import CoordinatorState
+from kcontrol.core.model import Logged
+from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
+from kcontrol.runtime.partition_keeper import PartitionKeeper
+from kcontrol.runtime.settings import ClusterSettings
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class PartitionSessions:
+    """The keepers of all partitions that this process is assigned."""
+
+    def __init__(self, settings: ClusterSettings, partitions: int) -> None:
+        """partitions: how many the control topic has."""
+        self._settings = settings
+        self._names = settings.names()
+        self._partitions = partitions
+        self._keepers: dict[int, tuple[PartitionKeeper, ControlDecoder]] = {}
+
+    async def assign(self, partitions: Collection[int]) -> None:
+        """From now on exactly these are ours. What is kept goes on undisturbed."""
+        gone = [self._keepers.pop(partition)[0] for partition in sorted(set(self._keepers) - set(partitions))]
+        for partition in sorted(set(partitions) - set(self._keepers)):
+            decoder = ControlDecoder(self._names.control_topic(), partition, self._partitions)
+            keeper = PartitionKeeper(partition, lambda at=partition: self._fold(at), self._open_session)  # type: ignore[misc]
+            self._keepers[partition] = (keeper, decoder)
+            keeper.start()
+        await asyncio.gather(*(keeper.stop() for keeper in gone))
+
+    def push(self, partition: int, record: RawRecord) -> None:
+        """Hand a record that Faust has delivered to the sessions of its partition."""
+        if partition in self._keepers:
+            keeper, decoder = self._keepers[partition]
+            keeper.push(record.offset, decoder.decode(record))
+
+    async def stop(self) -> None:
+        """End all sessions."""
+        await self.assign(())
+
+    async def _fold(self, partition: int) -> list[Logged]:
+        control = await KafkaControlLog.open(self._settings, partition=partition, names=self._names)
+        try:
+            return await control.read_to_end()
+        finally:
+            await control.close()
+
+    @asynccontextmanager
+    async def _open_session(self, pipeline: str) -> AsyncIterator[CoordinatorSession]:
+        control = await KafkaControlLog.open(self._settings, pipeline=pipeline, names=self._names)
+        steps = KafkaStepsLog(self._settings, pipeline, self._names)
+        transaction = KafkaTransaction(self._settings, pipeline, self._names)
+        state = CoordinatorState.initial(
+            pipeline,
+            transactional_id=self._names.transactional_id(pipeline),
+            steps_topic=self._names.steps_topic(pipeline),
+        )
+        try:
+            yield CoordinatorSession(state, CoordinatorPorts(SystemClock(), control, steps, transaction))
+        finally:
+            await asyncio.gather(control.close(), steps.close(), transaction.close())

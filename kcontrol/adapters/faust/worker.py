@@ -1,0 +1,152 @@
+"""A coordinator process: a Faust worker whose agent hands the records of its partitions to the sessions of their pipelines.
+
+The agent decides nothing. A partition that is assigned gets a keeper, one that is kept through a rebalance keeps it, one that
+is gone loses it; who is in charge of a pipeline is settled by the claims in the log, not by Faust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
+from kcontrol.adapters.faust.sessions import PartitionSessions
+from kcontrol.adapters.kafka.fetched import RawRecord
+from kcontrol.runtime.retrying import waits_ms
+from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger("kcontrol.coordinator")
+
+FIRST_RESTART_MS = 200
+LONGEST_RESTART_MS = 5_000
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How a coordinator process takes part in its group.
+
+    session_timeout_s: after so long without a heartbeat its partitions go to another worker. instance: see `make_app`.
+    stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is gone.
+    """
+
+    session_timeout_s: float = MIN_SESSION_TIMEOUT_S
+    instance: str | None = None
+    stop_timeout_s: float = 10.0
+
+
+def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerOptions, ready: Callable[[], None]) -> None:
+    """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new life begins after a back-off.
+
+    partitions: of the control topic, which exists. ready: called whenever partitions (or none) have been assigned.
+    """
+    wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="kcontrol-faust-") as datadir:
+        while True:
+            began = time.monotonic()
+            life = _Life(settings, partitions, options, Path(datadir), ready)
+            try:
+                life.run()
+            except Exception:  # noqa: BLE001 - logged whole; the next life starts from the logs, not from this one's state
+                failures = 1 if time.monotonic() - began > LONGEST_RESTART_MS / 1000 else failures + 1
+                _log.exception("the Faust worker crashed; starting again in %d ms", wait_ms(failures))
+            if life.stopped_by_signal:
+                return
+            time.sleep(wait_ms(max(failures, 1)) / 1000)
+
+
+class _Life:
+    """One Faust app, from its start to its stop or crash."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        partitions: int,
+        options: WorkerOptions,
+        datadir: Path,
+        ready: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._ready = ready
+        self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        names = settings.names()
+        self._sessions = PartitionSessions(settings, partitions)
+        self._app = make_app(
+            names.coordinator_group(), settings, self._loop, options.session_timeout_s, options.instance, datadir
+        )
+        self._listen(names.control_topic())
+        self._worker = _SignalledWorker(self._app, self._loop, self._sessions.stop, options.stop_timeout_s)
+
+    @property
+    def stopped_by_signal(self) -> bool:
+        return self._worker.signalled
+
+    def run(self) -> None:
+        """Block until the worker has ended; raises what it crashed of."""
+        try:
+            self._loop.run_until_complete(self._worker.start())
+        finally:
+            self._loop.run_until_complete(self._sessions.stop())
+            self._worker.stop_and_shutdown()
+
+    def _listen(self, control_topic: str) -> None:
+        topic = self._app.topic(control_topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+
+        async def control_records(stream: Any) -> None:
+            async for event in stream.events():
+                message = event.message
+                timestamp_ms = round(message.timestamp * 1000)
+                record = RawRecord(message.offset, timestamp_ms, message.key, message.value, ())
+                self._sessions.push(message.partition, record)
+
+        self._app.agent(topic, name="control")(control_records)
+        self._app.on_partitions_assigned.connect(self._on_assigned, weak=False)
+
+    async def _on_assigned(self, _app: Any, *arguments: Any, **_: Any) -> None:
+        (assigned,) = arguments
+        partitions = {part.partition for part in assigned}
+        _log.info("assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none")
+        # In the background: the rebalance must not wait until the sessions of lost partitions have ended.
+        self._app.loop.create_task(self._sessions.assign(partitions))
+        self._ready()
+
+
+class _SignalledWorker(Worker):
+    """Ends the sessions before Faust, and the process if that takes too long."""
+
+    def __init__(
+        self, app: faust.App, loop: asyncio.AbstractEventLoop, end_sessions: Callable[[], Any], stop_timeout_s: float
+    ) -> None:
+        super().__init__(app, loop)
+        self._end_sessions = end_sessions
+        self._stop_timeout_s = stop_timeout_s
+        self.signalled = False
+
+    def _schedule_shutdown(self, signal: signal.Signals) -> None:
+        if not self.signalled:
+            self.signalled = True
+            watchdog = threading.Timer(self._stop_timeout_s, _give_up)
+            watchdog.daemon = True
+            watchdog.start()
+        super()._schedule_shutdown(signal)
+
+    async def _stop_on_signal(self, signal: signal.Signals) -> None:
+        await self._end_sessions()
+        await super()._stop_on_signal(signal)
+
+
+def _give_up() -> None:
+    _log.warning("Faust did not stop in time; the process ends without it")
+    os._exit(0)

@@ -1,0 +1,224 @@
+"""The shell around the coordinator's state machine for one pipeline: events in, effects carried out in order.
+
+A session lives from one assignment (or crash) to the next. It is the only caller of its state machine, and it calls it
+synchronously on the event loop, so no event can overtake another. What takes time runs as a task and comes back as exactly
+one event. Control records reach it two ways, pushed by Faust's agent (fast) and read by its own reader (certain); the offset
+says which of them is first, so each is seen once and in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from kcontrol.core.coordinator import CoordinatorState, decide
+from kcontrol.core.events import (
+    AddPartitions,
+    Assigned,
+    CommitStep,
+    ControlSeen,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EndsReached,
+    InitProducer,
+    PartitionsAdded,
+    ProducerReady,
+    Publish,
+    ReadToEnds,
+    Resign,
+    StepCommitted,
+    StepSeen,
+    Tick,
+    TransactionFailed,
+    WakeAt,
+)
+from kcontrol.core.model import FailureKind, Logged
+from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
+from kcontrol.runtime.ports import Clock, ControlLog, StepsLog, Transaction
+from kcontrol.runtime.publisher import Publisher
+from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, until_deadline
+from kcontrol.runtime.ticker import Ticker
+
+QUIET_MS = 1_500
+"""After so long without a control record (nodes speak every second) the session looks for itself before it lets time pass."""
+
+
+@dataclass(frozen=True)
+class CoordinatorPorts:
+    """The world of one session. Readers stand at the beginning of their partitions; the session closes none of them."""
+
+    clock: Clock
+    control: ControlLog
+    steps: StepsLog
+    transaction: Transaction
+
+
+class CoordinatorSession:
+    """Looks after one pipeline until it resigns, crashes or is cancelled."""
+
+    def __init__(
+        self,
+        state: CoordinatorState,
+        ports: CoordinatorPorts,
+        deadline_ms: int = DEFAULT_DEADLINE_MS,
+    ) -> None:
+        """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives up."""
+        self._log = logging.getLogger(f"kcontrol.coordinator.{state.pipeline}")
+        self._state = state
+        self._ports = ports
+        self._deadline_ms = deadline_ms
+        self._publisher = Publisher(ports.control, self._log, deadline_ms)
+        self._ticker = Ticker(ports.clock, self._tick)
+        self._reading = asyncio.Lock()
+        self._pushed: deque[tuple[int, Logged | None]] = deque()
+        self._folded = False
+        self._catching_up = False
+        self._next_offset = 0
+        self._heard_ms = 0
+        self._ticked_ms = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._resigned: asyncio.Future[str] | None = None
+
+    async def run(self) -> str:
+        """Fold the logs, take over, and drive the pipeline; returns why it resigned.
+
+        Raises: ExceptionGroup of whatever went wrong; the caller starts a new session, which claims again.
+        """
+        self._resigned = asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as self._group:
+            await self._read_control()
+            self._folded = True
+            self._take_pushed()
+            self._dispatch(Assigned(uuid4().hex, socket.gethostname(), os.getpid(), self._now_ms()))
+            self._spawn(self._publisher.run())
+            self._spawn(self._ticker.run())
+            reason = await self._resigned
+            for task in list(self._tasks):
+                task.cancel()
+        return reason
+
+    def push(self, offset: int, logged: Logged | None) -> None:
+        """Take in a record of the partition from Faust's agent; None for one that is nobody's (a schema, say)."""
+        self._pushed.append((offset, logged))
+        if self._folded:
+            self._take_pushed()
+
+    def _take_pushed(self) -> None:
+        while self._pushed and not self._catching_up:
+            offset, logged = self._pushed[0]
+            if offset > self._next_offset:
+                # Compaction, or something that the agent was not given: our own reader knows which.
+                self._catching_up = True
+                self._spawn(self._catch_up(offset))
+                return
+            self._pushed.popleft()
+            self._see(offset, logged)
+
+    async def _catch_up(self, offset: int) -> None:
+        await self._read_control()
+        self._next_offset = max(self._next_offset, offset)
+        self._catching_up = False
+        self._take_pushed()
+
+    def _see(self, offset: int, logged: Logged | None) -> None:
+        if offset < self._next_offset:
+            return
+        self._next_offset = offset + 1
+        self._heard_ms = self._now_ms()
+        if logged is not None:
+            self._dispatch(ControlSeen(logged, self._heard_ms))
+
+    async def _read_control(self) -> None:
+        async with self._reading:
+            records = await until_deadline(
+                self._ports.control.read_to_end, "reading the control topic", self._log, self._deadline_ms
+            )
+            for logged in records:
+                self._see(logged.offset, logged)
+
+    async def _tick(self) -> None:
+        now_ms = self._now_ms()
+        if now_ms - min(self._heard_ms, self._ticked_ms) > QUIET_MS:
+            # A process that was stopped for a while wakes up with old news: read before judging who is alive.
+            await self._read_control()
+            self._heard_ms = self._now_ms()
+        self._ticked_ms = self._now_ms()
+        self._dispatch(Tick(self._ticked_ms))
+
+    def _dispatch(self, event: CoordinatorEvent) -> None:
+        if self._resigned is None or self._resigned.done():
+            return
+        decision = decide(self._state, event)
+        if decision.state.at is not self._state.at:
+            self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+        self._state = decision.state
+        for effect in decision.effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: CoordinatorEffect) -> None:
+        match effect:
+            case Publish():
+                self._publisher.put(effect)
+            case WakeAt(at_ms):
+                self._ticker.wake_at(at_ms)
+            case InitProducer():
+                self._spawn(self._answer(self._init_producer(effect)))
+            case ReadToEnds():
+                self._spawn(self._answer(self._read_to_ends()))
+            case AddPartitions():
+                self._spawn(self._answer(self._add_partitions(effect)))
+            case CommitStep():
+                self._spawn(self._answer(self._commit_step(effect)))
+            case Resign(reason):
+                self._resign(reason)
+
+    def _resign(self, reason: str) -> None:
+        if self._resigned is not None and not self._resigned.done():
+            self._resigned.set_result(reason)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            raise RuntimeError("the session is not running")
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, work: Coroutine[Any, Any, CoordinatorEvent]) -> None:
+        try:
+            event = await work
+        except FencedError as error:
+            event = TransactionFailed(FailureKind.FENCED, str(error), self._now_ms())
+        except (RetriableError, CommitUnknownError, ClusterError) as error:
+            # A topic that is gone, too, is worth waiting for: the status says what is wrong until somebody puts it right.
+            event = TransactionFailed(FailureKind.BROKER, str(error), self._now_ms())
+        self._dispatch(event)
+
+    async def _init_producer(self, effect: InitProducer) -> CoordinatorEvent:
+        producer_id, producer_epoch = await self._ports.transaction.init_producer(effect.timeout_ms)
+        return ProducerReady(producer_id, producer_epoch, self._now_ms())
+
+    async def _read_to_ends(self) -> CoordinatorEvent:
+        await self._read_control()
+        for logged in await self._ports.steps.read_to_end():
+            self._dispatch(StepSeen(logged, self._now_ms()))
+        return EndsReached(self._now_ms())
+
+    async def _add_partitions(self, effect: AddPartitions) -> CoordinatorEvent:
+        await self._ports.transaction.add_partitions(effect.producer_id, effect.producer_epoch, effect.partitions)
+        return PartitionsAdded(self._now_ms())
+
+    async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:
+        boundary = replace(effect.boundary, committed_ms=self._now_ms())
+        await self._ports.transaction.commit_step(effect.producer_id, effect.producer_epoch, boundary, effect.forget)
+        return StepCommitted(boundary.step, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._ports.clock.now_ms()

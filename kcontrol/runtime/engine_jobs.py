@@ -1,0 +1,116 @@
+"""Carries out the node's engine effects: one call at a time, in order, each answered by exactly one event.
+
+A cancel overtakes everything: it reaches the running attempt at once and voids the attempts that still wait in line, so that
+nothing that was asked before the cancel can write after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from kcontrol.core.events import (
+    AttemptWritten,
+    CloseEngine,
+    EngineClosed,
+    EngineFailed,
+    EngineOpened,
+    FinishStep,
+    NodeEvent,
+    OpenEngine,
+    RunStep,
+    StepFinished,
+)
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import DigestMismatchError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+from kcontrol.runtime.ports import Clock, Engine
+
+EngineEffect = OpenEngine | RunStep | FinishStep | CloseEngine
+
+_KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
+    (FencedError, FailureKind.FENCED),
+    (RetriableError, FailureKind.BROKER),
+    (DigestMismatchError, FailureKind.DIGEST),
+    (InputGoneError, FailureKind.INPUT_GONE),
+    (KcontrolError, FailureKind.QUERY),
+)
+
+
+def failure_kind(error: BaseException) -> FailureKind:
+    """Whose fault an engine's error is. What nobody foresaw counts as lost: it is tried again, but not for ever."""
+    if isinstance(error, StepFailedError):
+        return FailureKind(error.kind)
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), FailureKind.LOST)
+
+
+class EngineJobs:
+    """The line of work before one engine. `run` is to be kept running as a task of the session."""
+
+    def __init__(self, engine: Engine, clock: Clock, dispatch: Callable[[NodeEvent], None], log: logging.Logger) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._dispatch = dispatch
+        self._log = log
+        self._waiting: asyncio.Queue[tuple[int, EngineEffect]] = asyncio.Queue()
+        self._cancels = 0
+        self._busy = False
+
+    def put(self, effect: EngineEffect) -> None:
+        """Carry out `effect` after all that were put before."""
+        if isinstance(effect, OpenEngine | CloseEngine):
+            self.cancel()
+        self._waiting.put_nowait((self._cancels, effect))
+
+    def cancel(self) -> None:
+        """End the running attempt and every attempt in line."""
+        self._cancels += 1
+        self._engine.cancel()
+
+    def failed_while_idle(self, error: BaseException) -> None:
+        """The engine died with no call under way; during a call, that call says so itself."""
+        if not self._busy and self._waiting.empty():
+            self._dispatch(self._failure(error))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            cancels, effect = await self._waiting.get()
+            self._busy = True
+            try:
+                event = await self._carry_out(effect, voided=isinstance(effect, RunStep) and cancels != self._cancels)
+            finally:
+                self._busy = False
+            self._dispatch(event)
+
+    async def _carry_out(self, effect: EngineEffect, voided: bool) -> NodeEvent:
+        if voided:
+            return EngineFailed(FailureKind.LOST, "cancelled before it began", self._now_ms())
+        try:
+            return await self._call(effect)
+        except Exception as error:  # noqa: BLE001 - whatever Spark raises is an event for the state machine, which counts it
+            return self._failure(error)
+
+    async def _call(self, effect: EngineEffect) -> NodeEvent:
+        match effect:
+            case OpenEngine(step, create):
+                await self._engine.open(step, create)
+                return EngineOpened(step, self._now_ms())
+            case RunStep(work, expected):
+                result = await self._engine.run_step(work, expected)
+                return AttemptWritten(work.step, result, self._now_ms())
+            case FinishStep(step):
+                await self._engine.finish_step(step)
+                return StepFinished(step, self._engine.openable(), self._now_ms())
+            case CloseEngine():
+                await self._engine.close()
+                return EngineClosed(self._now_ms())
+
+    def _failure(self, error: BaseException) -> EngineFailed:
+        kind = failure_kind(error)
+        foreseen = isinstance(error, KcontrolError)
+        self._log.warning("engine: %s: %s", kind.value, error or type(error).__name__, exc_info=None if foreseen else error)
+        return EngineFailed(kind, str(error) or type(error).__name__, self._now_ms())
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()

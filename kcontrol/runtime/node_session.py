@@ -1,0 +1,221 @@
+"""The shell around a node's state machine: one life (incarnation) of one node of a pipeline.
+
+It joins, reads both logs to their ends, and from then on turns what it hears (control records, boundaries, arrived input, the
+engine's answers, time) into events. Spark works in threads inside the engine, so the loop here always has time for a heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from kcontrol.core.events import (
+    AttemptWritten,
+    CancelAttempt,
+    CloseEngine,
+    ControlSeen,
+    Exit,
+    FinishStep,
+    InputArrived,
+    Joined,
+    NodeEffect,
+    NodeEvent,
+    OpenEngine,
+    Publish,
+    RunStep,
+    StepFinished,
+    StepSeen,
+    Tick,
+    WakeAt,
+)
+from kcontrol.core.model import InputSpec, Logged, LoggedStep, NodeJoin, PipelineSpec, ReceivedPartition, StepBoundary
+from kcontrol.core.node import NodeMachine, decide
+from kcontrol.errors import NotFoundError
+from kcontrol.runtime.arrivals import Arrivals
+from kcontrol.runtime.engine_jobs import EngineJobs
+from kcontrol.runtime.ports import Clock, ControlLog, EngineFactory, InputWatcher, StepsLog
+from kcontrol.runtime.publisher import Publisher
+from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
+from kcontrol.runtime.ticker import Ticker
+from kcontrol.runtime.timeline import Timeline
+
+DEFAULT_RECEIVED_EVERY_MS = 10
+
+_Chunk = TypeVar("_Chunk")
+
+
+@dataclass(frozen=True)
+class NodePorts:
+    """The world of one node. Readers stand at the beginning of their partitions; the session closes none of them.
+
+    watch: a watcher of the given partitions of an input, from the given offsets on.
+    """
+
+    clock: Clock
+    control: ControlLog
+    steps: StepsLog
+    engine: EngineFactory
+    watch: Callable[[InputSpec, Mapping[int, int]], InputWatcher]
+
+
+class NodeSession:
+    """Runs one node until it is told to exit."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        node: int,
+        ports: NodePorts,
+        received_every_ms: int = DEFAULT_RECEIVED_EVERY_MS,
+        deadline_ms: int = DEFAULT_DEADLINE_MS,
+    ) -> None:
+        """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
+        deadline_ms: how long Kafka may be away before the node gives up.
+        """
+        self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
+        self._pipeline = pipeline
+        self._node = node
+        self._state = NodeMachine.initial(pipeline, node)
+        self._ports = ports
+        self._received_every_ms = received_every_ms
+        self._deadline_ms = deadline_ms
+        self._publisher = Publisher(ports.control, self._log, deadline_ms)
+        self._ticker = Ticker(ports.clock, self._tick)
+        self._timeline = Timeline(self._log, time.monotonic_ns)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> Exit:
+        """Join, work, and return when the state machine says that this life is over.
+
+        Raises: NotFoundError without a spec in the log; ExceptionGroup of whatever went wrong otherwise.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[Exit] = self._loop.create_future()
+        incarnation = await self._join()
+        control = await self._again(self._ports.control.read_to_end, "reading the control topic")
+        steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
+        spec = self._newest_spec(control)
+        engine = self._ports.engine(spec, incarnation, self._on_engine_failure)
+        self._jobs = EngineJobs(engine, self._ports.clock, self._dispatch, self._log)
+        watchers = self._watchers(spec, steps)
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                self._see_control(control)
+                self._see_steps(steps)
+                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms()))
+                self._start(watchers)
+                ended = await self._exit
+                await self._publisher.drained()
+                for task in list(self._tasks):
+                    task.cancel()
+        finally:
+            engine.cancel()
+            await engine.close()
+            for watcher in watchers.values():
+                await watcher.close()
+        return ended
+
+    def _on_engine_failure(self, error: BaseException) -> None:
+        self._loop.call_soon_threadsafe(self._jobs.failed_while_idle, error)
+
+    async def _join(self) -> int:
+        join = NodeJoin(self._pipeline, self._node, uuid4().hex, socket.gethostname(), os.getpid())
+        (incarnation,) = await self._again(lambda: self._ports.control.append([join]), "joining")
+        return incarnation
+
+    async def _again(self, action: Callable[[], Awaitable[_Chunk]], what: str) -> _Chunk:
+        return await until_deadline(action, what, self._log, self._deadline_ms)
+
+    def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:
+        specs = [x.record for x in control if isinstance(x.record, PipelineSpec) and x.record.pipeline == self._pipeline]
+        if not specs:
+            raise NotFoundError(f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first")
+        return specs[-1]
+
+    def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
+        boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
+        reached = {(part.input, part.partition): part.to for boundary in boundaries for part in boundary.inputs}
+        watchers = {}
+        for input_ in spec.inputs:
+            mine = [partition for partition, node in enumerate(input_.node_of) if node == self._node]
+            from_ = {p: reached.get((input_.name, p), input_.start_offsets[p]) for p in mine}
+            watchers[input_.name] = self._ports.watch(input_, from_)
+        return watchers
+
+    def _start(self, watchers: Mapping[str, InputWatcher]) -> None:
+        self._spawn(self._publisher.run())
+        self._spawn(self._ticker.run())
+        self._spawn(self._jobs.run())
+        self._follow(self._ports.control.tail, self._see_control, "reading the control topic")
+        self._follow(self._ports.steps.tail, self._see_steps, "reading the steps topic")
+        for name, watcher in watchers.items():
+            arrivals = Arrivals(self._received_every_ms, partial(self._see_input, name))
+            self._spawn(arrivals.run())
+            self._follow(watcher.arrivals, arrivals.put, f"watching input {name}")
+
+    def _follow(self, stream: Callable[[], AsyncIterator[_Chunk]], take: Callable[[_Chunk], None], what: str) -> None:
+        self._spawn(follow(stream, take, what, self._log, self._deadline_ms))
+
+    def _see_input(self, name: str, partitions: tuple[ReceivedPartition, ...], size_bytes: int) -> None:
+        self._dispatch(InputArrived(name, partitions, size_bytes, self._now_ms()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _see_control(self, chunk: Sequence[Logged]) -> None:
+        for logged in chunk:
+            self._dispatch(ControlSeen(logged, self._now_ms()))
+
+    def _see_steps(self, chunk: Sequence[LoggedStep]) -> None:
+        for logged in chunk:
+            if isinstance(logged.record, StepBoundary):
+                self._timeline.mark(logged.record.step, "committed")
+            self._dispatch(StepSeen(logged, self._now_ms()))
+
+    async def _tick(self) -> None:
+        self._dispatch(Tick(self._now_ms()))
+
+    def _dispatch(self, event: NodeEvent) -> None:
+        if self._exit.done():
+            return
+        match event:
+            case AttemptWritten(step):
+                self._timeline.mark(step, "written")
+            case StepFinished(step):
+                self._timeline.end(step, "recorded")
+        decision = decide(self._state, event)
+        if decision.state.at is not self._state.at:
+            self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+        self._state = decision.state
+        for effect in decision.effects:
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: NodeEffect) -> None:
+        match effect:
+            case Publish():
+                self._publisher.put(effect)
+            case WakeAt(at_ms):
+                self._ticker.wake_at(at_ms)
+            case RunStep(work):
+                self._timeline.begin(work.step)
+                self._jobs.put(effect)
+            case OpenEngine() | FinishStep() | CloseEngine():
+                self._jobs.put(effect)
+            case CancelAttempt():
+                self._jobs.cancel()
+            case Exit():
+                if not self._exit.done():
+                    self._exit.set_result(effect)
+
+    def _now_ms(self) -> int:
+        return self._ports.clock.now_ms()

@@ -1,0 +1,102 @@
+"""Looks after every pipeline that lives in one assigned partition of the control topic.
+
+A pipeline is looked after from the moment its definition is in the partition. Its session may resign (somebody newer claimed)
+or crash (a bug, or Kafka away for too long); while the partition stays assigned to this process, a new session follows after
+a back-off, because otherwise nobody would be in charge. Nothing of that is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+from kcontrol.core.model import Logged, PipelineSpec
+from kcontrol.runtime.coordinator_session import CoordinatorSession
+from kcontrol.runtime.retrying import waits_ms
+
+RECLAIM_AFTER_MS = 10_000
+"""Wait after a resignation: longer than the group's session timeout, so that whoever claimed wrongly has lost the partition."""
+FIRST_RESTART_MS = 200
+LONGEST_RESTART_MS = 10_000
+
+OpenSession = Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]
+"""Opens the ports of a pipeline and a session on them; closes the ports afterwards."""
+
+
+class PartitionKeeper:
+    """The sessions of one partition. `start` when it is assigned, `stop` when it is revoked."""
+
+    def __init__(
+        self,
+        partition: int,
+        fold: Callable[[], Awaitable[list[Logged]]],
+        open_session: OpenSession,
+        reclaim_after_ms: int = RECLAIM_AFTER_MS,
+    ) -> None:
+        """fold: reads the whole partition, from its beginning to its end."""
+        self._log = logging.getLogger(f"kcontrol.coordinator.partition-{partition}")
+        self._fold = fold
+        self._open_session = open_session
+        self._reclaim_after_ms = reclaim_after_ms
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._sessions: dict[str, CoordinatorSession] = {}
+        self._finding: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Find the pipelines that are there, and look after them, in the background."""
+        self._finding = asyncio.create_task(self._find())
+
+    def push(self, offset: int, logged: Logged | None) -> None:
+        """A record of the partition has arrived (None: a record that is nobody's)."""
+        for session in self._sessions.values():
+            session.push(offset, logged)
+        if logged is not None and isinstance(logged.record, PipelineSpec):
+            self._begin(logged.record.pipeline)
+
+    async def stop(self) -> None:
+        """End all sessions; returns when their ports are closed."""
+        tasks = [*self._tasks.values(), *([self._finding] if self._finding else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def _begin(self, pipeline: str) -> None:
+        if pipeline not in self._tasks:
+            self._tasks[pipeline] = asyncio.create_task(self._look_after(pipeline))
+
+    async def _find(self) -> None:
+        wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
+        failures = 0
+        while True:
+            try:
+                for logged in await self._fold():
+                    if isinstance(logged.record, PipelineSpec):
+                        self._begin(logged.record.pipeline)
+                return
+            except Exception:  # noqa: BLE001 - logged whole and tried again: an unread partition is a pipeline that nobody drives
+                failures += 1
+                self._log.exception("reading the control partition failed; trying again in %d ms", wait_ms(failures))
+                await asyncio.sleep(wait_ms(failures) / 1000)
+
+    async def _look_after(self, pipeline: str) -> None:
+        wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while True:
+            began = loop.time()
+            try:
+                async with self._open_session(pipeline) as session:
+                    self._sessions[pipeline] = session
+                    reason = await session.run()
+                pause_ms, failures = self._reclaim_after_ms, 0
+                self._log.warning("pipeline %s: resigned: %s", pipeline, reason)
+            except Exception:  # noqa: BLE001 - logged whole; the next session starts from the logs, not from this one's state
+                failures = 1 if loop.time() - began > LONGEST_RESTART_MS / 1000 else failures + 1
+                pause_ms = wait_ms(failures)
+                self._log.exception("pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms)
+            finally:
+                self._sessions.pop(pipeline, None)
+            await asyncio.sleep(pause_ms / 1000)
