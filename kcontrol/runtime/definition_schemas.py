@@ -46,8 +46,8 @@ def _is_ddl(schema: Any) -> bool:
 def _check_avro(where: str, schema: Any) -> None:
     try:
         definition = json.loads(schema) if isinstance(schema, str) else schema
-        if not isinstance(definition, Mapping) or definition.get("type") != "record":
-            raise ConfigurationError(f"{where}: schema must be an Avro record, because its fields become columns")
+        if not isinstance(definition, Mapping) or definition.get("type") != "record" or not definition.get("fields"):
+            raise ConfigurationError(f"{where}: schema must be an Avro record with fields, which become columns")
         parse_schema(dict(definition))
     except (ValueError, TypeError, KeyError, AttributeError, SchemaParseException, UnknownType) as error:
         raise ConfigurationError(

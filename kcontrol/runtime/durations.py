@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import BeforeValidator
 
 MAX_MS = 366 * 24 * 3_600_000
 
@@ -38,5 +38,5 @@ def _positive(value: str | int) -> str | int:
     return value
 
 
-Duration = Annotated[str | int, AfterValidator(_checked)]
-PositiveDuration = Annotated[str | int, AfterValidator(_positive)]
+Duration = Annotated[str | int, BeforeValidator(_checked)]
+PositiveDuration = Annotated[str | int, BeforeValidator(_positive)]

@@ -135,7 +135,7 @@ class Pipeline:
 
     def _check_topics(self) -> None:
         reads = {each.topic: f"input {each.name!r}" for each in self.inputs}
-        writes = {each.topic: f"output {each.name!r}" for each in self.outputs}
+        writes: dict[str, str] = {}
         targets = [(f"output {each.name!r}", each.topic) for each in self.outputs]
         targets += [(f"dead_letter_topic of input {each.name!r}", each.dead_letter_topic or "") for each in self.inputs]
         for what, topic in targets:

@@ -1,0 +1,191 @@
+"""From the definition to the spec that is logged: what goes in, what the fingerprint covers, several nodes, succession."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
+from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
+from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
+from kcontrol.runtime.definition_succession import succeed
+
+BASE: dict[str, Any] = {
+    "inputs": [KafkaInput("flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier")],
+    "outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json")],
+}
+QUERIES = (QueryFacts("delays", ("delays",), "append", (), brings_key=False),)
+STATEFUL = (replace(QUERIES[0], stateful_operators=("stateStoreSave[carrier]",)),)
+FACTS: dict[str, Any] = {
+    "inputs": {"flights": InputFacts("id-f", (5, 6, 7, 8))},
+    "outputs": {"delays": OutputFacts("id-d", 4), "flights.dead_letter": OutputFacts("id-x", 1)},
+}
+
+
+def spec_of(queries: tuple[QueryFacts, ...] = QUERIES, facts: dict[str, Any] = FACTS, **changes: Any) -> PipelineSpec:
+    return build_spec(Pipeline("late", **{**BASE, **changes}), facts["inputs"], facts["outputs"], queries)
+
+
+def test_everything_is_in_the_spec() -> None:
+    spec = spec_of(
+        STATEFUL,
+        nodes=2,
+        steps=StepPolicy(min_records=3, max_delay="1 s", max_records=9, clock="2 s"),
+        layout=Layout(max_tasks=4, records_per_task=100, shuffle_partitions=3),
+        checkpoint=Checkpoint("file:///c", every="5 s", keep=3),
+        compatible_with=["0" * 64],
+    )
+    assert spec == PipelineSpec(
+        pipeline="late",
+        fingerprint=spec.fingerprint,
+        compatible_with=("0" * 64,),
+        nodes=2,
+        queries=("delays",),
+        stateful=True,
+        inputs=(InputSpec("flights", "flights", "id-f", (5, 6, 7, 8), (0, 1, 0, 1), "json", BadRecords.HALT, "", "carrier"),),
+        outputs=(OutputSpec("delays", "delays", "id-d", 4, "carrier", "json", "exact"),),
+        policy=StepPolicySpec(3, 1_000, 9, 2_000),
+        layout=LayoutSpec(4, 100, 3),
+        limits=Limits().to_spec(),
+        checkpoint=CheckpointSpec("file:///c", 5_000, 3),
+    )
+
+
+def test_a_dead_letter_topic_is_one_more_output() -> None:
+    source = KafkaInput(
+        "flights", topic="f", value_format="json", schema="a INT", on_bad_record="dead_letter", dead_letter_topic="bad"
+    )
+    spec = spec_of(inputs=[source])
+    assert spec.inputs[0].dead_letter_output == "flights.dead_letter"
+    assert spec.outputs[1:] == (OutputSpec("flights.dead_letter", "bad", "id-x", 1, "", "raw", "exact"),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"steps": StepPolicy(max_records=5)},
+        {"limits": Limits(max_attempts=9)},
+        {"checkpoint": Checkpoint("file:///elsewhere")},
+        {"compatible_with": ["1" * 64]},
+        {"outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json", compression="zstd")]},
+    ],
+)
+def test_what_may_change_between_two_lives_is_not_in_the_fingerprint(change: dict[str, Any]) -> None:
+    assert spec_of(**change).fingerprint == spec_of().fingerprint
+
+
+def test_everything_that_state_and_history_depend_on_is_in_the_fingerprint() -> None:
+    flights = {"topic": "flights", "value_format": "json", "schema": "carrier STRING", "partitioned_by": "carrier"}
+    delays = {"topic": "delays", "key": "carrier", "value_format": "json"}
+    changed_inputs: list[dict[str, Any]] = [{"topic": "other"}, {"schema": "carrier INT"}, {"on_bad_record": "skip"}]
+    changed_outputs: list[dict[str, Any]] = [
+        {"topic": "other"},
+        {"key": "origin"},
+        {"digest": "count"},
+        {"value_format": "avro"},
+    ]
+    fingerprints = [
+        spec_of().fingerprint,
+        spec_of(STATEFUL).fingerprint,
+        spec_of((replace(QUERIES[0], mode="update"),)).fingerprint,
+        spec_of((replace(QUERIES[0], name="other"),)).fingerprint,
+        spec_of(nodes=2).fingerprint,
+        spec_of(layout=Layout(shuffle_partitions=5)).fingerprint,
+        *(spec_of(inputs=[KafkaInput("flights", **{**flights, **each})]).fingerprint for each in changed_inputs),
+        *(spec_of(outputs=[KafkaOutput("delays", **{**delays, **each})]).fingerprint for each in changed_outputs),
+    ]
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
+def test_the_fingerprint_is_the_same_for_ever() -> None:
+    """Logs hold it: a version that made another one of the same definition would refuse every pipeline that runs."""
+    assert spec_of().fingerprint == "9332df63764377c52ed49a29bf264bdba483909f4c46c201a995d63cc2e590ae"
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [("earliest", (5, 6, 7)), ("latest", (9, 6, 8)), ({}, (5, 6, 7)), ({0: 8, 1: 6}, (8, 6, 7)), ({2: 8}, (5, 6, 8))],
+)
+def test_where_the_first_step_begins(setting: Any, expected: tuple[int, ...]) -> None:
+    assert start_offsets(KafkaInput("a", topic="t", starting_offsets=setting), [5, 6, 7], [9, 6, 8]) == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ({3: 0}, "topic 't' has no partition 3: it has 3"),
+        ({0: 4}, "holds offsets 5 to 9; 4 is not"),
+        ({1: 7}, "6 to 6; 7 is not"),
+    ],
+)
+def test_where_it_can_not_begin(setting: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"KafkaInput 'a': starting_offsets: .*{told}"):
+        start_offsets(KafkaInput("a", topic="t", starting_offsets=setting), [5, 6, 7], [9, 6, 8])
+
+
+UNSAID = KafkaInput("flights", topic="flights")
+UNKEYED = KafkaOutput("delays", topic="delays", value_format="json")
+RAW = KafkaOutput("delays", topic="delays")
+BY_ORIGIN = KafkaOutput("delays", topic="delays", value_format="json", key="origin")
+WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
+
+
+@pytest.mark.parametrize(
+    ("queries", "facts", "changes", "told"),
+    [
+        (QUERIES, FACTS, {"inputs": [UNSAID]}, "output 'delays' has keys, and input 'flights' does not say"),
+        (STATEFUL, FACTS, {"inputs": [UNSAID], "outputs": [UNKEYED]}, "it keeps state, and input 'flights' does not say"),
+        (
+            (replace(QUERIES[0], brings_key=True),),
+            FACTS,
+            {"inputs": [UNSAID], "outputs": [RAW]},
+            "output 'delays' has keys, and input",
+        ),
+        (QUERIES, FACTS, {"outputs": [BY_ORIGIN]}, "has the key 'origin', but inputs are partitioned by carrier"),
+        (QUERIES, WIDER, {}, "but input 'flights' has 4, output 'delays' has 8"),
+        (QUERIES, FACTS, {"nodes": 5}, "at most 4 partitions, so some nodes would have nothing to read"),
+    ],
+)
+def test_what_could_be_wrong_on_several_nodes_is_refused(queries: Any, facts: Any, changes: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        spec_of(queries, facts, **{"nodes": 2, **changes})
+    if "nodes" not in changes:
+        assert spec_of(queries, facts, **changes).nodes == 1
+
+
+def test_what_is_right_on_several_nodes_is_accepted() -> None:
+    assert spec_of(STATEFUL, nodes=2).nodes == 2
+    assert spec_of(nodes=2, inputs=[UNSAID], outputs=[UNKEYED], facts=WIDER).nodes == 2
+
+
+def test_the_same_definition_goes_on_where_the_earlier_one_began() -> None:
+    earlier = replace(spec_of(), compatible_with=("2" * 64,))
+    later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-f", (50, 60, 70, 80, 90))}})
+    succeeded = succeed(later, earlier)
+    assert succeeded.inputs[0].start_offsets == (5, 6, 7, 8, 0)
+    assert succeeded.compatible_with == ("2" * 64,)
+    assert succeed(later, None) == later
+
+
+def test_a_change_must_be_declared() -> None:
+    earlier = spec_of()
+    with pytest.raises(SpecChangedError, match=f"compatible_with=.'{earlier.fingerprint}'.") as refused:
+        succeed(spec_of(nodes=2), earlier)
+    assert "nodes was 1, is 2" in str(refused.value)
+    declared = succeed(spec_of(nodes=2, compatible_with=[earlier.fingerprint]), earlier)
+    assert declared.nodes == 2
+    assert succeed(spec_of(nodes=2), declared).compatible_with == (earlier.fingerprint,)
+
+
+def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:
+    with pytest.raises(SpecChangedError, match="in a schema, an output mode or a stateful operator"):
+        succeed(spec_of(STATEFUL), spec_of())
+
+
+def test_a_topic_that_was_made_anew_is_refused() -> None:
+    later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-2", (0, 0, 0, 0))}})
+    with pytest.raises(InputGoneError, match="input 'flights': topic 'flights' was made anew .its id was id-f, now it is id-2"):
+        succeed(later, spec_of())
