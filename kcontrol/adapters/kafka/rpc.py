@@ -58,11 +58,15 @@ class Deadline:
         self._timeout_ms = timeout_ms
         self._at = time.monotonic() + timeout_ms / 1000
 
-    def check(self, what: str, last: object = "") -> None:
-        """Raises RetriableError, naming `what` and the `last` fault, once the time is over."""
-        if time.monotonic() >= self._at:
+    @property
+    def passed(self) -> bool:
+        return time.monotonic() >= self._at
+
+    def check(self, what: str, last: object = "", kind: type[RetriableError] = RetriableError) -> None:
+        """Raises `kind`, naming `what` and the `last` fault, once the time is over."""
+        if self.passed:
             because = f": {last}" if last else ""
-            raise RetriableError(f"{what} did not succeed within {self._timeout_ms} ms{because}")
+            raise kind(f"{what} did not succeed within {self._timeout_ms} ms{because}")
 
 
 class KafkaRpc:

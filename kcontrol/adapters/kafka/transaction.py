@@ -1,0 +1,148 @@
+"""The Transaction port on Kafka: the owner's side of one transaction that many processes write in.
+
+KIP-98's requests, sent one by one because no client lets others write in its transaction. What each error means for the step
+(design 5): somebody newer owns the transaction, it is passing, or, for the commit alone, nobody knows until the steps topic
+is read after fencing. Every wait has a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, NotSentError, describe_code
+from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
+from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
+from kcontrol.core.keys import key_of
+from kcontrol.core.model import StepBoundary
+from kcontrol.errors import CommitUnknownError, RetriableError
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.codec import RecordCodec
+from kcontrol.wire.names import Names
+
+REQUEST_DEADLINE_MS = 20_000
+"""For each request with all its repetitions; the transaction's own timeout is the broker's business."""
+
+_SOON_S = 0.002
+"""What is passing at a step's begin and end is over in milliseconds: markers being written, writers being verified."""
+_RECONNECT_S = 0.05
+_STEPS_PARTITION = 0
+
+
+class KafkaTransaction:
+    """The transaction of one pipeline. One call at a time."""
+
+    def __init__(
+        self, settings: ClusterSettings, pipeline: str, names: Names | None = None, deadline_ms: int = REQUEST_DEADLINE_MS
+    ) -> None:
+        names = names or Names(settings.prefix)
+        self._id = names.transactional_id(pipeline)
+        self._topic = names.steps_topic(pipeline)
+        self._rpc = KafkaRpc(settings)
+        self._codec = RecordCodec()
+        self._deadline_ms = deadline_ms
+        self._coordinator: int | None = None
+        self._published: set[str] = set()
+
+    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
+        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed in all partitions.
+
+        Raises FencedError, RetriableError, or ConfigurationError when the broker does not allow such a long timeout.
+        """
+        what = f"InitProducerId of {self._id!r}"
+        response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
+        return response.producer_id, response.producer_epoch
+
+    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+        """AddPartitionsToTxn in one request. Raises FencedError, RetriableError, or TopicError: there is no such partition."""
+        by_topic: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            by_topic[topic].append(partition)
+        request = AddPartitionsToTxnRequest(self._id, producer_id, producer_epoch, list(by_topic.items()))
+        await self._until_done(f"AddPartitionsToTxn of {self._id!r}", request, _worst_code)
+
+    async def commit_step(
+        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+    ) -> None:
+        """Write the boundary and the tombstones, then EndTxn(commit).
+
+        Raises FencedError; RetriableError when the commit was never asked for; CommitUnknownError when its answer was lost;
+        TopicError when the boundary is larger than the topic takes.
+        """
+        publications = self._codec.publications(boundary)
+        schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
+        records = [*schemas, (key_of(boundary).encode(), self._codec.encode(boundary))]
+        write = TransactionalWrite(self._rpc, self._id, (producer_id, producer_epoch), self._deadline_ms)
+        await write.send(self._topic, _STEPS_PARTITION, [*records, *((key.encode(), None) for key in forget)])
+        await self._commit(producer_id, producer_epoch)
+        self._published.update(key for key, _ in publications)
+
+    async def close(self) -> None:
+        await self._rpc.close()
+
+    async def _commit(self, producer_id: int, producer_epoch: int) -> None:
+        what = f"EndTxn(commit) of {self._id!r}"
+        try:
+            await self._until_done(what, EndTxnRequest(self._id, producer_id, producer_epoch, True), _single_code)
+        except NotSentError:
+            raise
+        except RetriableError as error:
+            raise CommitUnknownError(f"{what}: its answer was lost ({error})") from error
+
+    async def _until_done(self, what: str, request: Any, code_of: Callable[[Any], int]) -> Any:
+        """Send until the answer is good; passing errors are waited out, others raised.
+
+        Raises NotSentError, rather than RetriableError, when no broker can have seen the request.
+        """
+        deadline = Deadline(self._deadline_ms)
+        gave_up: type[RetriableError] = NotSentError
+        while True:
+            try:
+                response = await self._rpc.send(await self._node(), request)
+            except NotSentError as error:
+                self._coordinator = None
+                deadline.check(what, error, gave_up)
+                await asyncio.sleep(_RECONNECT_S)
+                continue
+            except RetriableError:
+                self._coordinator = None
+                raise
+            gave_up = RetriableError
+            code = code_of(response)
+            if code == 0:
+                return response
+            await self._wait_out(what, code, deadline)
+
+    async def _wait_out(self, what: str, code: int, deadline: Deadline) -> None:
+        verdict = verdict_of(code)
+        if verdict is Verdict.COORDINATOR_MOVED:
+            self._coordinator = None
+        # A topic that was made a moment ago may be unknown to the coordinator's broker yet.
+        elif verdict not in (Verdict.PASSING, Verdict.LEADER_MOVED) or (verdict is Verdict.LEADER_MOVED and deadline.passed):
+            raise_for(what, code)
+        deadline.check(what, describe_code(code))
+        await asyncio.sleep(_SOON_S)
+
+    async def _node(self) -> int:
+        if self._coordinator is None:
+            try:
+                self._coordinator = await self._rpc.transaction_coordinator(self._id)
+            except RetriableError as error:
+                raise NotSentError(str(error)) from error
+        return self._coordinator
+
+
+def _single_code(response: Any) -> int:
+    code: int = response.error_code
+    return code
+
+
+def _worst_code(response: Any) -> int:
+    """Of an answer by partition: the code that decides. Partitions that were left aside because of others say little."""
+    codes = {code for _, partitions in response.errors for _, code in partitions}
+    by_weight = sorted(codes, key=lambda code: (code == 0, verdict_of(code) is Verdict.NOT_ATTEMPTED))
+    return by_weight[0] if by_weight else 0

@@ -1,0 +1,73 @@
+"""A few records into one partition inside a transaction that is open: how the boundary gets its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, describe_code
+from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
+from kcontrol.errors import RetriableError, TopicError
+
+_SOON_S = 0.002
+_RECONNECT_S = 0.05
+_ALL_REPLICAS = -1
+_PRODUCE_TIMEOUT_MS = 10_000
+_BATCH_BYTES = 1 << 30
+"""The builder's own bound is not wanted: the broker says what is too large."""
+
+
+class TransactionalWrite:
+    """Writes one batch to a partition for a (producer id, producer epoch) that writes there for the first time."""
+
+    def __init__(self, rpc: KafkaRpc, transactional_id: str, producer: tuple[int, int], deadline_ms: int) -> None:
+        self._rpc = rpc
+        self._id = transactional_id
+        self._producer = producer
+        self._deadline_ms = deadline_ms
+
+    async def send(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write (key, value) pairs as one batch, acks=all. May repeat it: the broker knows a batch by its sequence number.
+
+        Raises FencedError, RetriableError, or TopicError.
+        """
+        what = f"writing the boundary to topic {topic!r}"
+        request = ProduceRequest(self._id, _ALL_REPLICAS, _PRODUCE_TIMEOUT_MS, [(topic, [(partition, self._batch(records))])])
+        deadline = Deadline(self._deadline_ms)
+        leader: int | None = None
+        while True:
+            try:
+                leader = await self._leader(topic, partition) if leader is None else leader
+                response = await self._rpc.send(leader, request)
+            except RetriableError as error:
+                leader = None
+                deadline.check(what, error)
+                await asyncio.sleep(_RECONNECT_S)
+                continue
+            code = response.topics[0][1][0][1]
+            verdict = verdict_of(code)
+            if code == 0 or verdict is Verdict.DUPLICATE:
+                return
+            if verdict is Verdict.LEADER_MOVED:
+                leader = None
+            elif verdict is not Verdict.PASSING:
+                raise_for(what, code)
+            deadline.check(what, describe_code(code))
+            await asyncio.sleep(_SOON_S)
+
+    async def _leader(self, topic: str, partition: int) -> int:
+        leaders = (await self._rpc.topic(topic)).leaders
+        if partition not in leaders:
+            raise TopicError(f"There is no partition {partition} of topic {topic!r}; it has {len(leaders)}.")
+        if leaders[partition] < 0:
+            raise RetriableError(f"partition {partition} of topic {topic!r} has no leader")
+        return leaders[partition]
+
+    def _batch(self, records: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+        builder = DefaultRecordBatchBuilder(2, 0, True, *self._producer, 0, _BATCH_BYTES)
+        for index, (key, value) in enumerate(records):
+            builder.append(index, None, key, value, [])
+        return bytes(builder.build())

@@ -1,0 +1,81 @@
+"""Runs each contract test against the fakes and against a real broker that is reached through a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.runtime.settings import ClusterSettings
+from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, World
+from tests.support.proxy import Proxy, proxied_properties
+
+Scenario = Callable[[World], Awaitable[None]]
+Run = Callable[[Scenario], None]
+
+_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class ProxiedBroker:
+    broker: EmbeddedBroker
+    proxied_port: int
+    proxy_port: int
+
+
+@pytest.fixture(scope="session")
+def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
+    port, controller, proxied, proxy = _free_ports(4)
+    properties = proxied_properties(port, controller, proxied, proxy)
+    with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
+        yield ProxiedBroker(broker, proxied, proxy)
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """`run(scenario)` runs a coroutine function in a world of its own, to its end or to the deadline."""
+    if request.param == "memory":
+        return lambda scenario: asyncio.run(asyncio.wait_for(_in_memory(scenario), _DEADLINE_S))
+    proxied = request.getfixturevalue("proxied_broker")
+    return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, proxied), _DEADLINE_S))
+
+
+async def _in_memory(scenario: Scenario) -> None:
+    await scenario(MemoryWorld())
+
+
+async def _on_kafka(scenario: Scenario, proxied: ProxiedBroker) -> None:
+    prefix = f"k{secrets.token_hex(4)}"
+    direct = ClusterSettings(bootstrap_servers=proxied.broker.bootstrap_servers, prefix=prefix)
+    through_proxy = ClusterSettings(bootstrap_servers=f"127.0.0.1:{proxied.proxy_port}", prefix=prefix)
+    out = f"{prefix}.{OUT}"
+    await asyncio.to_thread(_create_topics, direct, out)
+    async with Proxy(proxied.proxy_port, proxied.proxied_port) as proxy, AsyncExitStack() as stack:
+        await scenario(KafkaWorld(direct, through_proxy, out, proxy, stack))
+
+
+def _create_topics(settings: ClusterSettings, out: str) -> None:
+    compacted = {"cleanup.policy": "compact"}
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    topics = [
+        NewTopic(f"{settings.prefix}.control", 8, 1, config=compacted),
+        NewTopic(f"{settings.prefix}.{KafkaWorld.pipeline}.steps", 1, 1, config=compacted),
+        NewTopic(out, 2, 1),
+    ]
+    for created in admin.create_topics(topics).values():
+        created.result(_DEADLINE_S)
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]

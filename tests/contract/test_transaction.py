@@ -1,0 +1,193 @@
+"""What Transaction and StepsLog promise together: a step is there whole or not at all, and only its owner can commit it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
+from kcontrol.errors import CommitUnknownError, FencedError
+from kcontrol.runtime.ports import StepsLog, Transaction
+from tests.contract.conftest import Run
+from tests.contract.worlds import World
+from tests.support.proxy import Cut
+from tests.support.samples import boundary
+
+TIMEOUT_MS = 30_000
+
+
+async def _begin(world: World, transaction: Transaction) -> tuple[int, int]:
+    producer = await transaction.init_producer(TIMEOUT_MS)
+    await transaction.add_partitions(*producer, world.partitions())
+    return producer
+
+
+async def _step(world: World, transaction: Transaction, step: int) -> StepBoundary:
+    producer = await _begin(world, transaction)
+    made = boundary(world.pipeline, step, producer)
+    await transaction.commit_step(*producer, made)
+    return made
+
+
+async def _wait_for(log: StepsLog, count: int) -> list[LoggedStep]:
+    seen: list[LoggedStep] = []
+    async for chunk in log.tail():
+        seen += chunk
+        if len(seen) >= count:
+            break
+    return seen
+
+
+def test_a_committed_boundary_is_seen_by_tails_with_the_tombstones_of_its_commit(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        producer = await _begin(world, transaction)
+        made = boundary(world.pipeline, 2, producer)
+        await transaction.commit_step(*producer, made, forget=["step/1"])
+        assert [logged.record for logged in await _wait_for(log, 2)] == [made, Tombstone("step/1")]
+
+    run(scenario)
+
+
+def test_after_the_next_init_producer_every_earlier_commit_is_found_by_a_read_to_the_end(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction = await world.transaction()
+        made = []
+        for step in range(1, 8):
+            made.append(await _step(world, transaction, step))
+            await transaction.init_producer(TIMEOUT_MS)
+            log = await world.steps()
+            assert [logged.record for logged in await log.read_to_end()] == made
+
+    run(scenario)
+
+
+def test_an_open_transaction_shows_nothing(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        producer = await _begin(world, transaction)
+        await world.write(producer, 0, "not yet")
+        assert await log.read_to_end() == []
+
+    run(scenario)
+
+
+def test_init_producer_aborts_what_was_open_and_the_next_step_commits(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        producer = await _begin(world, transaction)
+        await world.write(producer, 0, "aborted")
+        made = await _step(world, transaction, 1)
+        assert [logged.record for logged in await _wait_for(log, 1)] == [made]
+
+    run(scenario)
+
+
+def test_each_init_producer_gives_a_new_identity(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        first, second = await world.transaction(), await world.transaction()
+        identities = [await owner.init_producer(TIMEOUT_MS) for owner in (first, second, first, first)]
+        assert len(set(identities)) == 4
+
+    run(scenario)
+
+
+def test_an_owner_that_was_replaced_can_neither_add_partitions_nor_commit(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        old, new, log = await world.transaction(), await world.transaction(), await world.steps()
+        idle = await old.init_producer(TIMEOUT_MS)
+        await new.init_producer(TIMEOUT_MS)
+        with pytest.raises(FencedError):
+            await old.add_partitions(*idle, world.partitions())
+
+        producer = await _begin(world, old)
+        await new.init_producer(TIMEOUT_MS)
+        with pytest.raises(FencedError):
+            await old.commit_step(*producer, boundary(world.pipeline, 1, producer))
+
+        made = await _step(world, new, 1)
+        assert [logged.record for logged in await _wait_for(log, 1)] == [made]
+
+    run(scenario)
+
+
+def test_a_zombie_that_initialises_last_fences_the_rightful_owner(run: Run) -> None:
+    """The reason for reading the control topic after every InitProducerId (design 5): Kafka lets the last caller win."""
+
+    async def scenario(world: World) -> None:
+        rightful, zombie = await world.transaction(), await world.transaction()
+        producer = await _begin(world, rightful)
+        await zombie.init_producer(TIMEOUT_MS)
+        with pytest.raises(FencedError):
+            await rightful.commit_step(*producer, boundary(world.pipeline, 1, producer))
+
+    run(scenario)
+
+
+def test_a_commit_into_a_partition_that_was_never_added_is_refused(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction = await world.transaction()
+        producer = await transaction.init_producer(TIMEOUT_MS)
+        await transaction.add_partitions(*producer, world.partitions()[1:])
+        with pytest.raises(FencedError):
+            await transaction.commit_step(*producer, boundary(world.pipeline, 1, producer))
+
+    run(scenario)
+
+
+def test_a_second_commit_of_one_transaction_is_refused(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction = await world.transaction()
+        producer = await _begin(world, transaction)
+        await transaction.commit_step(*producer, boundary(world.pipeline, 1, producer))
+        with pytest.raises(FencedError):
+            await transaction.commit_step(*producer, boundary(world.pipeline, 2, producer))
+
+    run(scenario)
+
+
+def test_writers_with_an_old_identity_or_into_a_partition_not_added_are_refused(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction = await world.transaction()
+        old = await _begin(world, transaction)
+        new = await transaction.init_producer(TIMEOUT_MS)
+        await transaction.add_partitions(*new, world.partitions()[:2])
+        with pytest.raises(FencedError):
+            await world.write(old, 0, "late")
+        with pytest.raises(FencedError):
+            await world.write(new, 1, "not added")
+        await world.write(new, 0, "right")
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("cut", [Cut.ANSWER, Cut.REQUEST])
+def test_when_the_answer_to_a_commit_is_lost_the_log_tells_after_fencing(run: Run, cut: Cut) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        producer = await _begin(world, transaction)
+        made = boundary(world.pipeline, 1, producer)
+        world.lose_next_commit(cut)
+        with pytest.raises(CommitUnknownError):
+            await transaction.commit_step(*producer, made)
+
+        await transaction.init_producer(TIMEOUT_MS)
+        found = [logged.record for logged in await log.read_to_end()]
+        assert found == ([made] if cut is Cut.ANSWER else [])
+
+    run(scenario)
+
+
+def test_readers_of_the_log_keep_their_place_while_steps_are_aborted(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        tail = asyncio.create_task(_wait_for(log, 6))
+        made = []
+        for step in range(1, 7):
+            aborted = await _begin(world, transaction)
+            await world.write(aborted, step % 2, "aborted")
+            made.append(await _step(world, transaction, step))
+        assert [logged.record for logged in await tail] == made
+
+    run(scenario)

@@ -1,0 +1,205 @@
+"""A Kafka in memory, as far as the ports can tell: logs, last stable offsets, and transactions with their fencing.
+
+One `MemoryKafka` is the cluster; the ports made from it are the processes that use it. It has no delays and loses nothing
+unless it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from kcontrol.core.keys import key_of
+from kcontrol.core.model import ControlRecord, Logged, LoggedStep, StepBoundary, Tombstone
+from kcontrol.errors import CommitUnknownError, FencedError
+from kcontrol.wire.keys import pipeline_of
+
+STEPS = "steps"
+
+
+class Fate(Enum):
+    OPEN = auto()
+    VISIBLE = auto()
+    HIDDEN = auto()
+
+
+class Loss(Enum):
+    """What becomes of the next commit."""
+
+    ANSWER = auto()
+    REQUEST = auto()
+
+
+@dataclass
+class Entry:
+    value: Any
+    fate: Fate
+
+
+class MemoryPartition:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self._changed = asyncio.Event()
+
+    def append(self, value: Any, fate: Fate) -> int:
+        self.entries.append(Entry(value, fate))
+        self.wake()
+        return len(self.entries) - 1
+
+    def wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def stable_end(self) -> int:
+        """The last stable offset: where the first open transaction begins."""
+        return next((offset for offset, entry in enumerate(self.entries) if entry.fate is Fate.OPEN), len(self.entries))
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+
+
+class Position:
+    """A reader's place, shared by its tail and its reads to the end."""
+
+    def __init__(self, partition: MemoryPartition) -> None:
+        self._partition = partition
+        self._offset = 0
+
+    def take(self) -> list[tuple[int, Any]]:
+        end = self._partition.stable_end()
+        fresh = [(offset, self._partition.entries[offset]) for offset in range(self._offset, end)]
+        self._offset = max(self._offset, end)
+        return [(offset, entry.value) for offset, entry in fresh if entry.fate is Fate.VISIBLE]
+
+    async def tail(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        while True:
+            if chunk := self.take():
+                yield chunk
+            else:
+                await self._partition.changed()
+
+
+@dataclass
+class TransactionState:
+    producer_id: int
+    epoch: int = -1
+    added: set[tuple[str, int]] = field(default_factory=set)
+    open_entries: list[tuple[MemoryPartition, Entry]] = field(default_factory=list)
+    loss: Loss | None = None
+
+    def check(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            raise FencedError("producer epoch is no longer valid")
+
+    def end(self, fate: Fate, partition_of: Any) -> None:
+        for _, entry in self.open_entries:
+            entry.fate = fate
+        for topic_partition in self.added:
+            partition_of(*topic_partition).append(None, Fate.HIDDEN)  # the marker takes an offset
+        self.open_entries.clear()
+        self.added.clear()
+
+
+class MemoryKafka:
+    def __init__(self) -> None:
+        self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(MemoryPartition)
+        self._producer_ids = itertools.count(1000)
+        self._transactions: dict[str, TransactionState] = {}
+
+    def partition(self, topic: str, number: int = 0) -> MemoryPartition:
+        return self._partitions[topic, number]
+
+    def transaction(self, pipeline: str) -> TransactionState:
+        if pipeline not in self._transactions:
+            self._transactions[pipeline] = TransactionState(next(self._producer_ids))
+        return self._transactions[pipeline]
+
+    def write(self, pipeline: str, producer: tuple[int, int], topic: str, number: int, values: Sequence[Any]) -> list[int]:
+        """What a process that has joined the transaction does."""
+        state = self.transaction(pipeline)
+        state.check(*producer)
+        if (topic, number) not in state.added:
+            raise FencedError(f"{topic}-{number} is not part of the transaction")
+        partition = self.partition(topic, number)
+        offsets = [partition.append(value, Fate.OPEN) for value in values]
+        state.open_entries += [(partition, partition.entries[offset]) for offset in offsets]
+        return offsets
+
+
+class MemoryControlLog:
+    def __init__(self, kafka: MemoryKafka, pipeline: str | None) -> None:
+        self._partition = kafka.partition("control")
+        self._position = Position(self._partition)
+        self._pipeline = pipeline
+
+    async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        return [self._partition.append(value, Fate.VISIBLE) for value in (*records, *map(Tombstone, forget))]
+
+    async def read_to_end(self) -> list[Logged]:
+        return self._own(self._position.take())
+
+    async def tail(self) -> AsyncIterator[list[Logged]]:
+        async for chunk in self._position.tail():
+            if logged := self._own(chunk):
+                yield logged
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _own(self, chunk: list[tuple[int, Any]]) -> list[Logged]:
+        return [Logged(offset, 0, value) for offset, value in chunk if self._pipeline in (None, _pipeline(value))]
+
+
+class MemoryStepsLog:
+    def __init__(self, kafka: MemoryKafka, pipeline: str) -> None:
+        self._position = Position(kafka.partition(f"{pipeline}.{STEPS}"))
+
+    async def read_to_end(self) -> list[LoggedStep]:
+        return [LoggedStep(offset, value) for offset, value in self._position.take()]
+
+    async def tail(self) -> AsyncIterator[list[LoggedStep]]:
+        async for chunk in self._position.tail():
+            yield [LoggedStep(offset, value) for offset, value in chunk]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class MemoryTransaction:
+    def __init__(self, kafka: MemoryKafka, pipeline: str) -> None:
+        self._kafka = kafka
+        self._pipeline = pipeline
+        self._state = kafka.transaction(pipeline)
+
+    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
+        self._state.end(Fate.HIDDEN, self._kafka.partition)
+        self._state.epoch += 1
+        return self._state.producer_id, self._state.epoch
+
+    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+        self._state.check(producer_id, producer_epoch)
+        self._state.added.update(partitions)
+
+    async def commit_step(
+        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+    ) -> None:
+        values = [boundary, *map(Tombstone, forget)]
+        producer = (producer_id, producer_epoch)
+        self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
+        loss, self._state.loss = self._state.loss, None
+        if loss is not Loss.REQUEST:
+            self._state.end(Fate.VISIBLE, self._kafka.partition)
+        if loss is not None:
+            raise CommitUnknownError("the answer was lost")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _pipeline(value: ControlRecord | Tombstone) -> str:
+    return pipeline_of(value.key if isinstance(value, Tombstone) else key_of(value))
