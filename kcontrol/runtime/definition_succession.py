@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from kcontrol.core.model import InputSpec, PipelineSpec
-from kcontrol.errors import InputGoneError, SpecChangedError
+from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
 
 def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
@@ -30,6 +30,18 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
         compatible_with=tuple(each for each in history if each != spec.fingerprint),
         inputs=tuple(_continued(spec.pipeline, each, before.get(each.name)) for each in spec.inputs),
     )
+
+
+def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) -> None:
+    """Raise ConfigurationError if another pipeline writes to a topic of this one: their steps could not be told apart."""
+    mine = {each.topic: each.name for each in spec.outputs}
+    for other in others:
+        for each in other.outputs:
+            if other.pipeline != spec.pipeline and each.topic in mine:
+                raise ConfigurationError(
+                    f"pipeline {spec.pipeline!r}, output {mine[each.topic]!r}: topic {each.topic!r} belongs to output "
+                    f"{each.name!r} of pipeline {other.pipeline!r}; give each pipeline topics of its own"
+                )
 
 
 def _continued(pipeline: str, source: InputSpec, before: InputSpec | None) -> InputSpec:

@@ -18,7 +18,8 @@ from tests.strategies import BOUNDARIES, RECORDS
 def test_a_record_can_be_made_again_from_its_line(record: ControlRecord | StepBoundary) -> None:
     line = to_json_line(record)
     assert "\n" not in line
-    assert from_avro(type(record))(json.loads(line)) == record
+    cls: type = type(record)
+    assert from_avro(cls)(json.loads(line)) == record
 
 
 @given(RECORDS)

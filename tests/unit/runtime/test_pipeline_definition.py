@@ -137,7 +137,7 @@ def test_wrong_limits(settings: dict[str, Any], told: str) -> None:
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(ConfigurationError, match="min_records = 0: .*; StepPolicy: max_records = 'many': "):
+    with pytest.raises(ConfigurationError, match=r"min_records = 0: .*; StepPolicy: max_records = 'many': "):
         StepPolicy(min_records=0, max_records="many")  # type: ignore[arg-type]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ def test_functions_of_the_file_run_in_a_process_that_can_not_import_it(tmp_path:
     pipeline = load_pipeline(write(tmp_path, text, "by_value.py"))
     over = pipeline.queries[0].function.__globals__["over"]
     pickled = tmp_path / "over.pickle"
-    pickled.write_bytes(cloudpickle.dumps(over))
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    pickled.write_bytes(dumps(over))
     script = "import pickle, sys; over = pickle.load(open(sys.argv[1], 'rb')); print(over(6), over(5))"
     run = [sys.executable, "-c", script, str(pickled)]
     assert subprocess.run(run, check=True, capture_output=True, text=True, timeout=60, cwd="/").stdout.split() == [

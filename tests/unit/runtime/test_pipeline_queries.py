@@ -12,6 +12,8 @@ import kcontrol
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.errors import ConfigurationError
 
+UNKNOWN_MODE: Any = "upsert"
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -86,7 +88,7 @@ def test_the_decorated_function_stays_what_it_was() -> None:
         (lambda frame: {"delays": frame}, "output 'totals': no frame serves it"),
         (lambda frame: {}, "output 'delays': no frame serves it"),
         (lambda frame: {"delays": kcontrol.outputs(frame, to=["delays"])}, "return kcontrol.outputs"),
-        (lambda frame: {"delays": kcontrol.output(frame, mode="upsert")}, "mode = 'upsert': must be 'append'"),
+        (lambda frame: {"delays": kcontrol.output(frame, UNKNOWN_MODE)}, "mode = 'upsert': must be 'append'"),
         (lambda frame: kcontrol.outputs(frame, to=["delays", "delays"]), "list of different output names"),
         (lambda frame: kcontrol.outputs(frame, to="delays"), "list of different output names"),
         (lambda frame: kcontrol.outputs(frame, to=["delays", "late"]), "output 'late', which the pipeline does not have"),

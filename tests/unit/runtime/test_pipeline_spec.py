@@ -11,7 +11,7 @@ from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeli
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
-from kcontrol.runtime.definition_succession import succeed
+from kcontrol.runtime.definition_succession import refuse_shared_outputs, succeed
 
 BASE: dict[str, Any] = {
     "inputs": [KafkaInput("flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier")],
@@ -187,5 +187,12 @@ def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:
 
 def test_a_topic_that_was_made_anew_is_refused() -> None:
     later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-2", (0, 0, 0, 0))}})
-    with pytest.raises(InputGoneError, match="input 'flights': topic 'flights' was made anew .its id was id-f, now it is id-2"):
+    with pytest.raises(InputGoneError, match=r"topic 'flights' was made anew .its id was id-f, now it is id-2"):
         succeed(later, spec_of())
+
+
+def test_two_pipelines_on_one_output_topic_are_refused() -> None:
+    spec = spec_of()
+    refuse_shared_outputs(spec, [spec, replace(spec, pipeline="other", outputs=())])
+    with pytest.raises(ConfigurationError, match="topic 'delays' belongs to output 'delays' of pipeline 'other'"):
+        refuse_shared_outputs(spec, [replace(spec, pipeline="other")])
