@@ -1,0 +1,296 @@
+"""Processes: a coordinator or a node, its core, what it has read, and what it is still about to do. Each may die at any event.
+
+Effects are carried out in order, some time after they were decided; answers come some time after that. What a dead process
+had already sent may still arrive: the scheduler keeps it as an orphan.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+from kcontrol.core import coordinator, node
+from kcontrol.core.coordinator_state import CoordinatorState
+from kcontrol.core.coordinator_table import State
+from kcontrol.core.events import (
+    AddPartitions,
+    Assigned,
+    CommitStep,
+    ControlSeen,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EndsReached,
+    Exit,
+    InitProducer,
+    InputArrived,
+    Joined,
+    NodeEffect,
+    NodeEvent,
+    PartitionsAdded,
+    ProducerReady,
+    Publish,
+    ReadToEnds,
+    Resign,
+    StepCommitted,
+    StepSeen,
+    Tick,
+    TransactionFailed,
+    WakeAt,
+)
+from kcontrol.core.model import FailureKind, NodeJoin, ReceivedPartition, Tombstone
+from kcontrol.core.node_state import NodeMachine
+from tests.simulation.engine import ENGINE_EFFECTS, Directory, SimulatedEngine
+from tests.simulation.invariants import require
+from tests.simulation.world import Fenced, World
+
+
+class Reader:
+    """Positions of one process in both logs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.control_at = 0
+        self.steps_at = 0
+
+    def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
+        """The next record of one of the logs."""
+        world = self.world
+        if self.steps_at < len(world.steps) and (prefer_steps or self.control_at >= len(world.control)):
+            self.steps_at += 1
+            return StepSeen(world.steps[self.steps_at - 1], now_ms)
+        while self.control_at < len(world.control):
+            logged = world.control[self.control_at]
+            self.control_at += 1
+            if logged is not None:
+                return ControlSeen(logged, now_ms)
+        if self.steps_at < len(world.steps):
+            self.steps_at += 1
+            return StepSeen(world.steps[self.steps_at - 1], now_ms)
+        return None
+
+    def reached(self, target: tuple[int, int]) -> bool:
+        """Whether both logs were read up to there."""
+        return self.control_at >= target[0] and self.steps_at >= target[1]
+
+    def behind(self) -> bool:
+        """Whether there is more to read."""
+        return self.control_at < len(self.world.control) or self.steps_at < len(self.world.steps)
+
+
+def publish(world: World, effect: Publish, count: int | None = None, twice: bool = False) -> None:
+    """Append its first `count` records, each maybe twice."""
+    everything = (*effect.records, *(Tombstone(key) for key in effect.forget))
+    for record in everything[:count]:
+        world.append(record)
+        if twice and not isinstance(record, NodeJoin):
+            world.append(record)
+
+
+class CoordinatorActor:
+    """A coordinator process. It does not know whether it still is the one that the pipeline is assigned to."""
+
+    def __init__(self, world: World, uuid: str, skew_ms: int) -> None:
+        self.world = world
+        self.uuid = uuid
+        self.skew_ms = skew_ms
+        self.reader = Reader(world)
+        self.state = CoordinatorState.initial(world.spec.pipeline, transactional_id="sim", steps_topic="steps")
+        self.effects: deque[CoordinatorEffect] = deque()
+        self.answer: CoordinatorEvent | None = None
+        self.target: tuple[int, int] | None = None
+        self.unread = False
+        self.fenced = False
+        self.resignations = 0
+
+    def start(self) -> None:
+        """Read what there is, then be assigned."""
+        self.read_all()
+        self.decide(Assigned(self.uuid, "sim", 1, self.now_ms))
+
+    def read_all(self) -> None:
+        """Everything that is in both logs now."""
+        while (event := self.reader.next_event(self.now_ms, False)) is not None:
+            self.decide(event)
+
+    @property
+    def now_ms(self) -> int:
+        """This process's clock."""
+        return self.world.now_ms + self.skew_ms
+
+    def decide(self, event: CoordinatorEvent) -> None:
+        """One event, with the rules that can be seen from outside checked."""
+        resigned = self.state.at is State.RESIGNED
+        decision = coordinator.decide(self.state, event)
+        self.state = decision.state
+        if isinstance(event, ProducerReady) and not resigned:
+            self.unread = True
+        elif isinstance(event, EndsReached):
+            if self.unread and not resigned and self.state.at is not State.RESIGNED:
+                self.world.ruling_epoch = max(self.world.ruling_epoch, self.state.epoch)
+            self.unread = False
+        elif isinstance(event, TransactionFailed):
+            self.fenced = self.fenced or event.kind is FailureKind.FENCED
+        for effect in decision.effects:
+            self._check(effect, resigned and not isinstance(event, Assigned))
+            if not isinstance(effect, WakeAt):
+                self.effects.append(effect)
+
+    def _check(self, effect: CoordinatorEffect, resigned: bool) -> None:
+        if isinstance(effect, Publish | AddPartitions | CommitStep | InitProducer):
+            require(not resigned, "after resigning nothing is done", effect)
+        if isinstance(effect, Publish | AddPartitions | CommitStep):
+            require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
+        if isinstance(effect, Publish) and effect.records:
+            self.fenced = False
+        if isinstance(effect, InitProducer):
+            require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
+
+    def read_one(self, prefer_steps: bool) -> bool:
+        """One record of one of the logs."""
+        event = self.reader.next_event(self.now_ms, prefer_steps)
+        if event is not None:
+            self.decide(event)
+        return event is not None
+
+    def tick(self) -> None:
+        """The clock."""
+        self.decide(Tick(self.now_ms))
+
+    def take_answer(self) -> bool:
+        """The answer to the transactional effect under way, if it is there."""
+        if self.target is not None and self.answer is None and self.reader.reached(self.target):
+            self.target = None
+            self.answer = EndsReached(self.now_ms)
+        if self.answer is None:
+            return False
+        answer, self.answer = self.answer, None
+        self.decide(answer)
+        return True
+
+    def run_effect(self, twice: bool = False, fault: str = "") -> bool:
+        """Carry out the next effect; `fault`: 'before' or 'after', a broker fault that loses the request or the answer."""
+        if not self.effects:
+            return False
+        effect = self.effects.popleft()
+        match effect:
+            case Publish():
+                publish(self.world, effect, twice=twice)
+            case Resign():
+                self.resignations += 1
+            case _:
+                self._transact(effect, fault)
+        return True
+
+    def _transact(self, effect: CoordinatorEffect, fault: str) -> None:
+        self.answer = None
+        self.target = None
+        if fault == "before":
+            self.answer = TransactionFailed(FailureKind.BROKER, "request lost", self.now_ms)
+            return
+        if isinstance(effect, ReadToEnds):
+            self.target = (len(self.world.control), len(self.world.steps))
+            return
+        try:
+            answer = perform(self.world, effect, self.now_ms)
+        except Fenced:
+            answer = TransactionFailed(FailureKind.FENCED, "fenced", self.now_ms)
+        self.answer = answer if fault != "after" else TransactionFailed(FailureKind.BROKER, "answer lost", self.now_ms)
+
+
+def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> CoordinatorEvent:
+    """A request to the transaction coordinator. Raises Fenced."""
+    match effect:
+        case InitProducer():
+            return ProducerReady(*world.init_producer(), now_ms)
+        case AddPartitions():
+            world.add_partitions(effect.producer_epoch, effect.partitions)
+            return PartitionsAdded(now_ms)
+        case CommitStep():
+            world.commit(effect.producer_epoch, effect.boundary)
+            return StepCommitted(effect.boundary.step, now_ms)
+    raise AssertionError(effect)
+
+
+class NodeActor:
+    """A node process: its core, and its engine on a directory that outlives it."""
+
+    def __init__(self, world: World, number: int, life: int, directory: Directory, random: Random) -> None:
+        self.world = world
+        self.number = number
+        self.directory = directory
+        self.reader = Reader(world)
+        self.state = NodeMachine.initial(world.spec.pipeline, number)
+        self.effects: deque[NodeEffect] = deque()
+        self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
+        self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
+        self.told_ends: list[list[int]] = []
+        self.exited = False
+        self.replaced = False
+
+    def start(self) -> None:
+        """Read to the ends, as the shell does after its join record has an offset, then join."""
+        target = (len(self.world.control), len(self.world.steps))
+        while not self.reader.reached(target):
+            event = self.reader.next_event(self.world.now_ms, False)
+            if event is None:
+                break
+            self.decide(event)
+        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms))
+
+    def decide(self, event: NodeEvent) -> None:
+        """One event."""
+        decision = node.decide(self.state, event)
+        self.state = decision.state
+        require(decision.state.step <= len(self.world.steps), "a node is never ahead of the log", decision.state.step)
+        self.effects.extend(effect for effect in decision.effects if not isinstance(effect, WakeAt))
+
+    def read_one(self, prefer_steps: bool) -> bool:
+        """One record of one of the logs."""
+        event = self.reader.next_event(self.world.now_ms, prefer_steps)
+        if event is not None:
+            self.decide(event)
+        return event is not None
+
+    def tick(self) -> None:
+        """The clock."""
+        self.decide(Tick(self.world.now_ms))
+
+    def watch(self) -> bool:
+        """The watcher of the inputs, if there is something new."""
+        if self.told_ends == self.world.input_ends:
+            return False
+        self.told_ends = [list(ends) for ends in self.world.input_ends]
+        for index, (item, ends) in enumerate(zip(self.world.spec.inputs, self.told_ends, strict=True)):
+            earliest = self.world.input_earliest[index]
+            seen = tuple(
+                ReceivedPartition(partition, item.topic_id, earliest, end)
+                for partition, end in enumerate(ends)
+                if item.node_of[partition] == self.number
+            )
+            self.decide(InputArrived(item.name, seen, 0, self.world.now_ms))
+        return True
+
+    def take_answer(self) -> bool:
+        """The engine's next answer, if there is one."""
+        answer = self.engine.take_answer(self.world.now_ms)
+        if answer is None:
+            return False
+        self.decide(answer)
+        return True
+
+    def run_effect(self, twice: bool = False) -> bool:
+        """Carry out the next effect; those for the engine are handed to it in order."""
+        if not self.effects:
+            return False
+        effect = self.effects.popleft()
+        match effect:
+            case Publish():
+                publish(self.world, effect, twice=twice)
+            case Exit():
+                self.exited = True
+                self.replaced = effect.replaced
+            case _ if isinstance(effect, ENGINE_EFFECTS):
+                self.engine.ask(effect)
+            case _:
+                raise AssertionError(effect)
+        return True

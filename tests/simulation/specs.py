@@ -1,0 +1,49 @@
+"""The pipelines that are simulated: small, so that a schedule is mostly faults and not records."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kcontrol.core.model import (
+    BadRecords,
+    CheckpointSpec,
+    InputSpec,
+    LayoutSpec,
+    LimitsSpec,
+    OutputSpec,
+    PipelineSpec,
+    StepPolicySpec,
+)
+
+PIPELINE = "sim"
+LIMITS = LimitsSpec(
+    max_attempts=1_000_000,
+    max_lost=1_000_000,
+    backoff_ms=10,
+    max_backoff_ms=40,
+    heartbeat_timeout_ms=10_000,
+    open_timeout_ms=20_000,
+    step_timeout_ms=15_000,
+    replay_timeout_ms=20_000,
+    transaction_timeout_ms=20_000,
+)
+
+
+@cache
+def simulated_spec(nodes: int, clock_ms: int = 0) -> PipelineSpec:
+    """One input and one output of two partitions each, dealt out over the nodes."""
+    node_of = tuple(partition % nodes for partition in range(2))
+    return PipelineSpec(
+        pipeline=PIPELINE,
+        fingerprint="f1",
+        compatible_with=(),
+        nodes=nodes,
+        queries=("q",),
+        stateful=True,
+        inputs=(InputSpec("in", "input", "T1", (0, 0), node_of, "raw", BadRecords.HALT, "", "k"),),
+        outputs=(OutputSpec("out", "output", "T2", 2, "k", "raw", "exact"),),
+        policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=4, clock_ms=clock_ms),
+        layout=LayoutSpec(max_tasks=2, records_per_task=3, shuffle_partitions=1),
+        limits=LIMITS,
+        checkpoint=CheckpointSpec("", 60_000, 2),
+    )
