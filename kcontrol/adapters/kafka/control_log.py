@@ -14,7 +14,7 @@ from kcontrol.core.model import ControlRecord, Logged
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
-from kcontrol.wire.names import Names, control_partition
+from kcontrol.wire.names import control_partition
 
 
 class KafkaControlLog:
@@ -29,13 +29,13 @@ class KafkaControlLog:
 
     @classmethod
     async def open(
-        cls, settings: ClusterSettings, pipeline: str | None = None, partition: int | None = None, names: Names | None = None
+        cls, settings: ClusterSettings, pipeline: str | None = None, partition: int | None = None
     ) -> KafkaControlLog:
         """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition.
 
         Raises TopicError: there is no control topic, or no such partition. RetriableError: Kafka can't be reached.
         """
-        topic = (names or Names(settings.prefix)).control_topic()
+        topic = settings.names().control_topic()
         rpc = KafkaRpc(settings)
         try:
             partitions = len((await rpc.topic(topic)).leaders)

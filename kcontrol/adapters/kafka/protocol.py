@@ -7,6 +7,7 @@ and `FetchRequest.json` version 13, both understood by every broker since 3.1.
 
 from __future__ import annotations
 
+import base64
 import uuid
 from dataclasses import dataclass
 from io import BytesIO
@@ -47,6 +48,11 @@ class Uuid(AbstractType):  # type: ignore[misc]
     @classmethod
     def decode(cls, data: BytesIO) -> uuid.UUID:
         return uuid.UUID(bytes=data.read(16))
+
+
+def topic_id_text(topic_id: uuid.UUID) -> str:
+    """A topic id as Kafka's tools show it: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 _TEXT = CompactString("utf-8")

@@ -22,10 +22,13 @@ from kcontrol.adapters.kafka.protocol import TopicMetadataRequest
 from kcontrol.errors import ClusterError, RetriableError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
 
+UNKNOWN_TOPIC_GRACE_MS = 2_000
+"""A topic that was made a moment ago is not known to every broker at once."""
+
 UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
 TOPIC_AUTHORIZATION_FAILED = 29
 
+_ASK_AGAIN_S = 0.02
 _PASSING = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.CorrelationIdError, OSError)
 _NOT_SENT = (kafka_errors.NodeNotReadyError, kafka_errors.StaleMetadata)
 _TOO_OLD = (NotImplementedError, kafka_errors.IncompatibleBrokerVersion)
@@ -98,12 +101,12 @@ class KafkaRpc:
 
     async def topic(self, name: str) -> TopicInfo:
         """Id and leaders of a topic. Raises TopicError: there is no such topic, or this client may not see it."""
-        client = await self._connected()
-        node = client.get_random_node()
-        if node is None:
-            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} names no broker yet")
-        response = await self.send(node, TopicMetadataRequest(name))
-        code, _, topic_id, _, partitions, *_ = response.topics[0]
+        deadline = Deadline(UNKNOWN_TOPIC_GRACE_MS)
+        while True:
+            code, _, topic_id, _, partitions, *_ = await self._topic_metadata(name)
+            if code != UNKNOWN_TOPIC or deadline.passed:
+                break
+            await asyncio.sleep(_ASK_AGAIN_S)
         if code == UNKNOWN_TOPIC:
             raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.")
         if code == TOPIC_AUTHORIZATION_FAILED:
@@ -111,6 +114,11 @@ class KafkaRpc:
         if code:
             raise RetriableError(f"metadata of topic {name!r}: {describe_code(code)}")
         return TopicInfo(name, topic_id, {partition: leader for _, partition, leader, *_ in partitions})
+
+    async def nodes(self) -> list[int]:
+        """Ids of all brokers."""
+        client = await self._connected()
+        return sorted(broker.nodeId for broker in client.cluster.brokers())
 
     async def transaction_coordinator(self, transactional_id: str) -> int:
         """The node that coordinates a transactional id."""
@@ -123,11 +131,6 @@ class KafkaRpc:
         except (*_PASSING, kafka_errors.BrokerResponseError) as error:
             raise RetriableError(f"coordinator of transactional id {transactional_id!r}: {describe(error)}") from error
         return node
-
-    async def refresh(self) -> None:
-        """Learn the brokers' addresses anew, after a fault."""
-        if self._client is not None:
-            await self._client.force_metadata_update()
 
     async def close(self) -> None:
         if self._client is not None:
@@ -147,6 +150,13 @@ class KafkaRpc:
                     raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
                 self._client = client
         return self._client
+
+    async def _topic_metadata(self, name: str) -> Any:
+        client = await self._connected()
+        node = client.get_random_node()
+        if node is None:
+            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} names no broker yet")
+        return (await self.send(node, TopicMetadataRequest(name))).topics[0]
 
     async def _learn_node(self, client: Any, node: int) -> None:
         if client.cluster.broker_metadata(node) is None:

@@ -18,7 +18,6 @@ from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import why_step_misplaced
-from kcontrol.wire.names import Names
 
 _log = logging.getLogger(__name__)
 _PARTITION = 0
@@ -31,9 +30,9 @@ class KafkaStepsLog:
     anew, and DamagedRecordError naming the offset of a record that is not what it should be.
     """
 
-    def __init__(self, settings: ClusterSettings, pipeline: str, names: Names | None = None) -> None:
+    def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
         self._pipeline = pipeline
-        self._topic = (names or Names(settings.prefix)).steps_topic(pipeline)
+        self._topic = settings.names().steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, self._topic, _PARTITION, READ_COMMITTED)
         self._codec = RecordCodec()

@@ -22,7 +22,6 @@ from kcontrol.core.model import StepBoundary
 from kcontrol.errors import CommitUnknownError, RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
-from kcontrol.wire.names import Names
 
 REQUEST_DEADLINE_MS = 20_000
 """For each request with all its repetitions; the transaction's own timeout is the broker's business."""
@@ -36,10 +35,8 @@ _STEPS_PARTITION = 0
 class KafkaTransaction:
     """The transaction of one pipeline. One call at a time."""
 
-    def __init__(
-        self, settings: ClusterSettings, pipeline: str, names: Names | None = None, deadline_ms: int = REQUEST_DEADLINE_MS
-    ) -> None:
-        names = names or Names(settings.prefix)
+    def __init__(self, settings: ClusterSettings, pipeline: str, deadline_ms: int = REQUEST_DEADLINE_MS) -> None:
+        names = settings.names()
         self._id = names.transactional_id(pipeline)
         self._topic = names.steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)

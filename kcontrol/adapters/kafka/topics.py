@@ -1,0 +1,180 @@
+"""Looks at, checks and creates topics, so that a wrong one is refused with one clear sentence before anything is started.
+
+Blocking calls (confluent-kafka's admin client), each with a deadline; call them in a thread from a coroutine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import admin as untyped_admin
+
+from kcontrol.adapters.kafka.clients import confluent_options
+from kcontrol.errors import ClusterError, TopicError
+from kcontrol.runtime.settings import ClusterSettings
+
+TIMEOUT_S = 20.0
+MAX_REPLICATION = 3
+COMPACTED = "compact"
+
+_kafka: Any = untyped_admin
+"""confluent-kafka exports what is used here without types."""
+
+_VISIBLE_POLL_S = 0.02
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as it is. `topic_id` as Kafka's tools show it; `replication` is that of its least replicated partition."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication: int
+    config: Mapping[str, str]
+
+    @property
+    def max_message_bytes(self) -> int:
+        return int(self.config["max.message.bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffsets:
+    """By partition: the first offset still there, and the one after the last committed record (the last stable offset)."""
+
+    earliest: tuple[int, ...]
+    latest: tuple[int, ...]
+
+
+class TopicAdmin:
+    """What may be asked about topics of one cluster. All methods raise ClusterError when it can't be reached in time."""
+
+    def __init__(self, settings: ClusterSettings, timeout_s: float = TIMEOUT_S) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._admin: Any = _kafka.AdminClient({**confluent_options(settings), "log_level": 0})
+
+    def find(self, name: str) -> TopicState | None:
+        """The topic, or None if there is none of this name."""
+        try:
+            described = self._await(self._admin.describe_topics(TopicCollection([name]))[name], f"describing topic {name!r}")
+        except _NoSuchTopicError:
+            return None
+        resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, name)
+        config = self._await(self._admin.describe_configs([resource])[resource], f"reading the settings of topic {name!r}")
+        return TopicState(
+            name=name,
+            topic_id=str(described.topic_id),
+            partitions=len(described.partitions),
+            replication=min(len(partition.replicas) for partition in described.partitions),
+            config={entry.name: entry.value or "" for entry in config.values()},
+        )
+
+    def get(self, name: str, what: str) -> TopicState:
+        """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there."""
+        state = self.find(name)
+        if state is None:
+            raise TopicError(
+                f"{what}: there is no topic {name!r} at {self._settings.bootstrap_servers}; create it "
+                f"(kafka-topics --create --topic {name} --partitions N) or correct the name."
+            )
+        return state
+
+    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicState:
+        """Create a topic, replicated as far as there are brokers (at most 3 times), and return it once it can be seen.
+
+        One that another process has just created is returned as it is.
+        """
+        topic = _kafka.NewTopic(name, partitions, min(MAX_REPLICATION, self.broker_count()), config=dict(config or {}))
+        try:
+            self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}")
+        except _TopicExistsError:
+            pass
+        deadline = time.monotonic() + self._timeout_s
+        while (state := self.find(name)) is None:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"Topic {name!r} was created but can't be seen after {self._timeout_s:.0f} s.")
+            time.sleep(_VISIBLE_POLL_S)
+        return state
+
+    def offsets(self, name: str, partitions: int) -> TopicOffsets:
+        """Where the topic's partitions begin and end now."""
+        return TopicOffsets(
+            self._offsets(name, partitions, _kafka.OffsetSpec.earliest()),
+            self._offsets(name, partitions, _kafka.OffsetSpec.latest()),
+        )
+
+    def broker_count(self) -> int:
+        return len(self._await(self._admin.describe_cluster(), "describing the cluster").nodes)
+
+    def _offsets(self, name: str, partitions: int, spec: Any) -> tuple[int, ...]:
+        wanted = {TopicPartition(name, partition): spec for partition in range(partitions)}
+        asked = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        found = {key.partition: self._await(future, f"reading the offsets of topic {name!r}") for key, future in asked.items()}
+        return tuple(found[partition].offset for partition in range(partitions))
+
+    def _await(self, future: Future[Any], what: str) -> Any:
+        try:
+            return future.result(self._timeout_s)
+        except TimeoutError as error:
+            raise self._unreachable(what, f"no answer within {self._timeout_s:.0f} s") from error
+        except KafkaException as error:
+            fault: KafkaError = error.args[0]
+            if fault.code() in _MISSING:
+                raise _NoSuchTopicError from error
+            if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _TopicExistsError from error
+            raise self._unreachable(what, fault.str()) from error
+
+    def _unreachable(self, what: str, why: str) -> ClusterError:
+        return ClusterError(f"Kafka at {self._settings.bootstrap_servers}: {what} failed: {why}.")
+
+
+class _NoSuchTopicError(Exception):
+    """Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+class _TopicExistsError(Exception):
+    """Kafka's TOPIC_ALREADY_EXISTS."""
+
+
+def check_own_topic(state: TopicState, what: str, partitions: int, replication: int) -> None:
+    """Refuse one of kcontrol's own topics that it could not work with.
+
+    replication: the least that is good enough. Raises TopicError naming every setting that is wrong and its remedy.
+    """
+    wrong = []
+    policy = state.config.get("cleanup.policy", "")
+    if policy != COMPACTED:
+        wrong.append(
+            f"cleanup.policy is {policy!r} and must be 'compact', or old records would be lost (change it with kafka-configs)"
+        )
+    if state.partitions != partitions:
+        wrong.append(
+            f"it has {state.partitions} partitions and must have {partitions} (delete it if it is new, or use another prefix)"
+        )
+    if state.replication < replication:
+        wrong.append(
+            f"it is replicated {state.replication} times and must be {replication} times (use kafka-reassign-partitions)"
+        )
+    if wrong:
+        raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
+
+
+def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int) -> list[str]:
+    """Sentences about inputs whose compaction could remove records that a replay still needs (design 7)."""
+    said = []
+    for state in inputs:
+        lag_ms = int(state.config.get("min.compaction.lag.ms", "0"))
+        if COMPACTED in state.config.get("cleanup.policy", "") and lag_ms < replay_window_ms:
+            said.append(
+                f"Input topic {state.name!r} is compacted with min.compaction.lag.ms={lag_ms}: set it to at least "
+                f"{replay_window_ms}, or steps can't be replayed after a compaction."
+            )
+    return said

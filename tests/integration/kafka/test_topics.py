@@ -1,0 +1,102 @@
+"""kcontrol's own topics are created right, wrong ones are refused with what is wrong and what to do, and so are clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
+from kcontrol.errors import ClusterError, TopicError
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+
+
+@pytest.fixture
+def own(settings: ClusterSettings) -> ClusterSettings:
+    """The shared broker under a prefix that no other test uses."""
+    return settings.model_copy(update={"prefix": f"t{secrets.token_hex(4)}"})
+
+
+def test_missing_topics_are_created_compacted_and_found_right_afterwards(own: ClusterSettings) -> None:
+    ensure_topics(own, "flights")
+    admin = TopicAdmin(own)
+    control, steps = admin.get(f"{own.prefix}.control", "control"), admin.get(f"{own.prefix}.flights.steps", "steps")
+    assert (control.partitions, steps.partitions) == (CONTROL_PARTITIONS, 1)
+    assert {control.config["cleanup.policy"], steps.config["cleanup.policy"]} == {"compact"}
+    ensure_topics(own, "flights")
+    assert admin.get(control.name, "control").topic_id == control.topic_id
+
+
+@pytest.mark.parametrize(
+    ("partitions", "config", "said"),
+    [
+        (CONTROL_PARTITIONS, {}, r"cleanup\.policy is 'delete'"),
+        (CONTROL_PARTITIONS, {"cleanup.policy": "compact,delete"}, r"cleanup\.policy is"),
+        (3, {"cleanup.policy": "compact"}, r"has 3 partitions and must have 8"),
+    ],
+)
+def test_a_wrong_control_topic_is_refused(own: ClusterSettings, partitions: int, config: dict[str, str], said: str) -> None:
+    admin = AdminClient({"bootstrap.servers": own.bootstrap_servers})
+    name = f"{own.prefix}.control"
+    admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
+    with pytest.raises(TopicError, match=said):
+        ensure_topics(own)
+
+
+def test_too_few_replicas_are_refused() -> None:
+    state = TopicState("kcontrol.control", "id", 8, 1, {"cleanup.policy": "compact"})
+    with pytest.raises(TopicError, match="replicated 1 times and must be 3"):
+        check_own_topic(state, "The control topic", 8, 3)
+
+
+def test_a_missing_topic_is_named_with_what_it_is_for(own: ClusterSettings) -> None:
+    with pytest.raises(TopicError, match=r"input 'flights': there is no topic 'nowhere'"):
+        TopicAdmin(own).get("nowhere", "input 'flights'")
+
+
+def test_offsets_are_those_of_committed_records(own: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("offsets", partitions=2)
+    producer = Producer({"bootstrap.servers": own.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(3):
+        producer.produce(topic, b"x", partition=1)
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=1)
+    assert producer.flush(30) == 0
+    try:
+        found = TopicAdmin(own).offsets(topic, 2)
+    finally:
+        producer.abort_transaction(30)
+    # Three records and the commit's marker; the open one is not counted.
+    assert (found.earliest, found.latest) == ((0, 0), (0, 4))
+
+
+def test_a_compacted_input_without_lag_is_warned_of() -> None:
+    compacted = TopicState("users", "id", 1, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "0"})
+    patient = TopicState("events", "id", 1, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "90000"})
+    plain = TopicState("clicks", "id", 1, 1, {"cleanup.policy": "delete"})
+    (said,) = compaction_warnings([compacted, patient, plain], 60_000)
+    assert "'users'" in said
+    assert "at least 60000" in said
+
+
+def test_a_new_enough_cluster_is_accepted(own: ClusterSettings) -> None:
+    asyncio.run(check_cluster(own))
+
+
+def test_an_address_where_nobody_listens_is_named() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.raises(ClusterError, match=f"No Kafka answers at {address}"):
+        asyncio.run(check_cluster(ClusterSettings(bootstrap_servers=address)))
+    with pytest.raises(ClusterError, match=address):
+        TopicAdmin(ClusterSettings(bootstrap_servers=address), timeout_s=2).find("any")
