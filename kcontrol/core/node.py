@@ -30,6 +30,7 @@ from kcontrol.core.events import (
     StepSeen,
     Tick,
 )
+from kcontrol.core.layout import writers_of
 from kcontrol.core.model import (
     Command,
     CommandKind,
@@ -207,7 +208,10 @@ def _replay(turn: NodeTurn) -> None:
     if boundary is None:
         _without_boundary(turn)
         return
-    state.work = work_of(boundary)
+    spec = state.view.spec()
+    if spec is None:
+        return
+    state.work = work_of(boundary, writers_of(spec, state.node))
     _go(turn, Cause.BEHIND)
     say_replaying(turn, boundary.step)
     turn.effects.append(RunStep(state.work, boundary))
@@ -222,10 +226,13 @@ def _without_boundary(turn: NodeTurn) -> None:
     _go(turn, Cause.BROKEN)
 
 
-def work_of(boundary: StepBoundary) -> StepWork:
-    """The work of a committed step, to be done again with nothing written."""
+def work_of(boundary: StepBoundary, writers: tuple[tuple[int, ...], ...]) -> StepWork:
+    """The work of a committed step, to be done again with nothing written.
+
+    writers: by output, the partitions that the node would write, and whose digests it therefore recomputes.
+    """
     division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
-    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, ())
+    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------
