@@ -6,6 +6,7 @@ Blocking calls (confluent-kafka's admin client), each with a deadline; call them
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import admin as untyped_admin
 
 from kcontrol.adapters.kafka.clients import confluent_options
+from kcontrol.adapters.kafka.protocol import topic_id_text
 from kcontrol.errors import ClusterError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -70,7 +72,7 @@ class TopicAdmin:
         config = self._await(self._admin.describe_configs([resource])[resource], f"reading the settings of topic {name!r}")
         return TopicState(
             name=name,
-            topic_id=str(described.topic_id),
+            topic_id=_topic_id(described.topic_id),
             partitions=len(described.partitions),
             replication=min(len(partition.replicas) for partition in described.partitions),
             config={entry.name: entry.value or "" for entry in config.values()},
@@ -134,6 +136,12 @@ class TopicAdmin:
 
     def _unreachable(self, what: str, why: str) -> ClusterError:
         return ClusterError(f"Kafka at {self._settings.bootstrap_servers}: {what} failed: {why}.")
+
+
+def _topic_id(given: Any) -> str:
+    """librdkafka shows another base64 alphabet than Kafka does."""
+    high, low = (bits % 2**64 for bits in (given.get_most_significant_bits(), given.get_least_significant_bits()))
+    return topic_id_text(uuid.UUID(int=high << 64 | low))
 
 
 class _NoSuchTopicError(Exception):

@@ -1,0 +1,104 @@
+"""From a pipeline's definition to its spec in the control topic: looked up, checked against history, and written once.
+
+The spec is what coordinator and nodes work from. It is written when the pipeline is first started and when something in it has
+changed that may change; where step 1 begins is decided the first time and kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState
+from kcontrol.core.model import PipelineSpec
+from kcontrol.runtime.definition import KafkaInput
+from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
+from kcontrol.runtime.definition_succession import refuse_shared_outputs, succeed
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+
+
+async def submit(
+    settings: ClusterSettings,
+    pipeline: Pipeline,
+    queries: Sequence[QueryFacts],
+    *,
+    output_partitions: int | None = None,
+    control_partitions: int = CONTROL_PARTITIONS,
+) -> PipelineSpec:
+    """The spec that the pipeline runs by, which is in the control topic afterwards.
+
+    queries: what Spark says of them. output_partitions: create missing output topics with so many partitions; None: a missing
+    one is an error.
+
+    Raises ClusterError, TopicError, ConfigurationError, SpecChangedError (the log was made with another definition) or
+    InputGoneError (an input's topic was made anew).
+    """
+    await check_cluster(settings)
+    await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
+    specs = await all_specs(settings)
+    earlier = specs.get(pipeline.name)
+    inputs, outputs = await asyncio.to_thread(_facts, TopicAdmin(settings), pipeline, earlier, output_partitions)
+    spec = succeed(build_spec(pipeline, inputs, outputs, queries), earlier)
+    refuse_shared_outputs(spec, specs.values())
+    if spec != earlier:
+        log = await KafkaControlLog.open(settings, pipeline.name)
+        try:
+            await log.append([spec])
+        finally:
+            await log.close()
+    return spec
+
+
+async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:
+    """The newest spec of every pipeline in the control topic, by name. Raises TopicError if there is no control topic."""
+    rpc = KafkaRpc(settings)
+    try:
+        partitions = (await rpc.topic(settings.names().control_topic())).leaders
+    finally:
+        await rpc.close()
+    found = await asyncio.gather(*(_specs_in(settings, partition) for partition in sorted(partitions)))
+    return {name: spec for specs in found for name, spec in specs.items()}
+
+
+async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, PipelineSpec]:
+    log = await KafkaControlLog.open(settings, partition=partition)
+    try:
+        entries = await log.read_to_end()
+    finally:
+        await log.close()
+    return {entry.record.pipeline: entry.record for entry in entries if isinstance(entry.record, PipelineSpec)}
+
+
+def _facts(
+    admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
+) -> tuple[Mapping[str, InputFacts], Mapping[str, OutputFacts]]:
+    before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
+    inputs = {}
+    for source in pipeline.inputs:
+        state = admin.get(source.topic, f"pipeline {pipeline.name!r}, input {source.name!r}")
+        inputs[source.name] = _input_facts(admin, source, state, continued=before.get(source.name) == source.topic)
+    targets = {each.name: each.topic for each in pipeline.outputs}
+    targets |= {each.dead_letter_output: each.dead_letter_topic for each in pipeline.inputs if each.dead_letter_topic}
+    outputs = {}
+    for name, topic in targets.items():
+        what = f"pipeline {pipeline.name!r}, output {name!r}"
+        found = _output_state(admin, what, topic, output_partitions)
+        outputs[name] = OutputFacts(found.topic_id, found.partitions)
+    return inputs, outputs
+
+
+def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, continued: bool) -> InputFacts:
+    offsets = admin.offsets(source.topic, state.partitions)
+    # An input with a history begins where it began then: what the setting says now may long have expired.
+    start = offsets.earliest if continued else start_offsets(source, offsets.earliest, offsets.latest)
+    return InputFacts(state.topic_id, start)
+
+
+def _output_state(admin: TopicAdmin, what: str, topic: str, partitions: int | None) -> TopicState:
+    if partitions is None:
+        return admin.get(topic, what)
+    return admin.find(topic) or admin.create(topic, partitions)

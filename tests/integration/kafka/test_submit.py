@@ -1,0 +1,187 @@
+"""Submitting a pipeline: what is logged the first time, what the second, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.requests import overview, request_mode, request_resume
+from kcontrol.adapters.kafka.submit import all_specs, submit
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.core.model import Desired, DesiredMode, PipelinePhase, PipelineSpec, Resume, Status
+from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, RetriableError, SpecChangedError, TopicError
+from kcontrol.runtime.definition_spec import QueryFacts
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+
+QUERY = QueryFacts("delays", ("delays",), "append", (), brings_key=False)
+STATEFUL = QueryFacts("delays", ("delays",), "append", ("aggregate",), brings_key=False)
+
+
+class Flights:
+    """A pipeline whose topics exist, in parts that a test may change before it submits."""
+
+    def __init__(self, settings: ClusterSettings, new_topic: TopicFactory) -> None:
+        self.settings = settings.model_copy(update={"prefix": f"s{secrets.token_hex(4)}"})
+        self.source = new_topic("flights", partitions=2)
+        self.target = new_topic("delays", partitions=3)
+
+    def pipeline(self, name: str = "flights", start: Any = "earliest", **changes: Any) -> Pipeline:
+        inputs = [KafkaInput("flights", topic=self.source, starting_offsets=start)]
+        outputs = [KafkaOutput("delays", topic=self.target)]
+        return Pipeline(name, **{"inputs": inputs, "outputs": outputs, **changes})
+
+    def submit(self, pipeline: Pipeline, queries: Sequence[QueryFacts] = (QUERY,), **options: Any) -> PipelineSpec:
+        return asyncio.run(submit(self.settings, pipeline, queries, **options))
+
+    def produce(self, count: int, partition: int = 0) -> None:
+        producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
+        for _ in range(count):
+            producer.produce(self.source, b"x", partition=partition)
+        assert producer.flush(30) == 0
+
+    def specs_logged(self, name: str = "flights") -> list[PipelineSpec]:
+        async def read() -> list[PipelineSpec]:
+            log = await KafkaControlLog.open(self.settings, name)
+            try:
+                return [entry.record for entry in await log.read_to_end() if isinstance(entry.record, PipelineSpec)]
+            finally:
+                await log.close()
+
+        return asyncio.run(read())
+
+
+@pytest.fixture
+def flights(settings: ClusterSettings, topic_factory: TopicFactory) -> Flights:
+    return Flights(settings, topic_factory)
+
+
+def test_the_first_submission_logs_what_was_found_in_kafka(flights: Flights) -> None:
+    flights.produce(5, partition=1)
+    spec = flights.submit(flights.pipeline(start="latest"))
+    admin = TopicAdmin(flights.settings)
+    assert spec.inputs[0].start_offsets == (0, 5)
+    assert spec.inputs[0].topic_id == admin.get(flights.source, "input").topic_id
+    assert (spec.outputs[0].partitions, spec.outputs[0].topic_id) == (3, admin.get(flights.target, "output").topic_id)
+    assert flights.specs_logged() == [spec]
+
+
+def test_the_same_pipeline_again_writes_nothing_and_begins_where_it_began(flights: Flights) -> None:
+    flights.produce(5)
+    first = flights.submit(flights.pipeline(start="latest"))
+    flights.produce(5)
+    assert flights.submit(flights.pipeline(start="latest")) == first
+    assert flights.submit(flights.pipeline(start="earliest")) == first
+    assert flights.specs_logged() == [first]
+
+
+def test_what_may_change_is_logged_anew_with_the_old_beginning(flights: Flights) -> None:
+    flights.produce(5)
+    first = flights.submit(flights.pipeline(start="latest"))
+    second = flights.submit(flights.pipeline(steps=StepPolicy(max_delay="7 s")))
+    assert second.policy.max_delay_ms == 7_000
+    assert second.inputs == first.inputs
+    assert flights.specs_logged() == [first, second]
+
+
+def test_another_structure_is_refused_unless_declared_compatible(flights: Flights) -> None:
+    flights.produce(5)
+    first = flights.submit(flights.pipeline(start="latest"))
+    with pytest.raises(SpecChangedError, match=first.fingerprint):
+        flights.submit(flights.pipeline(), [STATEFUL])
+    assert flights.specs_logged() == [first]
+    declared = flights.submit(flights.pipeline(compatible_with=[first.fingerprint]), [STATEFUL])
+    assert declared.stateful
+    assert declared.inputs[0].start_offsets == first.inputs[0].start_offsets
+
+
+def test_two_pipelines_on_one_output_topic_are_refused(flights: Flights) -> None:
+    flights.submit(flights.pipeline("first"))
+    with pytest.raises(ConfigurationError, match="pipeline 'first'"):
+        flights.submit(flights.pipeline("second"))
+
+
+def test_a_missing_output_topic_is_an_error_unless_it_shall_be_created(flights: Flights) -> None:
+    flights.target += "-missing"
+    with pytest.raises(TopicError, match=f"output 'delays': there is no topic '{flights.target}'"):
+        flights.submit(flights.pipeline())
+    assert flights.submit(flights.pipeline(), output_partitions=4).outputs[0].partitions == 4
+
+
+def test_a_missing_input_topic_is_an_error(flights: Flights) -> None:
+    flights.source += "-missing"
+    with pytest.raises(TopicError, match=f"input 'flights': there is no topic '{flights.source}'"):
+        flights.submit(flights.pipeline())
+
+
+def test_an_input_topic_that_was_made_anew_is_refused(flights: Flights, settings: ClusterSettings) -> None:
+    flights.submit(flights.pipeline())
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([flights.source])[flights.source].result(30)
+    TopicAdmin(settings).create(flights.source, 2)
+    with pytest.raises(InputGoneError, match="made anew"):
+        flights.submit(flights.pipeline())
+
+
+def test_specs_of_all_pipelines_are_found_whatever_partition_they_live_in(flights: Flights) -> None:
+    names = {f"pipeline-{number}" for number in range(4)}
+    for name in sorted(names):
+        flights.target = f"{flights.settings.prefix}-{name}"
+        flights.submit(flights.pipeline(name), output_partitions=1)
+    assert set(asyncio.run(all_specs(flights.settings))) == names
+
+
+async def _acknowledge(settings: ClusterSettings) -> Desired | Resume:
+    """As a coordinator does: waits for a request and says in its status that it has seen it."""
+    log = await KafkaControlLog.open(settings, "flights")
+    try:
+        async for chunk in log.tail():
+            for entry in chunk:
+                if isinstance(entry.record, (Desired, Resume)):
+                    await log.append([Status("flights", 1, PipelinePhase.PAUSED, 3, "", (entry.record.request_id,))])
+                    return entry.record
+    finally:
+        await log.close()
+    raise AssertionError("the tail ended")
+
+
+@pytest.mark.parametrize(
+    ("ask", "seen"),
+    [
+        (lambda settings: request_mode(settings, "flights", DesiredMode.PAUSED), Desired),
+        (lambda settings: request_resume(settings, "flights"), Resume),
+    ],
+)
+def test_a_request_returns_when_a_coordinator_acknowledges_it(flights: Flights, ask: Callable[..., Any], seen: type) -> None:
+    flights.submit(flights.pipeline())
+
+    async def both() -> tuple[Desired | Resume, Status]:
+        return await asyncio.gather(_acknowledge(flights.settings), ask(flights.settings))
+
+    request, status = asyncio.run(both())
+    assert isinstance(request, seen)
+    assert status.acknowledged == (request.request_id,)
+    assert asyncio.run(overview(flights.settings, "flights")).status == status
+
+
+def test_a_request_that_nobody_acknowledges_stays_in_the_log(flights: Flights) -> None:
+    flights.submit(flights.pipeline())
+    with pytest.raises(RetriableError, match="no coordinator acknowledged"):
+        asyncio.run(request_mode(flights.settings, "flights", DesiredMode.STOPPED, timeout_s=0.2))
+    found = asyncio.run(overview(flights.settings, "flights"))
+    assert found.desired is not None
+    assert found.desired.mode is DesiredMode.STOPPED
+
+
+def test_a_pipeline_that_nobody_submitted_is_not_found(flights: Flights) -> None:
+    flights.submit(flights.pipeline())
+    with pytest.raises(NotFoundError, match="'planes'"):
+        asyncio.run(request_mode(flights.settings, "planes", DesiredMode.PAUSED))

@@ -1,0 +1,160 @@
+"""An input watcher tells of committed input as it arrives, of retention, and of topics that are not the same any more."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+
+_DEADLINE_S = 30.0
+Scenario = Callable[[AsyncIterator[Arrival]], Awaitable[None]]
+
+
+def _watch(settings: ClusterSettings, topic: str, partitions: list[int], scenario: Scenario) -> None:
+    async def main() -> None:
+        watcher = KafkaInputWatcher(settings, topic, partitions)
+        try:
+            async with asyncio.timeout(_DEADLINE_S), aclosing(watcher.arrivals()) as arrivals:
+                await scenario(arrivals)
+        finally:
+            await watcher.close()
+
+    asyncio.run(main())
+
+
+async def _until(arrivals: AsyncIterator[Arrival], true: Callable[[dict[int, int]], bool]) -> dict[int, int]:
+    """The ends by partition, once they are as wanted."""
+    async for partitions, _ in arrivals:
+        ends = {part.partition: part.to for part in partitions}
+        if true(ends):
+            return ends
+    raise AssertionError("the arrivals ended")
+
+
+def _produce(settings: ClusterSettings, topic: str, partition: int, count: int = 1) -> None:
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for _ in range(count):
+        producer.produce(topic, b"x" * 100, partition=partition)
+    assert producer.flush(_DEADLINE_S) == 0
+
+
+def _transactional(settings: ClusterSettings) -> Producer:
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer.init_transactions(_DEADLINE_S)
+    return producer
+
+
+def test_the_first_arrival_comes_at_once_and_says_what_is_there(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("watched", partitions=3)
+    _produce(settings, topic, 1, 4)
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        partitions, _ = await anext(arrivals)
+        assert [(part.partition, part.earliest, part.to) for part in partitions] == [(0, 0, 0), (1, 0, 4)]
+        assert {part.topic_id for part in partitions} == {TopicAdmin(settings).get(topic, "input").topic_id}
+
+    _watch(settings, topic, [0, 1], scenario)
+
+
+def test_records_wake_it_up_in_any_partition(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("watched", partitions=2)
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        await anext(arrivals)
+        for count in range(1, 4):
+            for partition in (0, 1):
+                await asyncio.to_thread(_produce, settings, topic, partition)
+                await _until(arrivals, lambda ends, p=partition, n=count: ends[p] == n)  # type: ignore[misc]
+
+    _watch(settings, topic, [0, 1], scenario)
+
+
+def test_an_open_transaction_is_not_input_until_it_is_committed(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("watched", partitions=2)
+    producer = _transactional(settings)
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        await anext(arrivals)
+        producer.begin_transaction()
+        producer.produce(topic, b"open", partition=0)
+        producer.flush(_DEADLINE_S)
+        await asyncio.to_thread(_produce, settings, topic, 1)
+        assert (await _until(arrivals, lambda ends: ends[1] == 1))[0] == 0
+        producer.commit_transaction(_DEADLINE_S)
+        assert (await _until(arrivals, lambda ends: ends[0] > 0))[0] == 2
+
+    _watch(settings, topic, [0, 1], scenario)
+
+
+def test_retention_moves_the_beginning(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("watched")
+    _produce(settings, topic, 0, 5)
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        await anext(arrivals)
+        where = TopicPartition(topic, 0, 3)
+        await asyncio.to_thread(lambda: admin.delete_records([where])[where].result(_DEADLINE_S))
+        async for partitions, _ in arrivals:
+            if partitions[0].earliest == 3:
+                break
+        assert partitions[0].to == 5
+
+    _watch(settings, topic, [0], scenario)
+
+
+@pytest.mark.parametrize("anew", [2, 1])
+def test_a_topic_that_was_deleted_or_made_anew_is_not_the_same(
+    settings: ClusterSettings, topic_factory: TopicFactory, anew: int
+) -> None:
+    topic = topic_factory("watched", partitions=2)
+    _produce(settings, topic, 0, 5)
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        (first, _), _ = await anext(arrivals)
+        await asyncio.to_thread(lambda: admin.delete_topics([topic])[topic].result(_DEADLINE_S))
+        async for partitions, _ in arrivals:
+            if partitions[0].topic_id == GONE_TOPIC_ID:
+                break
+        await asyncio.to_thread(lambda: admin.create_topics([NewTopic(topic, anew, 1)])[topic].result(_DEADLINE_S))
+        async for partitions, _ in arrivals:
+            if partitions[0].topic_id not in (GONE_TOPIC_ID, first.topic_id):
+                break
+        assert [(part.earliest, part.to) for part in partitions] == [(0, 0), (0, 0)]
+
+    _watch(settings, topic, [0, 1], scenario)
+
+
+def test_busy_input_is_not_reported_for_each_batch(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    topic = topic_factory("watched")
+    count = 3000
+
+    def produce() -> None:
+        producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 1})
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=0)
+            producer.poll(0)
+        assert producer.flush(_DEADLINE_S) == 0
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        producing = asyncio.create_task(asyncio.to_thread(produce))
+        seen = 0
+        async for partitions, _ in arrivals:
+            seen += 1
+            if partitions[0].to == count:
+                break
+        await producing
+        assert seen < count / 2
+
+    _watch(settings, topic, [0], scenario)
