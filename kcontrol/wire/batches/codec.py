@@ -1,0 +1,154 @@
+"""What a codec does, and which one is used: the compiled one where numba is installed, else the reference.
+
+`KCONTROL_CODEC=reference` or `compiled` forces one. Both give the same rows, bytes and digests; only their speed differs.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from kcontrol.errors import ConfigurationError
+from kcontrol.wire.batches.columns import HEADERS_TYPE, BytesColumn, Ints, RecordColumns
+from kcontrol.wire.batches.compression import Compression
+from kcontrol.wire.batches.layout import Batch
+from kcontrol.wire.digest import Digest, DigestKind
+
+CODEC_VARIABLE = "KCONTROL_CODEC"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One visible batch and its records, decompressed."""
+
+    batch: Batch
+    records: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows with the columns of `decoded_schema`, and the digest of all of them."""
+
+    rows: pa.RecordBatch
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """Whose transaction a batch belongs to."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFormat:
+    """What all batches of a writer have in common.
+
+    timestamp_ms: of every record. extra_headers: appended to each record's own, not covered by the digest. digest_number:
+    the output's partition count. max_batch_bytes: a batch is no larger unless one record alone is.
+    """
+
+    producer: Producer
+    timestamp_ms: int
+    extra_headers: tuple[tuple[str, bytes], ...]
+    compression: Compression
+    max_batch_bytes: int
+    digest_kind: DigestKind
+    digest_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBatch:
+    """A batch as it goes to Kafka. largest_record_bytes: of its records, uncompressed."""
+
+    data: bytes
+    records: int
+    base_sequence: int
+    largest_record_bytes: int
+
+
+class OpenBatch(Protocol):
+    """The batch of one partition that records are being added to, and the digest of all that ever were."""
+
+    @property
+    def records(self) -> int:
+        """In the open batch."""
+        ...
+
+    @property
+    def digest(self) -> Digest: ...
+
+    def append(self, columns: RecordColumns, order: Ints, index: int, stop: int) -> int:
+        """Add rows `order[index:stop]` until the batch is full; returns the index of the first row that was not added."""
+        ...
+
+    def seal(self) -> SealedBatch:
+        """End the batch, which must not be empty, and begin the next."""
+        ...
+
+    def discard(self) -> None:
+        """Forget the open batch's bytes, for those who only want the digest; its records stay in that."""
+        ...
+
+
+class Codec(Protocol):
+    """Record batches to Arrow and back."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decode(self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool) -> Decoded:
+        """The records of `run` with offsets [first, to). Raises DamagedRecordError."""
+        ...
+
+    def open_batch(self, batch_format: BatchFormat) -> OpenBatch: ...
+
+    def partition_of(self, keys: BytesColumn, rows: int, partitions: int) -> Ints:
+        """Kafka's murmur2 partition of each key, -1 for null."""
+        ...
+
+    def warm(self) -> None:
+        """Load and compile all that later calls need."""
+        ...
+
+
+@functools.cache
+def default_codec() -> Codec:
+    """The codec of this process."""
+    wanted = os.environ.get(CODEC_VARIABLE, "")
+    if wanted not in ("", "compiled", "reference"):
+        raise ConfigurationError(f"{CODEC_VARIABLE}={wanted!r}: it must be 'compiled', 'reference' or unset.")
+    installed = importlib.util.find_spec("numba") is not None
+    if wanted == "compiled" and not installed:
+        raise ConfigurationError(f"{CODEC_VARIABLE}=compiled needs the package numba, which is not installed.")
+    return codec_named(wanted or ("compiled" if installed else "reference"))
+
+
+def codec_named(name: str) -> Codec:
+    """'compiled' or 'reference'; importing the first loads numba."""
+    if name == "compiled":
+        from kcontrol.wire.batches.compiled_codec import CompiledCodec
+
+        return CompiledCodec()
+    from kcontrol.wire.batches.reference_codec import ReferenceCodec
+
+    return ReferenceCodec()
+
+
+def decoded_schema(*, headers: bool) -> pa.Schema:
+    """Columns of decoded rows, without those that are the same for all rows of a partition."""
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    return pa.schema([*fields, pa.field("headers", HEADERS_TYPE)] if headers else fields)
