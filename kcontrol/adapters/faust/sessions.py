@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.control_decoder import ControlDecoder
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.fetched import RawRecord
@@ -17,13 +17,6 @@ from kcontrol.core.model import Logged
 from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
 from kcontrol.runtime.partition_keeper import PartitionKeeper
 from kcontrol.runtime.settings import ClusterSettings
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
 
 
 class PartitionSessions:
@@ -57,7 +50,7 @@ class PartitionSessions:
         await self.assign(())
 
     async def _fold(self, partition: int) -> list[Logged]:
-        control = await KafkaControlLog.open(self._settings, partition=partition, names=self._names)
+        control = await KafkaControlLog.open(self._settings, partition=partition)
         try:
             return await control.read_to_end()
         finally:
@@ -65,9 +58,9 @@ class PartitionSessions:
 
     @asynccontextmanager
     async def _open_session(self, pipeline: str) -> AsyncIterator[CoordinatorSession]:
-        control = await KafkaControlLog.open(self._settings, pipeline=pipeline, names=self._names)
-        steps = KafkaStepsLog(self._settings, pipeline, self._names)
-        transaction = KafkaTransaction(self._settings, pipeline, self._names)
+        control = await KafkaControlLog.open(self._settings, pipeline=pipeline)
+        steps = KafkaStepsLog(self._settings, pipeline)
+        transaction = KafkaTransaction(self._settings, pipeline)
         state = CoordinatorState.initial(
             pipeline,
             transactional_id=self._names.transactional_id(pipeline),

@@ -112,10 +112,11 @@ class _Life:
                 self._sessions.push(message.partition, record)
 
         self._app.agent(topic, name="control")(control_records)
-        self._app.on_partitions_assigned.connect(self._on_assigned, weak=False)
+        # Faust's annotation of handlers asks for a parameter that it passes by name only.
+        on_assigned: Any = self._on_assigned
+        self._app.on_partitions_assigned.connect(on_assigned, weak=False)
 
-    async def _on_assigned(self, _app: Any, *arguments: Any, **_: Any) -> None:
-        (assigned,) = arguments
+    async def _on_assigned(self, _app: faust.App, assigned: Any, **_: Any) -> None:
         partitions = {part.partition for part in assigned}
         _log.info("assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none")
         # In the background: the rebalance must not wait until the sessions of lost partitions have ended.

@@ -1,0 +1,99 @@
+"""One node of a pipeline, put together from its parts: Spark, Kafka and the session between them.
+
+The command `kcontrol node` and `kcontrol.attach` run the same service; they differ in where session and queries come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.submit import submit
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
+from kcontrol.adapters.spark.bound import BoundQueries
+from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.core.events import Exit
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.ports import EngineFactory
+from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger("kcontrol.node")
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """Which node, and where and how it works.
+
+    work_dir: root of the directories of all nodes of all pipelines of all clusters on this machine.
+    output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
+    received_every_ms: see NodeSession.
+    """
+
+    node: int
+    work_dir: Path
+    output_partitions: int | None = None
+    received_every_ms: int = DEFAULT_RECEIVED_EVERY_MS
+
+
+class NodeService:
+    """Submits the pipeline and runs one life of one of its nodes."""
+
+    def __init__(self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._pipeline = pipeline
+        self._options = options
+        self.host = DriverHost(spark, settings)
+        """The side channel; queries are bound to its address."""
+
+    async def run(self, bound: BoundQueries, joined: Callable[[PipelineSpec], None] = lambda _: None) -> Exit:
+        """Submit, join and work until this life of the node is over; cancel it to end it earlier.
+
+        joined: called when the spec is in the log. Raises what `submit` and `NodeSession.run` raise.
+        """
+        for warning in bound.warnings:
+            _log.warning("%s", warning)
+        spec = await submit(self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions)
+        joined(spec)
+        root = await asyncio.to_thread(self._work_root)
+        control = await KafkaControlLog.open(self._settings, self._pipeline.name)
+        steps = KafkaStepsLog(self._settings, self._pipeline.name)
+        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, root), self._watch)
+        session = NodeSession(self._pipeline.name, self._options.node, ports, self._options.received_every_ms)
+        try:
+            return await session.run()
+        finally:
+            await asyncio.gather(control.close(), steps.close())
+
+    def close(self) -> None:
+        """Give back the side channel. The Spark session stays as it is."""
+        self.host.close()
+
+    def _work_root(self) -> Path:
+        """Of this pipeline's log: state that was made by another log of the same name must never be opened."""
+        topic = self._settings.names().steps_topic(self._pipeline.name)
+        return self._options.work_dir / TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
+
+    def _engines(self, bound: BoundQueries, root: Path) -> EngineFactory:
+        compression = {output.name: output.compression for output in self._pipeline.outputs}
+        place = NodePlace(self._options.node, root)
+
+        def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
+            return SparkEngine(self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression))
+
+        return make
+
+    def _watch(self, input_: InputSpec, from_: Mapping[int, int]) -> KafkaInputWatcher:
+        return KafkaInputWatcher(self._settings, input_.topic, from_)

@@ -1,0 +1,158 @@
+"""The processes that `kcontrol run` starts: each leads its own process group, ends with `run`, and is started again if it dies.
+
+Recovery is kcontrol's product, so a child that dies is no error. It becomes one when the child says that trying again is of no
+use (its exit code), fails before it has ever worked, or dies again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kcontrol.errors import ConfigurationError, JavaError, KcontrolError, ReplacedError
+from kcontrol.runtime.retrying import waits_ms
+
+_log = logging.getLogger("kcontrol.run")
+
+SHORT_LIFE_S = 10.0
+MAX_SHORT_LIVES = 20
+"""So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up."""
+STOP_TIMEOUT_S = 20.0
+LOOK_EVERY_S = 0.05
+
+_USELESS = {ConfigurationError.exit_code, JavaError.exit_code, ReplacedError.exit_code}
+_wait_ms = waits_ms(first=100, longest=5_000)
+
+
+class ChildError(KcontrolError):
+    """A child process ended for a reason that starting it again does not help; with the child's own exit code."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass
+class Child:
+    """One of them. `arguments` are those of the `kcontrol` command; what it says goes to the file `log`."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    began: float = 0.0
+    lives: int = 0
+    short_lives: int = 0
+
+    def start(self) -> None:
+        """Begin a new life. Its standard input ends when this process does: see `lifeline`."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.began = time.monotonic()
+        self.lives += 1
+
+    def ended(self) -> int | None:
+        """The exit code (negative: the signal) of a life that is over."""
+        return None if self.process is None else self.process.poll()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group: workers of Spark must not outlive their driver."""
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, number)
+            except ProcessLookupError:
+                pass
+
+    def last_words(self) -> str:
+        """The last sentence of its log that was meant for people."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        said = [line.removeprefix("kcontrol: ") for line in lines if line.startswith("kcontrol: ")]
+        return said[-1] if said else f"its log {self.log} says why"
+
+
+class Children:
+    """Starts, watches and stops them.
+
+    tell: hears of every start and end: (name, "started" or "ended", process id, exit code).
+    """
+
+    def __init__(self, tell: Callable[[str, str, int, int | None], None]) -> None:
+        self._tell = tell
+        self._all: list[Child] = []
+
+    def add(self, child: Child) -> None:
+        """Start one more."""
+        self._all.append(child)
+        self._start(child)
+
+    def has(self, name: str) -> bool:
+        """Whether a child of that name was added."""
+        return any(child.name == name for child in self._all)
+
+    async def watch(self) -> None:
+        """Start again what dies, until cancelled. Raises ChildError when that is of no use."""
+        while True:
+            for child in list(self._all):
+                code = child.ended()
+                if code is not None:
+                    await self._again(child, code)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def stop(self) -> None:
+        """End all: SIGTERM, last started first to be told, and SIGKILL for what is left of their groups after a while."""
+        for child in reversed(self._all):
+            if child.process is not None and child.ended() is None:
+                child.process.terminate()
+        processes = [child.process for child in self._all if child.process is not None]
+        waits = [asyncio.to_thread(_wait, process, STOP_TIMEOUT_S) for process in processes]
+        await asyncio.gather(*waits)
+        for child in self._all:
+            child.signal(signal.SIGKILL)
+        for process in processes:
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+
+    def _start(self, child: Child) -> None:
+        child.start()
+        if child.process is not None:
+            self._tell(child.name, "started", child.process.pid, None)
+
+    async def _again(self, child: Child, code: int) -> None:
+        lived_s = time.monotonic() - child.began
+        process = child.process
+        if process is None:
+            return
+        child.signal(signal.SIGKILL)
+        if process.stdin is not None:
+            process.stdin.close()
+        child.process = None
+        self._tell(child.name, "ended", process.pid, code)
+        child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
+        explained = code > 0 and child.lives == 1
+        if code in _USELESS or explained or child.short_lives >= MAX_SHORT_LIVES:
+            raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
+        await asyncio.sleep(_wait_ms(max(1, child.short_lives)) / 1000)
+        self._start(child)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        _log.warning("process %d did not end within %g s and is killed", process.pid, timeout_s)

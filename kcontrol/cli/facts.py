@@ -1,0 +1,89 @@
+"""What commands ask Kafka before they start anything: whether it will do, where inputs end, who coordinates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import admin as untyped_admin
+
+from kcontrol.adapters.kafka.clients import confluent_options
+from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.core.model import PipelineSpec
+from kcontrol.core.steps_view import StepsView
+from kcontrol.errors import ClusterError
+from kcontrol.runtime.definition import KafkaInput
+from kcontrol.runtime.settings import ClusterSettings
+
+TIMEOUT_S = 15.0
+
+_kafka: Any = untyped_admin
+"""confluent-kafka exports what is used here without types."""
+
+_AGAIN_S = 0.1
+_SETTLING = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
+"""The broker has just started and is not in charge of the group yet."""
+
+Ends = Mapping[tuple[str, int], int]
+"""By (input, partition): the last stable offset."""
+
+
+def prepare_cluster(cluster: ClusterSettings) -> int:
+    """See that the cluster will do and has a control topic; returns the topic's partition count.
+
+    Raises ClusterError or TopicError. Blocking; not for use in a coroutine.
+    """
+    asyncio.run(check_cluster(cluster))
+    ensure_topics(cluster)
+    return TopicAdmin(cluster).get(cluster.names().control_topic(), "the control topic").partitions
+
+
+def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
+    """Where committed input ends now. Raises TopicError for a missing topic, ClusterError when Kafka does not answer."""
+    admin = TopicAdmin(cluster, TIMEOUT_S)
+    ends = {}
+    for input_ in inputs:
+        found = admin.get(input_.topic, f"input {input_.name!r}")
+        latest = admin.offsets(input_.topic, found.partitions).latest
+        ends.update({(input_.name, partition): offset for partition, offset in enumerate(latest)})
+    return ends
+
+
+def is_caught_up(spec: PipelineSpec, committed: StepsView, ends: Ends) -> bool:
+    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is out."""
+    if committed.last is not None and committed.last.watermark_moved:
+        return False
+    starts = {(input_.name, p): start for input_ in spec.inputs for p, start in enumerate(input_.start_offsets)}
+    return all(committed.next_from.get(part, starts.get(part, 0)) >= end for part, end in ends.items())
+
+
+def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
+    """Members of the coordinators' group, those with the static name `besides` not counted. Blocking."""
+    admin = _kafka.AdminClient({**confluent_options(cluster), "log_level": 0})
+    group = cluster.names().coordinator_group()
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            found = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S)
+            return sum(1 for member in found.members if member.group_instance_id != besides)
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.GROUP_ID_NOT_FOUND:
+                return 0
+            if code not in _SETTLING or time.monotonic() > deadline:
+                raise _unreachable(cluster, group, error) from error
+            time.sleep(_AGAIN_S)
+        except TimeoutError as error:
+            raise _unreachable(cluster, group, error) from error
+
+
+def _unreachable(cluster: ClusterSettings, group: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"Kafka at {cluster.bootstrap_servers} can't be asked for the group {group!r}: {error}; see that it runs"
+    )

@@ -1,0 +1,106 @@
+"""The command line: `kcontrol COMMAND`. One file a group of commands; here only what they share at the top.
+
+Every failure that a user can cause ends with one sentence on standard error and the exit code of its class; a traceback appears
+only with --debug, because it tells a user nothing about what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from kcontrol import __version__
+from kcontrol.cli.broker import broker
+from kcontrol.cli.conf import conf
+from kcontrol.cli.coordinator import coordinator
+from kcontrol.cli.desired import pause, resume, stop
+from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.cli.node import node
+from kcontrol.cli.read import log, status, steps
+from kcontrol.cli.run import run
+from kcontrol.cli.verify import verify
+from kcontrol.errors import KcontrolError
+
+INTERNAL_ERROR = 70
+INTERRUPTED = 130
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    any other error
+  2    a setting, pipeline definition or option is wrong; nothing was started
+  3    Kafka can't be reached, is too old, or refused; or a topic is wrong
+  4    Java is missing or of a wrong version, or the broker's jars are not right
+  5    fenced: somebody newer owns the transaction
+  6    a step failed
+  7    a step that was run again did not give what the log says
+  8    input that is needed is no longer in Kafka
+  9    the pipeline has halted and waits for a person
+  10   there is no such pipeline, step or input
+  11   a record in Kafka is damaged
+  12   replaced by a newer node or coordinator
+  70   a bug in kcontrol: run again with --debug and report it
+  130  interrupted
+"""
+
+
+@click.group(epilog=EXIT_CODES, context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kcontrol")
+def cli() -> None:
+    """Runs PySpark pipelines on Kafka step by step: each step's output and the record of its input commit in one transaction.
+
+    \b
+    Start with:  kcontrol run examples/flights.py
+    """
+
+
+for command in (run, broker, coordinator, node, status, steps, log, pause, resume, stop, verify, conf):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `kcontrol` command; always ends the process."""
+    sys.exit(run_command(arguments))
+
+
+def run_command(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        cli.main(args=list(arguments) if arguments is not None else None, prog_name="kcontrol", standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as wrong:
+        wrong.show()
+        return wrong.exit_code
+    except Exception as error:  # noqa: BLE001 - the outermost place: whatever it is, people get a sentence and an exit code
+        return _explain(error)
+    return 0
+
+
+def _explain(error: Exception) -> int:
+    cause = known_cause(error)
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    if cause is not None:
+        click.echo(f"kcontrol: {cause}", err=True)
+        return cause.exit_code
+    click.echo(
+        f"kcontrol: internal error: {type(error).__name__}: {error}. Run the same command with --debug and report the output.",
+        err=True,
+    )
+    return INTERNAL_ERROR
+
+
+def known_cause(error: BaseException) -> KcontrolError | None:
+    """The first of kcontrol's own errors in an exception or a group of them."""
+    if isinstance(error, KcontrolError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((cause for inner in error.exceptions if (cause := known_cause(inner)) is not None), None)
+    return None

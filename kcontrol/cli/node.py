@@ -1,0 +1,93 @@
+"""`kcontrol node`: one node of a pipeline, a Spark application of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.node_service import NodeOptions, NodeService
+from kcontrol.adapters.spark.frames import bind
+from kcontrol.adapters.spark.session import session
+from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option
+from kcontrol.cli.source import load_definition, remember_source
+from kcontrol.core.events import Exit
+from kcontrol.core.model import PipelineSpec
+from kcontrol.errors import ConfigurationError, ReplacedError
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--node", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the pipeline's nodes.")
+@click.option(
+    "--work-dir", type=click.Path(path_type=Path), help="For Spark's state. Default: nodes/ in the user's data directory."
+)
+@click.option("--master", metavar="URL", help="Spark master. Default: what spark-submit gave, else local[*].")
+@click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
+@lifeline_option
+@cluster_option
+@json_option
+@debug_option
+def node(
+    file: Path,
+    number: int,
+    work_dir: Path | None,
+    master: str | None,
+    create_outputs: int | None,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the definition.
+
+    \b
+    Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
+    """
+    pipeline = load_definition(file, master)
+    if number >= pipeline.nodes:
+        raise ConfigurationError(f"--node {number}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+    remember_source(pipeline.name, file)
+    options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs)
+    ended = asyncio.run(_serve(pipeline, cluster, options, master, as_json))
+    if ended is not None and ended.replaced:
+        raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
+
+
+async def _serve(
+    pipeline: Pipeline, cluster: ClusterSettings, options: NodeOptions, master: str | None, as_json: bool
+) -> Exit | None:
+    """The node's end by the protocol; None when a signal ended it."""
+    find_java()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
+
+    def joined(_spec: PipelineSpec) -> None:
+        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid()}
+        text = f"node {options.node} of pipeline {pipeline.name} joins (pid {os.getpid()})"
+        click.echo(json.dumps(facts) if as_json else text)
+
+    service = NodeService(spark, cluster, pipeline, options)
+    try:
+        bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
+        working = asyncio.create_task(service.run(bound, joined))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            return working.result()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        return None
+    finally:
+        service.close()
+        spark.stop()

@@ -1,0 +1,59 @@
+"""Options that commands share, and what they come to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from kcontrol.cli.logs import DEBUG_VARIABLE, set_up_logging
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.toml_settings import resolve_settings
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _debug(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    debug = value or bool(os.environ.get(DEBUG_VARIABLE))
+    set_up_logging(debug)
+
+
+def _cluster(_context: click.Context, _parameter: click.Parameter, value: str | None) -> ClusterSettings:
+    return find_cluster(value)
+
+
+def find_cluster(bootstrap_servers: str | None) -> ClusterSettings:
+    """The cluster that the option, the environment or `kcontrol.toml` names; ConfigurationError if none does."""
+    return resolve_settings(bootstrap_servers, os.environ, Path.cwd())
+
+
+def debug_option(command: _Command) -> _Command:
+    """--debug: log everything and show tracebacks. Sets logging up either way."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_debug, is_eager=True, help="Log everything; show tracebacks."
+    )(command)
+
+
+def cluster_option(command: _Command) -> _Command:
+    """--bootstrap-servers, as the parameter `cluster`."""
+    return click.option(
+        "--bootstrap-servers",
+        "cluster",
+        metavar="HOST:PORT,...",
+        callback=_cluster,
+        help="Address of Kafka. Else KCONTROL_BOOTSTRAP_SERVERS, else kcontrol.toml in this directory.",
+    )(command)
+
+
+def json_option(command: _Command) -> _Command:
+    """--json, as the parameter `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
+
+
+def data_home() -> Path:
+    """Where kcontrol keeps what outlives a process, unless told otherwise: XDG's directory for a user's data."""
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "kcontrol"

@@ -1,0 +1,163 @@
+"""How `kcontrol run` tells what happens: a live display on a terminal, plain lines elsewhere, or JSON events."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from kcontrol.cli.show import step_line
+from kcontrol.core.model import StepBoundary
+
+PLAIN_EVERY_S = 1.0
+LIVE_PER_SECOND = 5
+
+
+@dataclass
+class Totals:
+    """Of the steps that were committed while this process looked on."""
+
+    began: float = field(default_factory=time.monotonic)
+    steps: int = 0
+    last: StepBoundary | None = None
+    read: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+
+    def add(self, boundary: StepBoundary) -> None:
+        """Count one more."""
+        self.steps += 1
+        self.last = boundary
+        for piece in boundary.inputs:
+            self.read[piece.input] += piece.records
+        for out in boundary.outputs:
+            self.written[out.output] += out.records
+
+
+class Reporter(Protocol):
+    """What `run` tells. `event` is for what happens seldom, `step` for each committed step, `waiting` for the lag."""
+
+    def __enter__(self) -> Reporter: ...
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+
+    def event(self, name: str, text: str, /, **facts: Any) -> None: ...
+
+    def step(self, boundary: StepBoundary) -> None: ...
+
+    def waiting(self, offsets: int) -> None: ...
+
+
+class JsonReporter:
+    """One object a line: {"event": ..., ...}."""
+
+    def __enter__(self) -> JsonReporter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        pass
+
+    def event(self, name: str, text: str, /, **facts: Any) -> None:
+        click.echo(json.dumps({"event": name, "text": text, **facts}))
+
+    def step(self, boundary: StepBoundary) -> None:
+        facts = {
+            "event": "step",
+            "step": boundary.step,
+            "now_ms": boundary.now_ms,
+            "reason": boundary.reason.value,
+            "records_in": sum(piece.records for piece in boundary.inputs),
+            "records_out": sum(out.records for out in boundary.outputs),
+            "took_ms": boundary.committed_ms - boundary.opened_ms,
+        }
+        click.echo(json.dumps(facts))
+
+    def waiting(self, offsets: int) -> None:
+        pass
+
+
+class PlainReporter:
+    """Lines; of steps at most one a second, with how many it stands for."""
+
+    def __init__(self) -> None:
+        self._unsaid = 0
+        self._last: StepBoundary | None = None
+        self._said_at = 0.0
+
+    def __enter__(self) -> PlainReporter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._say()
+
+    def event(self, _name: str, text: str, /, **_facts: Any) -> None:
+        self._say()
+        click.echo(text)
+
+    def step(self, boundary: StepBoundary) -> None:
+        self._unsaid += 1
+        self._last = boundary
+        if time.monotonic() - self._said_at >= PLAIN_EVERY_S:
+            self._say()
+
+    def waiting(self, offsets: int) -> None:
+        pass
+
+    def _say(self) -> None:
+        if self._last is not None:
+            more = f"  (and {self._unsaid - 1} before)" if self._unsaid > 1 else ""
+            click.echo(f"step {step_line(self._last).strip()}{more}")
+        self._unsaid, self._last, self._said_at = 0, None, time.monotonic()
+
+
+class LiveReporter:
+    """A table that is drawn anew; events scroll above it."""
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._totals = Totals()
+        self._waiting = 0
+        self._console = Console()
+        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=LIVE_PER_SECOND)
+
+    def __enter__(self) -> LiveReporter:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._live.__exit__(kind, value, trace)
+
+    def event(self, _name: str, text: str, /, **_facts: Any) -> None:
+        self._console.print(text, markup=False, highlight=False)
+
+    def step(self, boundary: StepBoundary) -> None:
+        self._totals.add(boundary)
+
+    def waiting(self, offsets: int) -> None:
+        self._waiting = offsets
+
+    def _table(self) -> Table:
+        totals, last = self._totals, self._totals.last
+        elapsed_s = max(time.monotonic() - totals.began, 0.001)
+        table = Table(title=f"pipeline {self._pipeline}", show_header=False)
+        table.add_row("step", f"{last.step:,}" if last else "-")
+        table.add_row("steps here", f"{totals.steps:,} ({totals.steps / elapsed_s:.1f}/s)")
+        for title, counter in (("in", totals.read), ("out", totals.written)):
+            for name, count in counter.items():
+                table.add_row(f"{title}: {name}", f"{count:,} ({count / elapsed_s:,.0f}/s)")
+        table.add_row("waiting", f"{self._waiting:,} offsets")
+        return table
+
+
+def make_reporter(pipeline: str, as_json: bool) -> Reporter:
+    """The one that suits where standard output goes."""
+    if as_json:
+        return JsonReporter()
+    return LiveReporter(pipeline) if click.get_text_stream("stdout").isatty() else PlainReporter()

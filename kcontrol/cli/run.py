@@ -1,0 +1,115 @@
+"""`kcontrol run`: start what is missing, keep it running, show what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.cli.options import data_home, debug_option, find_cluster, json_option
+from kcontrol.cli.progress import Reporter, make_reporter
+from kcontrol.cli.running import Running, RunOptions
+from kcontrol.cli.source import load_definition
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.toml_settings import find_bootstrap_servers
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Address of Kafka. Without any, a broker is started here.")
+@click.option("--until-caught-up", is_flag=True, help="End when the input that is there now is committed.")
+@click.option("--nodes", metavar="N,...", help="Nodes to run here, by number. Default: all of the pipeline's.")
+@click.option("--resume", is_flag=True, help="Go on after a halt.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="For broker, Spark and logs. Default: the user's data directory."
+)
+@click.option("--master", metavar="URL", help="Spark master. Default: local[*].")
+@json_option
+@debug_option
+def run(
+    file: Path,
+    bootstrap_servers: str | None,
+    until_caught_up: bool,
+    nodes: str | None,
+    resume: bool,
+    data_dir: Path | None,
+    master: str | None,
+    as_json: bool,
+) -> None:
+    """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show progress.
+
+    What it starts, it starts again if it dies, and ends with itself. A pipeline that was paused or stopped goes on.
+
+    \b
+    Example:  kcontrol run examples/flights.py --until-caught-up
+    """
+    pipeline = load_definition(file, master)
+    options = RunOptions(
+        file=file.resolve(),
+        nodes=_which(pipeline, nodes),
+        until_caught_up=until_caught_up,
+        resume=resume,
+        data_dir=(data_dir or data_home()).resolve(),
+        master=master,
+    )
+    with make_reporter(pipeline.name, as_json) as reporter, _cluster(bootstrap_servers, options.data_dir, reporter) as cluster:
+        asyncio.run(Running(pipeline, cluster, options, reporter).run())
+
+
+def _which(pipeline: Pipeline, asked: str | None) -> tuple[int, ...]:
+    if asked is None:
+        return tuple(range(pipeline.nodes))
+    try:
+        found = tuple(sorted({int(each) for each in asked.split(",")}))
+    except ValueError:
+        raise ConfigurationError(f"--nodes {asked!r}: give numbers with commas, such as 0,1") from None
+    for node in found:
+        if not 0 <= node < pipeline.nodes:
+            raise ConfigurationError(f"--nodes {asked}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+    return found
+
+
+@contextmanager
+def _cluster(bootstrap_servers: str | None, data_dir: Path, reporter: Reporter) -> Iterator[ClusterSettings]:
+    if find_bootstrap_servers(bootstrap_servers, os.environ, Path.cwd()) is not None:
+        yield find_cluster(bootstrap_servers)
+        return
+    with EmbeddedBroker(data_dir / "broker") as broker, _kept_running(broker, reporter):
+        reporter.event(
+            "broker",
+            f"no Kafka address was given: started a broker at {broker.bootstrap_servers}; its data is in {broker.data_dir}",
+            bootstrap_servers=broker.bootstrap_servers,
+            data_dir=str(broker.data_dir),
+            pid=broker.pid,
+            host=socket.gethostname(),
+        )
+        yield find_cluster(broker.bootstrap_servers)
+
+
+@contextmanager
+def _kept_running(broker: EmbeddedBroker, reporter: Reporter) -> Iterator[None]:
+    """Start the broker again on its data whenever it dies."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            if not broker.is_running:
+                broker.start()
+                reporter.event("restarted", f"the broker died and was started again (pid {broker.pid})", pid=broker.pid)
+
+    watcher = threading.Thread(target=watch, name="kcontrol-broker-watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

@@ -1,0 +1,186 @@
+"""One `kcontrol run`, from the first look at Kafka to the end of the last child process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kcontrol.cli.children import Child, Children
+from kcontrol.cli.desired import want
+from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster
+from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.cli.progress import Reporter
+from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
+from kcontrol.core.model import DesiredMode, PipelinePhase, Status, StepBoundary
+from kcontrol.errors import HaltedError, RetriableError
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+
+LOOK_EVERY_S = 0.2
+COORDINATORS_EVERY_S = 3.0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What was asked for. data_dir: for the nodes' directories and the children's logs."""
+
+    file: Path
+    nodes: tuple[int, ...]
+    until_caught_up: bool
+    resume: bool
+    data_dir: Path
+    master: str | None
+
+
+class Running:
+    """Starts coordinator and nodes and follows both logs until it is caught up, interrupted, or something can't go on."""
+
+    def __init__(self, pipeline: Pipeline, cluster: ClusterSettings, options: RunOptions, reporter: Reporter) -> None:
+        self._pipeline = pipeline
+        self._cluster = cluster
+        self._options = options
+        self._reporter = reporter
+        self._children = Children(self._tell_child)
+        self._said: Status | None = None
+        self._asked = ""
+
+    async def run(self) -> None:
+        """Raises HaltedError, ChildError, or whatever keeps the pipeline from running; KeyboardInterrupt when told to end."""
+        main = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        interrupted = False
+
+        def interrupt() -> None:
+            nonlocal interrupted
+            interrupted = True
+            if main is not None:
+                main.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, interrupt)
+        try:
+            await self._run()
+        except asyncio.CancelledError:
+            if not interrupted:
+                raise
+            raise KeyboardInterrupt from None
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+            await self._children.stop()
+
+    async def _run(self) -> None:
+        await asyncio.to_thread(prepare_cluster, self._cluster)
+        ends = await asyncio.to_thread(input_ends, self._cluster, self._pipeline.inputs)
+        await self._start_coordinator()
+        for node in self._options.nodes:
+            self._children.add(
+                self._child(f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place())
+            )
+        await self._first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
+
+    async def _first_to_end(self, *works: Coroutine[Any, Any, None]) -> None:
+        """Run all until one ends or fails; its outcome is ours."""
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- processes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _instance(self) -> str:
+        return f"run-{self._pipeline.name}"
+
+    def _place(self) -> list[str]:
+        master = ["--master", self._options.master] if self._options.master else []
+        return ["--work-dir", str(self._options.data_dir / "nodes"), *master]
+
+    def _child(self, name: str, *arguments: str) -> Child:
+        debug = ["--debug"] if os.environ.get(DEBUG_VARIABLE) else []
+        where = ["--bootstrap-servers", self._cluster.bootstrap_servers]
+        log = self._options.data_dir / "logs" / self._pipeline.name / f"{name}.log"
+        return Child(name, [*arguments, *where, *debug], log)
+
+    async def _start_coordinator(self) -> None:
+        if self._children.has("coordinator"):
+            return
+        if not await asyncio.to_thread(live_coordinators, self._cluster, self._instance):
+            self._children.add(self._child("coordinator", "coordinator", "--instance", self._instance))
+
+    async def _keep_a_coordinator(self) -> None:
+        """One that ran elsewhere may be gone, or may have been gone already, for as long as its session timeout."""
+        while True:
+            await asyncio.sleep(COORDINATORS_EVERY_S)
+            await self._start_coordinator()
+
+    def _tell_child(self, name: str, what: str, process_id: int, code: int | None) -> None:
+        how = "" if code is None else f" by signal {-code}" if code < 0 else f" with exit code {code}"
+        text = f"{name}: {what}{how} (pid {process_id})"
+        self._reporter.event(what, text, process=name, pid=process_id, exit_code=code)
+
+    # --- the pipeline ----------------------------------------------------------------------------------------------------
+
+    async def _follow(self, ends: Ends) -> None:
+        """Show what is committed and what the status says; returns when caught up, if that was asked for."""
+        async with pipeline_logs(self._cluster, self._pipeline.name) as logs:
+            await self._until_submitted(logs)
+            await self._want_running(logs)
+            while True:
+                try:
+                    _, committed = await logs.read()
+                except RetriableError:
+                    await asyncio.sleep(LOOK_EVERY_S)
+                    continue
+                for logged in committed:
+                    if isinstance(logged.record, StepBoundary):
+                        self._reporter.step(logged.record)
+                self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
+                self._look_at_status(logs)
+                if self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends):
+                    self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _until_submitted(self, logs: PipelineLogs) -> None:
+        """The node submits the definition, because it takes Spark to see what the queries are."""
+        while True:
+            try:
+                if await logs.is_there():
+                    break
+            except RetriableError:
+                pass
+            await asyncio.sleep(LOOK_EVERY_S)
+        _, committed = await logs.read()
+        if committed:
+            self._reporter.event("found", f"goes on after step {logs.committed.step}", step=logs.committed.step)
+
+    async def _want_running(self, logs: PipelineLogs) -> None:
+        desired, said = logs.view.desired(), logs.view.status()
+        rests = desired is not None and desired.mode is not DesiredMode.RUNNING
+        halted = said is not None and said.phase is PipelinePhase.HALTED
+        if rests or (halted and self._options.resume):
+            self._asked = await want(logs, DesiredMode.RUNNING)
+
+    def _look_at_status(self, logs: PipelineLogs) -> None:
+        said = logs.view.status()
+        if said is None:
+            return
+        before = self._said
+        self._said = said
+        if before is None or (before.phase, before.reason) != (said.phase, said.reason):
+            text = f"{said.phase.value} at step {said.step}" + (f": {said.reason}" if said.reason else "")
+            self._reporter.event("status", text, phase=said.phase.value, step=said.step, reason=said.reason)
+        answered = not self._asked or self._asked in said.acknowledged
+        if said.phase is PipelinePhase.HALTED and self._options.until_caught_up and answered:
+            raise HaltedError(f"pipeline {said.pipeline!r} has halted at step {said.step}: {said.reason}")

@@ -1,0 +1,67 @@
+"""Records as lines for people. JSON comes from `kcontrol.wire.json`, with the names of the schemas."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from kcontrol.core.model import Logged, StepBoundary, Tombstone
+from kcontrol.wire.json import to_json
+
+MAX_TEXT = 200
+"""Longer values are cut in lines for people; --json has them whole."""
+
+
+def time_text(at_ms: int) -> str:
+    """UTC, to the millisecond."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def step_line(boundary: StepBoundary) -> str:
+    """One committed step: number, time, reason, records in and out, time from the opened transaction to its commit."""
+    read: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    for piece in boundary.inputs:
+        read[piece.input] += piece.records
+    for out in boundary.outputs:
+        written[out.output] += out.records
+    took_ms = boundary.committed_ms - boundary.opened_ms
+    return (
+        f"{boundary.step:>7}  {time_text(boundary.now_ms)}  {boundary.reason.value:<9}  "
+        f"{_counts(read)} -> {_counts(written)}  {took_ms} ms"
+    )
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counter.items()) or "nothing"
+
+
+def logged_json(logged: Logged) -> str:
+    """A control record with its offset and the name of its schema, on one line."""
+    facts: dict[str, Any] = {"offset": logged.offset, "timestamp_ms": logged.timestamp_ms}
+    match logged.record:
+        case Tombstone(key):
+            facts |= {"record": "Tombstone", "key": key}
+        case record:
+            facts |= {"record": type(record).__name__, **to_json(record)}
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+
+
+def logged_line(logged: Logged) -> str:
+    """The same for people."""
+    match logged.record:
+        case Tombstone(key):
+            said = f"{'Tombstone':<12}  {key}"
+        case record:
+            values = {
+                name: value for name, value in to_json(record).items() if name != "pipeline" and value not in ("", None, [])
+            }
+            said = f"{type(record).__name__:<12}  " + " ".join(f"{name}={_short(value)}" for name, value in values.items())
+    return f"{logged.offset:>8}  {time_text(logged.timestamp_ms)}  {said}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 3] + "..."

@@ -1,0 +1,65 @@
+"""Pipeline files: loading one, and which file a pipeline was last run from on this machine.
+
+The latter is noted so that a command that needs a pipeline's code can be given its name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+
+from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.spark.session import session
+from kcontrol.cli.options import data_home
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.definition_loader import load_pipeline
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.wire.names import check_pipeline_name
+
+
+def load_definition(file: Path, master: str | None = None) -> Pipeline:
+    """Load a pipeline file, with a Spark session if its top level needs one (a UDF declared with a type in words does).
+
+    Raises ConfigurationError as `load_pipeline` does, JavaError when Spark is needed and Java is missing.
+    """
+    try:
+        return load_pipeline(file)
+    except ConfigurationError as error:
+        if not _wants_session(error.__cause__):
+            raise
+    find_java()
+    session(master=master)
+    return load_pipeline(file)
+
+
+def _wants_session(cause: BaseException | None) -> bool:
+    return isinstance(cause, PySparkRuntimeError) and cause.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
+
+
+def remember_source(pipeline: str, file: Path) -> None:
+    """Note that `pipeline` is defined in `file`."""
+    note = _note(pipeline)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(str(file.resolve()), encoding="utf-8")
+
+
+def find_pipeline(name_or_file: str) -> Pipeline:
+    """The pipeline in a file, or by the name under which a node was last started here. Raises ConfigurationError."""
+    if name_or_file.endswith(".py"):
+        return load_definition(Path(name_or_file))
+    note = _note(check_pipeline_name(name_or_file))
+    if not note.is_file():
+        raise ConfigurationError(
+            f"pipeline {name_or_file!r} was never run on this machine, so its code is not known: give its file instead"
+        )
+    pipeline = load_definition(Path(note.read_text(encoding="utf-8")))
+    if pipeline.name != name_or_file:
+        raise ConfigurationError(
+            f"{note.read_text(encoding='utf-8')} now defines {pipeline.name!r}, not {name_or_file!r}: give the right file"
+        )
+    return pipeline
+
+
+def _note(pipeline: str) -> Path:
+    return data_home() / "files" / pipeline

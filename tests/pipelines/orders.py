@@ -1,0 +1,50 @@
+"""The pipeline of the end-to-end and recovery tests: two inputs, two queries, a keyed and an unkeyed output.
+
+Names come from the environment, so that every test has its own. All numbers are integers, so an oracle can recompute each
+step's output exactly.
+"""
+
+import os
+
+from pyspark.sql import functions as F
+
+import kcontrol
+
+NAME = os.environ["ORDERS_PIPELINE"]
+BREAK_ON = os.environ.get("ORDERS_BREAK_ON", "")
+"""An order's id that makes the query raise, as a bug in a user's code would."""
+
+pipeline = kcontrol.Pipeline(
+    NAME,
+    inputs=[
+        kcontrol.KafkaInput(
+            "orders", topic=f"{NAME}-orders", value_format="json", schema="id STRING, customer STRING, amount BIGINT"
+        ),
+        kcontrol.KafkaInput("payments", topic=f"{NAME}-payments"),
+    ],
+    outputs=[
+        kcontrol.KafkaOutput("totals", topic=f"{NAME}-totals", key="customer", value_format="json"),
+        kcontrol.KafkaOutput("copies", topic=f"{NAME}-copies"),
+    ],
+    steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))),
+    limits=kcontrol.Limits(heartbeat_timeout="5 s", max_attempts=2, backoff="100 ms"),
+)
+
+
+@F.udf("bigint")
+def checked(order: str, amount: int) -> int:
+    if order == BREAK_ON:
+        raise ValueError(f"can't digest order {order}")
+    return amount
+
+
+@pipeline.query
+def totals(orders):
+    amounts = orders.withColumn("amount", checked("id", "amount")) if BREAK_ON else orders
+    summed = amounts.groupBy("customer").agg(F.count("*").alias("orders"), F.sum("amount").alias("amount"))
+    return {"totals": kcontrol.output(summed, mode="update")}
+
+
+@pipeline.query
+def copies(payments):
+    return {"copies": payments.select("value")}

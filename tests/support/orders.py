@@ -1,0 +1,174 @@
+"""Data, oracle and names for `tests/pipelines/orders.py`.
+
+The oracle knows nothing of kcontrol's code. It takes the divisions from the log of steps (as `kcontrol steps --json` prints
+them), reads the inputs itself, computes what each step must have written, and compares with what a read_committed consumer
+finds in the outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.processes import ROOT, run_kcontrol
+
+PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
+PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
+CUSTOMERS = 7
+TIMEOUT_S = 30.0
+
+
+@dataclass
+class Orders:
+    """One pipeline of its own name, with its topics, on the broker at `servers`."""
+
+    servers: str
+    name: str
+    produced: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        topics = [NewTopic(self.topic(stem), num_partitions=count, replication_factor=1) for stem, count in PARTITIONS.items()]
+        for future in admin.create_topics(topics).values():
+            future.result(TIMEOUT_S)
+
+    def topic(self, stem: str) -> str:
+        return f"{self.name}-{stem}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"ORDERS_PIPELINE": self.name, "KCONTROL_BOOTSTRAP_SERVERS": self.servers}
+
+    def produce(self, count: int) -> None:
+        """`count` orders and as many payments, numbered on from the last call."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        for _ in range(count):
+            number = self.produced["orders"]
+            order = {"id": f"o{number}", "customer": f"c{number % CUSTOMERS}", "amount": number * 13 % 101}
+            producer.produce(self.topic("orders"), json.dumps(order), partition=number % PARTITIONS["orders"])
+            payment = f"payment {self.produced['payments']}"
+            producer.produce(self.topic("payments"), payment, partition=number % PARTITIONS["payments"])
+            self.produced.update(("orders", "payments"))
+        assert producer.flush(TIMEOUT_S) == 0
+
+    def steps(self) -> list[dict[str, Any]]:
+        """All boundaries, as the command line prints them."""
+        result = run_kcontrol("steps", self.name, "--json", env=self.env)
+        assert result.returncode == 0, result.stderr
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def status(self) -> dict[str, Any]:
+        result = run_kcontrol("status", self.name, "--json", env=self.env)
+        assert result.returncode == 0, result.stderr
+        found: dict[str, Any] = json.loads(result.stdout)
+        return found
+
+    def committed_records(self) -> Counter[str]:
+        """By input, what the committed steps have read."""
+        read: Counter[str] = Counter()
+        for boundary in self.steps():
+            for piece in boundary["inputs"]:
+                read[piece["input"]] += piece["records"]
+        return read
+
+    def is_done(self) -> bool:
+        """Whether all that was produced is committed."""
+        return self.committed_records() == self.produced
+
+    def messages(self, stem: str) -> Iterator[Message]:
+        """All that a read_committed consumer finds in a topic, partition by partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": f"{self.name}-oracle",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            for partition in range(PARTITIONS[stem]):
+                consumer.assign([TopicPartition(self.topic(stem), partition, 0)])
+                while True:
+                    message = consumer.poll(TIMEOUT_S)
+                    assert message is not None, f"{self.topic(stem)} [{partition}]: nothing came within {TIMEOUT_S} s"
+                    if message.error() is None:
+                        yield message
+                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                        break
+                    else:
+                        raise AssertionError(message.error())
+        finally:
+            consumer.close()
+
+    def check(self) -> list[dict[str, Any]]:
+        """The oracle: every record in exactly one step, steps contiguous, outputs exactly what they must be. Returns the steps."""
+        steps = self.steps()
+        assert [boundary["step"] for boundary in steps] == list(range(1, len(steps) + 1))
+        self._check_divisions(steps)
+        expected_totals, expected_copies = self._expected(steps)
+        assert _by_step(self.messages("totals"), with_key=True) == expected_totals
+        assert _by_step(self.messages("copies"), with_key=False) == expected_copies
+        return steps
+
+    def _check_divisions(self, steps: list[dict[str, Any]]) -> None:
+        reached: dict[tuple[str, int], int] = defaultdict(int)
+        for boundary in steps:
+            for piece in boundary["inputs"]:
+                key = (piece["input"], piece["partition"])
+                assert piece["from"] == reached[key], f"step {boundary['step']}: gap or overlap in {key}"
+                reached[key] = piece["to"]
+        assert self.committed_records() == self.produced
+
+    def _expected(self, steps: list[dict[str, Any]]) -> tuple[dict[int, Counter[Any]], dict[int, Counter[Any]]]:
+        orders = {(m.partition(), m.offset()): json.loads(m.value()) for m in self.messages("orders")}
+        payments = {(m.partition(), m.offset()): m.value() for m in self.messages("payments")}
+        sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        totals: dict[int, Counter[Any]] = {}
+        copies: dict[int, Counter[Any]] = {}
+        for boundary in steps:
+            touched = set()
+            step_copies: Counter[Any] = Counter()
+            for piece in boundary["inputs"]:
+                for offset in range(piece["from"], piece["to"]):
+                    where = (piece["partition"], offset)
+                    if piece["input"] == "orders" and where in orders:
+                        order = orders[where]
+                        count, amount = sums[order["customer"]]
+                        sums[order["customer"]] = (count + 1, amount + order["amount"])
+                        touched.add(order["customer"])
+                    elif piece["input"] == "payments" and where in payments:
+                        step_copies[payments[where]] += 1
+            rows = Counter((customer, sums[customer]) for customer in touched)
+            totals |= {boundary["step"]: rows} if rows else {}
+            copies |= {boundary["step"]: step_copies} if step_copies else {}
+        return totals, copies
+
+
+def _by_step(messages: Iterator[Message], with_key: bool) -> dict[int, Counter[Any]]:
+    found: dict[int, Counter[Any]] = defaultdict(Counter)
+    for message in messages:
+        headers = dict(message.headers() or [])
+        step = int(headers["step"])
+        if with_key:
+            value = json.loads(message.value())
+            found[step][_text(message.key()), (value["orders"], value["amount"])] += 1
+        else:
+            found[step][message.value()] += 1
+    return dict(found)
+
+
+def _text(key: bytes | str | None) -> str | None:
+    return key.decode() if isinstance(key, bytes) else key
+
+
+def data_dir(tmp_path: Path) -> str:
+    """Where `kcontrol run` keeps everything in a test."""
+    return str(tmp_path / "data")
