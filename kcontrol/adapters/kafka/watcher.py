@@ -15,7 +15,7 @@ from typing import Any
 from aiokafka.protocol.offset import OffsetRequest
 
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, topic_id_text
-from kcontrol.adapters.kafka.rpc import KafkaRpc, Lane, TopicInfo, describe_code
+from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.core.model import ReceivedPartition
 from kcontrol.errors import RetriableError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
@@ -28,6 +28,7 @@ GONE_TOPIC_ID = ""
 """Instead of a topic id, when there is no topic of the input's name."""
 
 _NEXT_LOOK_S = 1.0
+_LOOK_TIMEOUT_MS = 10_000
 _LATEST = -1
 _EARLIEST = -2
 _CONSUMER = -1
@@ -100,11 +101,16 @@ class KafkaInputWatcher:
 
     async def _ends(self) -> tuple[TopicInfo, dict[int, int], dict[int, int]]:
         """The topic, and where its partitions begin and end: of one and the same topic, though offsets go by name."""
+        deadline = Deadline(_LOOK_TIMEOUT_MS)
         while True:
             info = await self._rpc.topic(self._topic)
-            earliest, latest = await self._offsets(info, _EARLIEST), await self._offsets(info, _LATEST)
-            if (await self._rpc.topic(self._topic)).topic_id == info.topic_id:
-                return info, earliest, latest
+            try:
+                earliest, latest = await self._offsets(info, _EARLIEST), await self._offsets(info, _LATEST)
+                if (await self._rpc.topic(self._topic)).topic_id == info.topic_id:
+                    return info, earliest, latest
+            except RetriableError as error:
+                deadline.check(f"looking at topic {self._topic!r}", error)
+            await asyncio.sleep(PACE_S)
 
     async def _offsets(self, info: TopicInfo, which: int) -> dict[int, int]:
         found = {}
