@@ -1,0 +1,85 @@
+"""Connections to Kafka that outlive a Spark task: one event loop in one background thread per process.
+
+A Python worker runs many tasks, one after the other; what the first one connected, the next ones use. Tasks are plain threads:
+they hand coroutines to the loop and wait. A forked process starts with none of its parent's connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from kcontrol.adapters.kafka.rpc import KafkaRpc, TopicInfo
+from kcontrol.runtime.settings import ClusterSettings
+
+_Result = TypeVar("_Result")
+
+
+class RawClient:
+    """One cluster's connections in this process; made by `client_for`. Coroutines run in the background loop."""
+
+    def __init__(self, settings: ClusterSettings, loop: asyncio.AbstractEventLoop) -> None:
+        self._settings = settings
+        self._loop = loop
+        self._topics: dict[str, TopicInfo] = {}
+        self.rpc = KafkaRpc(settings)
+
+    def start(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        """Run a coroutine in the loop; its result can be waited for in any other thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def topic(self, name: str) -> TopicInfo:
+        """Id and leaders, as they were when last asked for. Raises TopicError or RetriableError."""
+        if name not in self._topics:
+            self._topics[name] = await self.rpc.topic(name)
+        return self._topics[name]
+
+    def forget_topic(self, name: str) -> None:
+        """Its leader has moved, or it is not the topic that it was."""
+        self._topics.pop(name, None)
+
+    async def reconnect(self) -> None:
+        """Begin again from the bootstrap address: no broker that was known answers any more."""
+        stale, self.rpc = self.rpc, KafkaRpc(self._settings)
+        self._topics.clear()
+        await stale.close()
+
+
+class _Process:
+    """What this process has: nothing until the first client."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.clients: dict[str, RawClient] = {}
+
+    def client(self, settings: ClusterSettings) -> RawClient:
+        key = json.dumps(settings.to_wire(), sort_keys=True)
+        with self.lock:
+            if self.loop is None:
+                self.loop = asyncio.new_event_loop()
+                threading.Thread(target=self.loop.run_forever, name="kcontrol-kafka", daemon=True).start()
+            if key not in self.clients:
+                self.clients[key] = RawClient(settings, self.loop)
+            return self.clients[key]
+
+
+_process = _Process()
+
+
+def _begin_anew() -> None:
+    global _process
+    _process = _Process()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def client_for(settings: ClusterSettings) -> RawClient:
+    """This process's client for a cluster. Raises ConfigurationError: a client setting is wrong."""
+    return _process.client(settings)
