@@ -32,7 +32,7 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.model import Claim, Command, CommandKind, FailureKind, NodeJoin, NodeState, PipelinePhase, Status
+from kcontrol.core.model import Claim, Command, CommandKind, FailureKind, NodeJoin, NodeState, PipelinePhase, Replaying, Status
 from kcontrol.core.pipeline_view import superseded_keys
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
@@ -55,13 +55,26 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     turn = Turn(state.copy())
     _pass_time(turn, event.now_ms)
     if isinstance(event, _ANSWERS) and turn.state.overdue_answers:
-        turn.state.overdue_answers -= 1
+        _pass_over(turn)
     else:
         _HANDLERS[type(event)](turn, event)
-    if turn.state.at in RESTING:
+    if turn.state.at in RESTING and not _is_mere_echo(event):
         rest(turn, _go)
     report(turn)
     return Decision(turn.state, tuple(turn.effects))
+
+
+def _is_mere_echo(event: CoordinatorEvent) -> bool:
+    """Whether it is a record that no decision between two transactions depends on."""
+    return isinstance(event, ControlSeen) and isinstance(event.logged.record, Command | Status | Replaying)
+
+
+def _pass_over(turn: Turn) -> None:
+    """An answer to what an earlier tenure asked for; the new one has waited for it before it asks for anything itself."""
+    state = turn.state
+    state.overdue_answers -= 1
+    if state.at is State.CLAIMING and state.epoch >= 0:
+        _go(turn, Cause.CLAIM_SEEN)
 
 
 def _pass_time(turn: Turn, now_ms: int) -> None:
@@ -129,16 +142,17 @@ def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
         return
     if claim.uuid == state.claim_uuid:
         _on_own_claim(turn, offset)
-    elif state.at is not State.CLAIMING:
+    elif state.epoch >= 0:
         _resign(turn, claim)
 
 
 def _on_own_claim(turn: Turn, offset: int) -> None:
     """A claim that was written twice moves the epoch: nodes go by the newest claim that they read."""
     state = turn.state
-    first, state.epoch = state.at is State.CLAIMING, offset
-    if first:
-        _go(turn, Cause.CLAIM_SEEN)
+    state.epoch = offset
+    if state.at is State.CLAIMING:
+        if not state.overdue_answers:
+            _go(turn, Cause.CLAIM_SEEN)
         return
     state.commands = {}
     if state.at is State.ATTEMPTING:

@@ -157,7 +157,10 @@ class CommitStep:
 
 @dataclass(frozen=True, slots=True)
 class Resign:
-    """Somebody newer is in charge: do nothing more for this pipeline until assigned again."""
+    """Somebody newer is in charge: do nothing more for this pipeline until assigned again, with another uuid.
+
+    A transactional effect that is under way is still answered, also after that.
+    """
 
     reason: str
 

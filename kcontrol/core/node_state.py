@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.events import NodeEffect, WakeAt
-from kcontrol.core.model import Command, ControlRecord, NodeState, ReceivedPartition, StepWork
+from kcontrol.core.model import Command, ControlRecord, NodePhase, ReceivedPartition, StepWork, Token
 from kcontrol.core.node_table import State
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import Boundaries, StepsView
@@ -60,8 +60,10 @@ class NodeMachine:
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
-    said: NodeState | None = None
+    said: tuple[NodePhase, int, Token | None, int, int, int, tuple[int, ...], str] | None = None
+    """The newest `NodeState`, from `phase` to `error`."""
     said_ms: int = 0
+    beat: int = 0
 
     @staticmethod
     def initial(pipeline: str, node: int) -> NodeMachine:

@@ -17,6 +17,7 @@ from kcontrol.core.node_table import State
 STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
 
+_ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
 _READY_FOR_INPUT = (State.IDLE, State.WRITING, State.WRITTEN)
 
 
@@ -26,35 +27,14 @@ def speak(turn: NodeTurn) -> None:
     if state.at in (State.JOINING, State.EXITED):
         return
     _say_received(turn)
-    now = _state(state)
-    said = state.said
-    if said is not None and now == replace(said, beat=now.beat) and state.now_ms < state.said_ms + STATE_EVERY_MS:
-        turn.wake_at(state.said_ms + STATE_EVERY_MS)
-        return
-    state.said = replace(now, beat=now.beat + 1)
-    state.said_ms = state.now_ms
-    turn.records.append(state.said)
+    attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
+    now = (_phase(state), state.step, attempt, state.view.epoch, *state.done, state.openable, state.error)
+    if now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
+        state.said = now
+        state.said_ms = state.now_ms
+        state.beat += 1
+        turn.records.append(NodeState(state.pipeline, state.node, state.incarnation, *now, state.beat))
     turn.wake_at(state.said_ms + STATE_EVERY_MS)
-
-
-def _state(state: NodeMachine) -> NodeState:
-    return NodeState(
-        pipeline=state.pipeline,
-        node=state.node,
-        incarnation=state.incarnation,
-        phase=_phase(state),
-        step=state.step,
-        attempt=state.work.token if state.work is not None and state.at in _ATTEMPTING else None,
-        claim_epoch=state.view.epoch,
-        command_epoch=state.done[0],
-        command_serial=state.done[1],
-        openable=state.openable,
-        error=state.error,
-        beat=0 if state.said is None else state.said.beat,
-    )
-
-
-_ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
 
 
 def _phase(state: NodeMachine) -> NodePhase:

@@ -40,7 +40,7 @@ from kcontrol.core.events import (
 from kcontrol.core.model import FailureKind, NodeJoin, ReceivedPartition, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import ENGINE_EFFECTS, Directory, SimulatedEngine
-from tests.simulation.invariants import require
+from tests.simulation.invariants import check_fold, require
 from tests.simulation.world import Fenced, World
 
 
@@ -105,6 +105,7 @@ class CoordinatorActor:
     def start(self) -> None:
         """Read what there is, then be assigned."""
         self.read_all()
+        check_fold(self.world, self.state.view)
         self.decide(Assigned(self.uuid, "sim", 1, self.now_ms))
 
     def read_all(self) -> None:
@@ -119,13 +120,18 @@ class CoordinatorActor:
 
     def decide(self, event: CoordinatorEvent) -> None:
         """One event, with the rules that can be seen from outside checked."""
+        self.world.events += 1
         resigned = self.state.at is State.RESIGNED
+        if isinstance(event, Assigned) or self.state.overdue_answers:
+            self.unread = self.fenced = False
         decision = coordinator.decide(self.state, event)
         self.state = decision.state
-        if isinstance(event, ProducerReady) and not resigned:
+        if self.state.at is State.RESIGNED or self.state.at is State.CLAIMING:
+            pass
+        elif isinstance(event, ProducerReady):
             self.unread = True
         elif isinstance(event, EndsReached):
-            if self.unread and not resigned and self.state.at is not State.RESIGNED:
+            if self.unread:
                 self.world.ruling_epoch = max(self.world.ruling_epoch, self.state.epoch)
             self.unread = False
         elif isinstance(event, TransactionFailed):
@@ -171,19 +177,20 @@ class CoordinatorActor:
         """Carry out the next effect; `fault`: 'before' or 'after', a broker fault that loses the request or the answer."""
         if not self.effects:
             return False
-        effect = self.effects.popleft()
+        effect = self.effects[0]
         match effect:
             case Publish():
                 publish(self.world, effect, twice=twice)
             case Resign():
                 self.resignations += 1
             case _:
+                busy = self.answer is not None or self.target is not None
+                require(not busy, "there is one transactional effect at a time", effect)
                 self._transact(effect, fault)
+        self.effects.popleft()
         return True
 
     def _transact(self, effect: CoordinatorEffect, fault: str) -> None:
-        self.answer = None
-        self.target = None
         if fault == "before":
             self.answer = TransactionFailed(FailureKind.BROKER, "request lost", self.now_ms)
             return
@@ -235,10 +242,12 @@ class NodeActor:
             if event is None:
                 break
             self.decide(event)
+        check_fold(self.world, self.state.view)
         self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms))
 
     def decide(self, event: NodeEvent) -> None:
         """One event."""
+        self.world.events += 1
         decision = node.decide(self.state, event)
         self.state = decision.state
         require(decision.state.step <= len(self.world.steps), "a node is never ahead of the log", decision.state.step)

@@ -35,6 +35,12 @@ class Directory:
     def __init__(self) -> None:
         self.states: dict[int, tuple[object, ...]] = {}
 
+    def copy(self) -> Directory:
+        """What a new life is seeded with."""
+        twin = Directory()
+        twin.states = dict(self.states)
+        return twin
+
     def openable(self) -> tuple[int, ...]:
         """Newest first."""
         return tuple(sorted((step for step in self.states if step), reverse=True))
@@ -157,7 +163,9 @@ class SimulatedEngine:
     def _result(self, work: StepWork) -> StepResult:
         node_of = {item.name: item.node_of for item in self.world.spec.inputs}
         inputs = tuple(
-            InputSlice(part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, part.to - part.from_, "0" * 32)
+            InputSlice(
+                part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, part.to - part.from_, "0" * 32
+            )
             for part in work.division
             if node_of[part.input][part.partition] == self.number
         )

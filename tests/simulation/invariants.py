@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kcontrol.core.model import InputRange, StepBoundary, StepWork
 
 if TYPE_CHECKING:
+    from kcontrol.core.pipeline_view import PipelineView
     from tests.simulation.world import World
 
 
@@ -75,6 +76,11 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
         if segment.to > segment.from_:
             written[names[segment.output], segment.partition] = (segment.from_, segment.to)
     require(said == written, "a step is whole: what was written is what its boundary says", (said, written))
+
+
+def check_fold(world: World, view: PipelineView) -> None:
+    """A reader that began with whatever compaction has left has read to the end."""
+    require(view == world.view, "folding a compacted log gives what the full log gives", (view, world.view))
 
 
 def signature(step: int, now_ms: int, division: tuple[InputRange, ...]) -> tuple[object, ...]:

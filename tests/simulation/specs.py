@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from kcontrol.core.model import (
@@ -30,8 +31,8 @@ LIMITS = LimitsSpec(
 
 
 @cache
-def simulated_spec(nodes: int, clock_ms: int = 0) -> PipelineSpec:
-    """One input and one output of two partitions each, dealt out over the nodes."""
+def simulated_spec(nodes: int, clock_ms: int, impatient: bool) -> PipelineSpec:
+    """One input and one output of two partitions each, dealt out over the nodes. An impatient one halts after few failures."""
     node_of = tuple(partition % nodes for partition in range(2))
     return PipelineSpec(
         pipeline=PIPELINE,
@@ -44,6 +45,6 @@ def simulated_spec(nodes: int, clock_ms: int = 0) -> PipelineSpec:
         outputs=(OutputSpec("out", "output", "T2", 2, "k", "raw", "exact"),),
         policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=4, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=3, shuffle_partitions=1),
-        limits=LIMITS,
+        limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
         checkpoint=CheckpointSpec("", 60_000, 2),
     )

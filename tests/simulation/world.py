@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.keys import key_of
 from kcontrol.core.model import ControlRecord, Logged, LoggedStep, OutputSlice, PipelineSpec, StepBoundary, Token, Tombstone
+from kcontrol.core.pipeline_view import PipelineView, evolve
 from tests.simulation.invariants import Violation, check_commit
 
 PRODUCER_ID = 7
@@ -52,6 +53,10 @@ class World:
         self.output_ends = {(o, p): 0 for o, item in enumerate(spec.outputs) for p in range(item.partitions)}
         self.committed: list[Segment] = []
         self.tokens: set[Token] = set()
+        self.events = 0
+        """How many events the cores have decided."""
+        self.view = PipelineView.empty(spec.pipeline)
+        """A fold of everything that was ever in the control log."""
         self.ruling_epoch = -1
         """The newest claim whose coordinator has fenced and read both logs: from then on no older one may commit."""
 
@@ -60,7 +65,9 @@ class World:
     def append(self, record: ControlRecord | Tombstone) -> int:
         """At the end of the control log; its offset."""
         offset = len(self.control)
-        self.control.append(Logged(offset, self.now_ms, record))
+        logged = Logged(offset, self.now_ms, record)
+        self.control.append(logged)
+        self.view = evolve(self.view, logged)
         self.newest[record.key if isinstance(record, Tombstone) else key_of(record)] = offset
         return offset
 
