@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -32,6 +32,10 @@ class RawClient:
     def start(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
         """Run a coroutine in the loop; its result can be waited for in any other thread."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function in the loop, soon and in the order of such calls, and don't wait for it."""
+        self._loop.call_soon_threadsafe(function, *arguments)
 
     async def topic(self, name: str) -> TopicInfo:
         """Id and leaders, as they were when last asked for. Raises TopicError or RetriableError."""

@@ -52,7 +52,8 @@ class BatchFormat:
     """What all batches of a writer have in common.
 
     timestamp_ms: of every record. extra_headers: appended to each record's own, not covered by the digest. digest_number:
-    the output's partition count. max_batch_bytes: a batch is no larger unless one record alone is.
+    the output's partition count. max_batch_bytes: a batch is no larger unless one record alone is. first_sequence: of the
+    first record of the first batch.
     """
 
     producer: Producer
@@ -62,6 +63,7 @@ class BatchFormat:
     max_batch_bytes: int
     digest_kind: DigestKind
     digest_number: int
+    first_sequence: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class CompiledOpenBatch:
         self._state: Longs = np.array([HEADER_BYTES, 0, 0, 0], np.int64)
         self._total: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
         self._sealed_records = 0
-        self._sequence = 0
+        self._sequence = batch_format.first_sequence
 
     @property
     def records(self) -> int:

@@ -61,7 +61,7 @@ class ReferenceOpenBatch:
     def __init__(self, batch_format: BatchFormat) -> None:
         self._format = batch_format
         self._digest = EMPTY
-        self._sequence = 0
+        self._sequence = batch_format.first_sequence
         self._records = 0
         self._largest = 0
         self._builder = self._new_builder()

@@ -1,0 +1,46 @@
+"""The Produce request that says why records were refused (KIP-467); aiokafka has its layout but stops one version earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.produce import ProduceRequest_v8
+
+_ALL_REPLICAS = -1
+
+
+class ProduceRecordsRequest(Request[ProduceRequest_v8]):  # type: ignore[misc]
+    """Batches for partitions of one topic, one batch each, in a transaction; acknowledged by all replicas in sync."""
+
+    API_KEY = 0
+
+    def __init__(self, transactional_id: str, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]) -> None:
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
+        self._topics = [(topic, list(batches))]
+
+    def build(self, request_struct_class: type[ProduceRequest_v8]) -> ProduceRequest_v8:
+        return request_struct_class(self._transactional_id, _ALL_REPLICAS, self._timeout_ms, self._topics)
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceAnswer:
+    """What the broker says of one partition's batch. message: why it was refused, or ''."""
+
+    partition: int
+    code: int
+    base_offset: int
+    message: str
+
+
+def answers(response: Any) -> list[ProduceAnswer]:
+    """The answers in a response, one for each batch of the request."""
+    found = []
+    for _, partitions in response.topics:
+        for partition, code, base_offset, _, _, record_errors, message in partitions:
+            reasons = [message, *(reason for _, reason in record_errors or ())]
+            found.append(ProduceAnswer(partition, code, base_offset, next((reason for reason in reasons if reason), "")))
+    return found
