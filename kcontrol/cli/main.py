@@ -10,19 +10,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 from kcontrol import __version__
-from kcontrol.cli.broker import broker
-from kcontrol.cli.conf import conf
-from kcontrol.cli.coordinator import coordinator
-from kcontrol.cli.desired import pause, resume, stop
 from kcontrol.cli.logs import DEBUG_VARIABLE
-from kcontrol.cli.node import node
-from kcontrol.cli.read import log, status, steps
-from kcontrol.cli.run import run
-from kcontrol.cli.verify import verify
 from kcontrol.errors import KcontrolError
 
 INTERNAL_ERROR = 70
@@ -48,7 +41,37 @@ Exit codes:
 """
 
 
-@click.group(epilog=EXIT_CODES, context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]})
+COMMANDS = {
+    "run": "run",
+    "broker": "broker",
+    "coordinator": "coordinator",
+    "node": "node",
+    "status": "read",
+    "steps": "read",
+    "log": "read",
+    "pause": "desired",
+    "resume": "desired",
+    "stop": "desired",
+    "verify": "verify",
+    "conf": "conf",
+}
+"""The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"kcontrol.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        return command
+
+
+@click.group(
+    cls=_Commands, epilog=EXIT_CODES, context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="kcontrol")
 def cli() -> None:
     """Runs PySpark pipelines on Kafka step by step: each step's output and the record of its input commit in one transaction.
@@ -56,10 +79,6 @@ def cli() -> None:
     \b
     Start with:  kcontrol run examples/flights.py
     """
-
-
-for command in (run, broker, coordinator, node, status, steps, log, pause, resume, stop, verify, conf):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

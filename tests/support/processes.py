@@ -1,4 +1,4 @@
-"""kcontrol's processes as a user starts them: `python -m kcontrol.cli ...`, to be waited for, killed, and stopped for a while."""
+"""kcontrol's processes as a user starts them: `python -m kcontrol.cli ...`, to be waited for, killed, and paused."""
 
 from __future__ import annotations
 
@@ -49,11 +49,15 @@ class KcontrolProcess:
     """One long-running command. Everything that it started is killed at the end of the `with` block."""
 
     def __init__(
-        self, *arguments: str, log: Path, env: Mapping[str, str] | None = None, module: str = "kcontrol.cli", cwd: Path | None = None
+        self,
+        *arguments: str,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        module: str = "kcontrol.cli",
+        cwd: Path | None = None,
     ) -> None:
         self._command = [sys.executable, "-m", module, *arguments]
         self._env = environment(env)
-        self._cwd = cwd
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
         self._family: list[psutil.Process] = []
@@ -61,7 +65,7 @@ class KcontrolProcess:
     def start(self) -> KcontrolProcess:
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=self._env, cwd=self._cwd,
+                self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=self._env,
                 start_new_session=True,
             )  # fmt: skip
         return self
@@ -137,7 +141,7 @@ class KcontrolProcess:
         return psutil.Process(self.pid).children(recursive=True)
 
     def _sweep(self) -> None:
-        gone, left = psutil.wait_procs(self._family, timeout=5)
+        _, left = psutil.wait_procs(self._family, timeout=5)
         for each in left:
             try:
                 each.kill()

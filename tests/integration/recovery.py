@@ -1,0 +1,59 @@
+"""One pipeline with its coordinator and node as processes of their own, for tests that kill them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.orders import PIPELINE_FILE, Orders
+from tests.support.processes import KcontrolProcess, until
+
+PATIENCE_S = 150.0
+"""For anything that a busy machine of two cores may take its time for; nothing is asserted about time."""
+
+
+@dataclass
+class Stage:
+    """The processes of one test."""
+
+    orders: Orders
+    directory: Path
+    stack: ExitStack
+
+    def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
+        """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
+        member = ["--instance", f"{self.orders.name}-{instance}"] if instance else []
+        return self._start(f"coordinator-{number}", crash_at, "coordinator", *member)
+
+    def node(self, number: int = 0, crash_at: str = "", break_on: str = "") -> KcontrolProcess:
+        """A life of node 0."""
+        where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
+        return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
+
+    def until_done(self, what: str = "all that was produced is committed") -> None:
+        until(self.orders.is_done, what, PATIENCE_S)
+
+    def until_step(self, step: int) -> None:
+        until(lambda: self.orders.status()["step"] >= step, f"step {step} is committed", PATIENCE_S)
+
+    def _start(self, name: str, crash_at: str, *arguments: str, break_on: str = "") -> KcontrolProcess:
+        module = "tests.support.crashing" if crash_at else "kcontrol.cli"
+        env = {
+            **self.orders.env,
+            "CRASH_AT": crash_at,
+            "ORDERS_BREAK_ON": break_on,
+            "XDG_DATA_HOME": str(self.directory / "xdg"),
+        }
+        process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)
+        return self.stack.enter_context(process)
+
+
+@contextmanager
+def stage(servers: str, directory: Path, stem: str) -> Iterator[Stage]:
+    """Topics of a pipeline of its own name, and room for its processes."""
+    orders = Orders(servers, f"{stem}-{secrets.token_hex(3)}")
+    with ExitStack() as stack:
+        yield Stage(orders, directory, stack)

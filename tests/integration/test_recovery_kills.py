@@ -1,0 +1,86 @@
+"""SIGKILL and SIGSTOP to each process of a pipeline with state; the oracle says whether anything was lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcontrol.runtime.settings import ClusterSettings
+from tests.integration.recovery import PATIENCE_S, Stage, stage
+from tests.support.processes import until
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
+    with stage(settings.bootstrap_servers, tmp_path, "kills") as made:
+        yield made
+
+
+def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together(running: Stage) -> None:
+    orders = running.orders
+    coordinator, node = running.coordinator(), running.node()
+    node.says("joins", PATIENCE_S)
+    orders.produce(100)
+    running.until_step(1)
+
+    coordinator.kill()
+    orders.produce(100)
+    coordinator.start()
+    running.until_done("what was produced while no coordinator was there is committed")
+
+    node.kill()
+    orders.produce(100)
+    node.start()
+    running.until_done("a new life of the node replays and goes on")
+
+    orders.produce(100)
+    node.kill()
+    coordinator.kill()
+    coordinator.start()
+    node.start()
+    running.until_done("everything killed at once comes back")
+
+    workers = [each for each in node.descendants() if "daemon" in " ".join(each.cmdline()) and each.children()]
+    orders.produce(100)
+    for worker in workers:
+        for child in worker.children():
+            child.kill()
+    running.until_done("killed Python workers cost an attempt, not a record")
+
+    successor = running.coordinator(number=1, instance="second")
+    coordinator.pause()
+    orders.produce(100)
+    running.until_done("a second coordinator takes over from one that is stopped")
+    coordinator.resume()
+    orders.produce(100)
+    running.until_done("the one that wakes up late disturbs nothing")
+    successor.kill()
+
+    node.pause()
+    orders.produce(100)
+    until(lambda: "says nothing" in orders.status()["reason"], "the silent node is noticed", PATIENCE_S)
+    node.resume()
+    running.until_done("a node that wakes up late goes on")
+    steps = orders.check()
+    assert len({boundary["token"]["claim_epoch"] for boundary in steps}) > 1
+    assert len({tuple(boundary["token"]["incarnations"]) for boundary in steps}) > 1
+
+
+def test_a_second_life_of_a_node_replaces_the_first(running: Stage) -> None:
+    orders = running.orders
+    running.coordinator()
+    first = running.node()
+    first.says("joins", PATIENCE_S)
+    orders.produce(50)
+    running.until_done()
+    second = running.node(number=1)
+    second.says("joins", PATIENCE_S)
+    assert first.wait(PATIENCE_S) == 12
+    assert "was replaced" in first.text()
+    orders.produce(50)
+    running.until_done()
+    orders.check()

@@ -1,0 +1,61 @@
+"""`kcontrol`, but it kills itself with SIGKILL at a chosen message of the step protocol.
+
+    CRASH_AT=CommitStep:2 python -m tests.support.crashing coordinator ...
+
+The name is an event's (the process dies before its state machine hears of it) or an effect's (before it is carried out; with
+`+` in front, once it has been handed over), the number which occurrence of it. Effects and events of the same name, and
+records inside `Publish` and `ControlSeen`, are told apart by the record's name: `Publish.Written:1`, `ControlSeen.Claim:1`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from typing import Any
+
+from kcontrol.cli.main import main
+from kcontrol.core.events import ControlSeen, Publish
+from kcontrol.runtime.coordinator_session import CoordinatorSession
+from kcontrol.runtime.node_session import NodeSession
+
+_seen: Counter[str] = Counter()
+
+
+def _names(message: Any) -> set[str]:
+    name = type(message).__name__
+    match message:
+        case Publish():
+            return {name, *(f"{name}.{type(record).__name__}" for record in message.records)}
+        case ControlSeen():
+            return {name, f"{name}.{type(message.logged.record).__name__}"}
+        case _:
+            return {name}
+
+
+def _reach(message: Any, prefix: str) -> None:
+    for name in _names(message):
+        _seen[prefix + name] += 1
+        if f"{prefix}{name}:{_seen[prefix + name]}" == os.environ.get("CRASH_AT"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _instrument(session: Any) -> None:
+    dispatch, carry_out = session._dispatch, session._carry_out
+
+    def dispatching(self: Any, event: Any) -> None:
+        _reach(event, "")
+        dispatch(self, event)
+
+    def carrying_out(self: Any, effect: Any) -> None:
+        _reach(effect, "")
+        carry_out(self, effect)
+        _reach(effect, "+")
+
+    session._dispatch, session._carry_out = dispatching, carrying_out
+
+
+if __name__ == "__main__":
+    _instrument(CoordinatorSession)
+    _instrument(NodeSession)
+    main()
