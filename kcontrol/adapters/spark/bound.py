@@ -1,0 +1,59 @@
+"""A pipeline's queries bound to a Spark session: ready to start, with what the engine must know of each plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from kcontrol.runtime.definition_frames import OutputMode
+from kcontrol.runtime.definition_spec import QueryFacts
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """One Spark query. `frame` has the columns that `rows` describes.
+
+    name: unique in the pipeline; names Spark's checkpoint directory too. mode: Spark's output mode.
+    outputs: that it writes; more than one only with a column `output`. inputs: that it reads.
+    narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
+    stateful_operators: a text for each operator with state, the same for every plan of the query.
+    skipping: inputs whose bad records are left out and counted.
+    """
+
+    name: str
+    frame: DataFrame
+    mode: OutputMode
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    narrow: bool
+    unkeyed: bool
+    stateful_operators: tuple[str, ...]
+    has_watermark: bool
+    skipping: tuple[str, ...] = ()
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.stateful_operators)
+
+    def facts(self) -> QueryFacts:
+        """What the pipeline's spec is made from."""
+        return QueryFacts(self.name, self.outputs, self.mode, self.stateful_operators, "key" in self.frame.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQueries:
+    """All queries of a pipeline on one node."""
+
+    pipeline: str
+    queries: tuple[BoundQuery, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """As PipelineSpec.queries wants them."""
+        return tuple(query.name for query in self.queries)
+
+    def facts(self) -> tuple[QueryFacts, ...]:
+        """What the pipeline's spec is made from."""
+        return tuple(query.facts() for query in self.queries)

@@ -1,0 +1,256 @@
+"""The engine of one node: starts the queries, runs them step by step, rolls them back.
+
+All calls but `cancel` are carried out by one thread of its own, in order, so that the session's event loop never waits for
+Spark. The hard parts are elsewhere: who may write in `attempt`, what Spark is told to run in `board`, what is on disk in
+`workdir`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.attempt import Attempt, Counted
+from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.queries import RunningQueries
+from kcontrol.adapters.spark.reading import count_split
+from kcontrol.adapters.spark.results import check_replay, step_result
+from kcontrol.adapters.spark.rows import OutputTarget
+from kcontrol.adapters.spark.sink import SinkContext
+from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.core.model import FailureKind, InputRange, PipelineSpec, SourceSplit, StepBoundary, StepResult, StepWork
+from kcontrol.errors import ConfigurationError, StepFailedError
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+Compare = Callable[[StepResult, StepBoundary, Mapping[str, Sequence[int]]], None]
+
+
+class _Phase(Enum):
+    CLOSED = auto()
+    BUSY = auto()
+    """A call is under way and reports by itself whatever happens."""
+    IDLE = auto()
+    """Between calls with all queries alive: a query that ends now must be reported."""
+    BROKEN = auto()
+    """A call failed or was cancelled: only `open` helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlace:
+    """Which node of the pipeline this is, and where its directories are."""
+
+    node: int
+    work_root: Path
+
+
+class SparkEngine:
+    """Implements `kcontrol.runtime.ports.Engine` over one Spark session."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bound: BoundQueries,
+        host: DriverHost,
+        place: NodePlace,
+        spec: PipelineSpec,
+        incarnation: int,
+        on_failure: Callable[[BaseException], None],
+        compression: dict[str, str] | None = None,
+        compare: Callable[[StepResult, StepBoundary, dict[str, tuple[int, ...]]], None] = check_replay,
+    ) -> None:
+        _check_spec(spec, bound)
+        self._spec, self._host, self._node = spec, host, place.node
+        self._on_failure = on_failure
+        self._compare = compare
+        self._compression = compression or {}
+        self._compare = compare
+        self._bound = bound
+        retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
+        self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
+        self._workdir.prepare()
+        host.own_partitions = self._own_partitions
+        context = SinkContext(
+            address=host.channel.address,
+            current=host.board.current,
+            planned_steps=self._workdir.planned_steps,
+            query=lambda name: self._queries.query(name),
+            targets=self._targets,
+        )
+        self._queries = RunningQueries(spark, bound, context, self._workdir, spec.layout.shuffle_partitions, self._query_ended)
+        self._lock = threading.Lock()
+        self._phase = _Phase.CLOSED
+        self._cancels = 0
+        self._serial = 0
+        self._attempt: Attempt | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
+
+    # --- the port -----------------------------------------------------------------------------------------------------
+
+    def openable(self) -> tuple[int, ...]:
+        """Steps to which the working directory can be rolled back, newest first."""
+        return self._workdir.openable()
+
+    async def open(self, step: int, create: bool) -> None:
+        """Stop the queries, roll back to `step` (or begin anew), start them. Raises StepFailedError or ConfigurationError."""
+        self.cancel()
+        await self._call(lambda: self._open(step, create))
+
+    async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
+        """One batch of every query. Raises StepFailedError with the kind of what went wrong."""
+        cancels = self._cancels
+        return await self._call(lambda: self._run_step(work, expected, cancels))
+
+    async def finish_step(self, step: int) -> None:
+        """Let Spark record the batches of `step`; returns when every query waits for the next one."""
+        await self._call(lambda: self._finish_step(step))
+
+    def cancel(self) -> None:
+        """End the running attempt from any thread: no grant is given any more, its jobs are cancelled, its batches fail."""
+        with self._lock:
+            self._cancels += 1
+            attempt = self._attempt
+            if attempt is not None and not attempt.finished:
+                self._phase = _Phase.BROKEN
+                attempt.cancel(f"step {attempt.work.step}: the attempt was cancelled")
+            else:
+                return
+        self._queries.cancel_jobs()
+
+    async def close(self) -> None:
+        """Stop all queries. The engine can be opened again."""
+        self.cancel()
+        await self._call(self._close)
+
+    def shut_down(self) -> None:
+        """Give back the engine's thread; nothing can be called afterwards."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # --- on the engine's thread ---------------------------------------------------------------------------------------
+
+    async def _call(self, work: Callable[[], _Result]) -> _Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._guarded, work)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    def _guarded(self, work: Callable[[], _Result]) -> _Result:
+        with self._lock:
+            self._phase = _Phase.BUSY
+        try:
+            result = work()
+        except BaseException:
+            with self._lock:
+                self._phase = _Phase.BROKEN
+            raise
+        with self._lock:
+            if self._phase is _Phase.BUSY:
+                self._phase = _Phase.IDLE if self._queries.running else _Phase.CLOSED
+        return result
+
+    def _open(self, step: int, create: bool) -> None:
+        if create and step != 0:
+            raise ConfigurationError(f"a new pipeline begins at step 0, not {step}")
+        self._queries.stop()
+        self._attempt = None
+        session = self._host.channel.begin_session()
+        self._host.board.begin_session(session, len(self._bound.queries))
+        if create:
+            self._workdir.create()
+        else:
+            self._workdir.roll_back(step)
+        self._queries.start(session)
+        self._host.board.wait_queries(step, self._spec.limits.open_timeout_ms / 1000)
+
+    def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
+        with self._lock:
+            if cancels != self._cancels:
+                raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
+            self._serial += 1
+            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names))
+        self._queries.clock.set(work.now_ms)
+        self._host.board.release(attempt)
+        limits = self._spec.limits
+        timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
+        results = attempt.wait_results(timeout_ms / 1000)
+        mine = [item for item in work.division if self._reads(item)]
+        result = step_result(attempt, results, mine, self._read_again)
+        if expected is not None:
+            try:
+                self._compare(result, expected, self._own())
+            except StepFailedError as error:
+                raise attempt.fail(FailureKind(error.kind), str(error)) from error
+        return result
+
+    def _finish_step(self, step: int) -> None:
+        attempt = self._attempt
+        if attempt is None or attempt.work.step != step:
+            raise StepFailedError(FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran")
+        attempt.finish()
+        self._host.board.wait_queries(step, self._spec.limits.step_timeout_ms / 1000)
+
+    def _close(self) -> None:
+        self._queries.stop()
+
+    def _read_again(self, item: InputRange, split: SourceSplit) -> Counted:
+        return count_split(self._host.settings, item, split)
+
+    # --- who reads and writes what ------------------------------------------------------------------------------------
+
+    def _reads(self, item: InputRange) -> bool:
+        spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
+        return spec.node_of[item.partition] == self._node
+
+    def _own(self) -> dict[str, tuple[int, ...]]:
+        attempt = self._attempt
+        assert attempt is not None
+        return {output.name: attempt.work.writers[index] for index, output in enumerate(self._spec.outputs)}
+
+    def _own_partitions(self, attempt: Attempt, query: str) -> dict[str, tuple[int, ...]]:
+        bound = next(candidate for candidate in self._bound.queries if candidate.name == query)
+        return {target.name: target.own for target in self._targets(bound, attempt)}
+
+    def _targets(self, bound: BoundQuery, attempt: Attempt) -> tuple[OutputTarget, ...]:
+        layouts = {layout.output: layout for layout in attempt.work.layout.outputs}
+        return tuple(
+            OutputTarget(
+                name=output.name,
+                topic=output.topic,
+                partitions=layouts[output.name].partitions,
+                own=attempt.work.writers[index],
+                digest=layouts[output.name].digest,
+                compression=self._compression.get(output.name, "none"),
+            )
+            for index, output in enumerate(self._spec.outputs)
+            if output.name in bound.outputs
+        )
+
+    def _query_ended(self, session: int, error: StepFailedError) -> None:
+        """Called by a query's watcher. A call under way reports the error itself; otherwise the node must hear of it."""
+        if not self._host.board.query_ended(session, error):
+            return
+        with self._lock:
+            if self._phase is not _Phase.IDLE:
+                return
+            self._phase = _Phase.BROKEN
+        _log.warning("a query ended between steps: %s", error)
+        self._on_failure(error)
+
+
+def _check_spec(spec: PipelineSpec, bound: BoundQueries) -> None:
+    if spec.queries != bound.names:
+        raise ConfigurationError(
+            f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this code has "
+            f"{', '.join(bound.names)}"
+        )

@@ -1,0 +1,63 @@
+"""What an exception from Spark means for an attempt: the user's fault, or Spark's having lost something.
+
+kcontrol's own errors in tasks arrive with their class over the side channel, before Spark's exception does. What is left is
+judged by the words that Spark uses: there is no class in what py4j or a Python worker's traceback brings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcontrol.adapters.spark.attempt import AttemptCancelledError
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+
+MAX_MESSAGE_CHARS = 2_000
+
+_KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
+    (FencedError, FailureKind.FENCED),
+    (RetriableError, FailureKind.BROKER),
+    (InputGoneError, FailureKind.INPUT_GONE),
+    (KcontrolError, FailureKind.QUERY),
+)
+
+_LOST_WORDS = re.compile(
+    r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|Executor heartbeat timed out"
+    r"|FetchFailed|MetadataFetchFailedException|ExecutorDeadException|Could not find executor|Block .* not found"
+    r"|SparkContext was shut down|cancelled as part of cancellation|Job .* cancelled|TaskKilled|CommitDeniedException"
+    r"|Broken pipe|Connection reset|EOFException"
+)
+_TRACEBACK_LINE = re.compile(
+    r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|[A-Za-z_][\w.]*): ?.*", re.MULTILINE
+)
+
+
+def kind_of(error: KcontrolError) -> FailureKind:
+    """The failure kind of one of kcontrol's own errors."""
+    if isinstance(error, StepFailedError):
+        return FailureKind(error.kind)
+    return next(kind for cls, kind in _KINDS if isinstance(error, cls))
+
+
+def as_step_failure(error: BaseException, step: int, query: str) -> StepFailedError:
+    """`error`, raised while `query` ran `step`, as a StepFailedError whose message names both and the root cause."""
+    if isinstance(error, StepFailedError):
+        return error
+    if isinstance(error, AttemptCancelledError):
+        return StepFailedError(FailureKind.LOST, str(error))
+    if isinstance(error, KcontrolError):
+        return StepFailedError(kind_of(error), f"step {step}, query {query!r}: {error}")
+    text = str(error)
+    kind = FailureKind.LOST if _LOST_WORDS.search(text) else FailureKind.QUERY
+    return StepFailedError(kind, f"step {step}, query {query!r}: {root_cause(text)}")
+
+
+def root_cause(text: str) -> str:
+    """The line of Spark's many that says what happened: the end of the innermost Python traceback, or Spark's own first."""
+    innermost = text.rpartition("Traceback (most recent call last):")[2] if "Traceback" in text else ""
+    lines = [match.group(0) for match in _TRACEBACK_LINE.finditer(innermost)]
+    if lines:
+        return lines[0][:MAX_MESSAGE_CHARS]
+    causes = [line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
+    first = next((line for line in text.splitlines() if line.strip()), "no message")
+    return (causes[-1] if causes else first).strip()[:MAX_MESSAGE_CHARS]

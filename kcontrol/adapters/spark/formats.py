@@ -1,0 +1,101 @@
+"""Values of input records as columns, and what becomes of a record whose value can't be parsed.
+
+Spark's JSON reader and, for Avro, fastavro in the Python workers give each record its fields or the fact that it is bad. A bad
+record halts the pipeline, is left out and counted, or goes with the reason to a dead-letter topic in the same step.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from kcontrol.adapters.spark.avro_columns import avro_fields
+from kcontrol.adapters.spark.watermark import SKIPPED_METRIC
+from kcontrol.core.model import BadRecords
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.definition import KafkaInput
+
+_PARSED = "__kcontrol_parsed"
+_BAD = "__kcontrol_bad"
+"""Field of the parsed value: why the record is bad; null for a good one."""
+
+
+def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
+    """`raw` with the value's fields beside Kafka's columns, bad records treated as the input says."""
+    if source.value_format is None:
+        return raw
+    schema, frame = _with_parsed(raw, source)
+    taken = [name for name in schema.fieldNames() if name in raw.columns]
+    if taken:
+        raise ConfigurationError(
+            f"input {source.name!r}: the value's fields {', '.join(taken)} have names of Kafka's columns; rename them in "
+            "the schema"
+        )
+    bad = sf.col(f"{_PARSED}.{_BAD}")
+    if source.bad_records is BadRecords.HALT:
+        halted = sf.raise_error(_complaint(source, bad)).cast("boolean")
+        frame = frame.filter(sf.when(bad.isNull(), sf.lit(True)).otherwise(halted))
+    else:
+        if source.bad_records is BadRecords.SKIP:
+            frame = frame.observe(SKIPPED_METRIC + source.name, sf.count(bad).alias("records"))
+        frame = frame.filter(bad.isNull())
+    fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
+    return frame.select(*[sf.col(name) for name in raw.columns], *fields)
+
+
+def dead_letters(raw: DataFrame, source: KafkaInput) -> DataFrame:
+    """The bad records of an input as they came, with headers that say from where and why.
+
+    `raw` has the column headers. The columns are those of a raw output.
+    """
+    _, frame = _with_parsed(raw, source)
+    bad = sf.col(f"{_PARSED}.{_BAD}")
+    told = {
+        "kcontrol.error": bad,
+        "kcontrol.topic": sf.col("topic"),
+        "kcontrol.partition": sf.col("partition").cast("string"),
+        "kcontrol.offset": sf.col("offset").cast("string"),
+    }
+    added = sf.array(*[sf.struct(sf.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items()])
+    kept = sf.coalesce(sf.col("headers"), sf.array().cast("array<struct<key: string, value: binary>>"))
+    return frame.filter(bad.isNotNull()).select("key", "value", sf.concat(kept, added).alias("headers"))
+
+
+def _complaint(source: KafkaInput, bad: Column) -> Column:
+    return sf.concat(
+        sf.lit(f"input {source.name!r}: the record of topic {source.topic!r}, partition "),
+        sf.col("partition").cast("string"),
+        sf.lit(", offset "),
+        sf.col("offset").cast("string"),
+        sf.lit(f", is not what value_format={source.value_format!r} and the schema say: "),
+        bad,
+        sf.lit("; correct the producer or set on_bad_record='skip' or 'dead_letter'"),
+    )
+
+
+def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFrame]:
+    if source.value_format == "avro":
+        schema, column = avro_fields(sf.col("value"), source, _BAD)
+        return schema, raw.withColumn(_PARSED, column)
+    schema = _struct_of(source)
+    with_reason = StructType([*schema.fields, StructField(_BAD, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+    column = sf.from_json(sf.col("value").cast("string"), with_reason, options)
+    # Spark gives the whole text of a bad record; the dead letter has the value already, so only its beginning is kept.
+    reason = sf.when(
+        sf.col("value").isNotNull() & (column.isNull() | column.getField(_BAD).isNotNull()),
+        sf.concat(
+            sf.lit("not valid JSON for the schema: "), sf.substring(sf.coalesce(column.getField(_BAD), sf.lit("")), 1, 100)
+        ),
+    )
+    fields = [column.getField(name).alias(name) for name in schema.fieldNames()]
+    return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
+
+
+def _struct_of(source: KafkaInput) -> StructType:
+    if isinstance(source.schema, StructType):
+        return source.schema
+    kind = StructType.fromDDL(str(source.schema))
+    assert isinstance(kind, StructType)
+    return kind

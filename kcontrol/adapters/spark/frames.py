@@ -1,0 +1,78 @@
+"""Binds a pipeline to a Spark session: its inputs as streaming frames, its queries as frames ready for the writer tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.channel import ChannelAddress
+from kcontrol.adapters.spark.formats import dead_letters, parsed
+from kcontrol.adapters.spark.outputs import to_kafka_columns
+from kcontrol.adapters.spark.plan import PlanFacts, inspect
+from kcontrol.adapters.spark.source import SOURCE_NAME, KcontrolSource, source_options
+from kcontrol.core.model import BadRecords
+from kcontrol.runtime.definition import KafkaInput
+from kcontrol.runtime.definition_frames import FrameQuery
+from kcontrol.runtime.pipeline import Pipeline
+
+
+class Frames:
+    """The frames of one pipeline in one session."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
+        spark.dataSource.register(KcontrolSource)
+        self._spark, self._pipeline, self._address = spark, pipeline, address
+
+    def read(self, name: str) -> DataFrame:
+        """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields beside them."""
+        source = self._pipeline.input(name)
+        return parsed(self._raw(source, source.include_headers), source)
+
+    def _raw(self, source: KafkaInput, with_headers: bool) -> DataFrame:
+        options = source_options(self._address, source.name, with_headers)
+        return self._spark.readStream.format(SOURCE_NAME).options(**options).load()
+
+    def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
+        """The queries to run: those of `frames`, and one for each input whose bad records go to a dead-letter topic.
+
+        Raises ConfigurationError, NotDeterministicError.
+        """
+        self._pipeline.check_served(frames)
+        bound: list[BoundQuery] = []
+        warnings: list[str] = []
+        for item in frames:
+            facts = inspect(item.frame, item.name, allow_nondeterministic)
+            frame = to_kafka_columns(item.frame, [self._pipeline.output(name) for name in item.outputs])
+            bound.append(self._bound(item, facts, frame))
+            warnings += facts.warnings
+        for source in self._pipeline.inputs:
+            if source.bad_records is BadRecords.DEAD_LETTER:
+                letters = dead_letters(self._raw(source, with_headers=True), source)
+                item = FrameQuery(letters, "append", (source.dead_letter_output,))
+                bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
+        return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings))
+
+    def _bound(self, item: FrameQuery, facts: PlanFacts, frame: DataFrame) -> BoundQuery:
+        skipping = [name for name in facts.inputs if self._pipeline.input(name).bad_records is BadRecords.SKIP]
+        return BoundQuery(
+            name=item.name,
+            frame=frame,
+            mode=item.mode,
+            outputs=item.outputs,
+            inputs=facts.inputs,
+            narrow=facts.narrow,
+            unkeyed="key" not in frame.columns and "partition" not in frame.columns,
+            stateful_operators=facts.stateful_operators,
+            has_watermark=facts.has_watermark,
+            skipping=tuple(skipping),
+        )
+
+
+def bind(
+    pipeline: Pipeline, spark: SparkSession, address: ChannelAddress, allow_nondeterministic: bool = False
+) -> BoundQueries:
+    """Call the functions of a pipeline file and bind what they return."""
+    frames = Frames(spark, pipeline, address)
+    return frames.bind(pipeline.build(spark, frames.read), allow_nondeterministic)

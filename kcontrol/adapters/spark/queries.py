@@ -1,0 +1,93 @@
+"""The Spark queries of one opening: started together, watched, cancelled, stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kcontrol.adapters.spark.bound import BoundQueries
+from kcontrol.adapters.spark.clock import StepClock
+from kcontrol.adapters.spark.failures import as_step_failure
+from kcontrol.adapters.spark.sink import Sink, SinkContext
+from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+Ended = Callable[[int, StepFailedError], None]
+
+
+class RunningQueries:
+    """Starts and stops all queries of a node. `start` and `stop` are called by one thread, `cancel_jobs` by any."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bound: BoundQueries,
+        context: SinkContext,
+        workdir: WorkDir,
+        shuffle_partitions: int,
+        on_end: Ended,
+    ) -> None:
+        self._spark, self._bound, self._context, self._workdir = spark, bound, context, workdir
+        self._shuffle_partitions = shuffle_partitions
+        self._on_end = on_end
+        self._running: dict[str, StreamingQuery] = {}
+        self.clock = StepClock(spark)
+
+    @property
+    def running(self) -> bool:
+        return bool(self._running)
+
+    def query(self, name: str) -> StreamingQuery:
+        return self._running[name]
+
+    def start(self, session: int) -> None:
+        """Start every query on its own directory. They then wait for their first step."""
+        before = self._spark.conf.get(_SHUFFLE)
+        # A query takes its settings from the session when it starts, so those of the user are put back afterwards.
+        self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
+        try:
+            for bound in self._bound.queries:
+                query = (
+                    bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
+                    .outputMode(bound.mode)
+                    .option("checkpointLocation", str(self._workdir.query_path(bound.name)))
+                    .foreachBatch(Sink(bound, self._context))
+                    .start()
+                )
+                self._running[bound.name] = query
+                self.clock.install(query)
+                self._watch(session, bound.name, query)
+        finally:
+            self._spark.conf.set(_SHUFFLE, str(before))
+
+    def _watch(self, session: int, name: str, query: StreamingQuery) -> None:
+        def wait() -> None:
+            try:
+                query.awaitTermination()
+                error: BaseException = StepFailedError(FailureKind.LOST, f"query {name!r} was stopped from outside")
+            except PySparkException as failure:
+                error = failure
+            self._on_end(session, as_step_failure(error, 0, name))
+
+        threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
+
+    def cancel_jobs(self) -> None:
+        """Cancel the Spark jobs of all queries' running batches."""
+        for query in list(self._running.values()):
+            self._spark.sparkContext.cancelJobGroup(str(query.runId))
+
+    def stop(self) -> None:
+        """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""
+        for name, query in list(self._running.items()):
+            try:
+                query.stop()
+            except PySparkException as error:
+                raise StepFailedError(FailureKind.LOST, f"query {name!r} does not stop: {error}") from error
+            del self._running[name]

@@ -1,0 +1,55 @@
+"""Builds a SparkSession that kcontrol can work with: every setting of `conf`, and the interpreter of this process for tasks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master
+from kcontrol.errors import SparkSettingError
+
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def session(
+    app_name: str = "kcontrol", master: str | None = None, settings: Mapping[str, str] | None = None, log_level: str = "ERROR"
+) -> SparkSession:
+    """Make (or get) the Spark session of this process with everything set that kcontrol needs.
+
+    master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
+    settings: more Spark settings; they win over kcontrol's where those only concern speed.
+    Raises SparkSettingError when `settings` or `master` contradict what correctness needs.
+    """
+    extra = dict(settings or {})
+    _refuse_contradictions(extra)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    builder = SparkSession.Builder().appName(app_name)
+    if master is not None:
+        check_master(master)
+        builder = builder.master(master)
+    elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
+        builder = builder.master("local[*]")
+    values = {**_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
+    for name, value in values.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    return spark
+
+
+def _refuse_contradictions(extra: Mapping[str, str]) -> None:
+    for setting in SETTINGS:
+        found = extra.get(setting.name, setting.value)
+        if setting.need is not Need.SPEED and found.lower() != setting.value.lower():
+            raise SparkSettingError(
+                f"Spark setting {setting.name} is {found!r} but must be {setting.value!r}, or {setting.why}; leave it out"
+            )

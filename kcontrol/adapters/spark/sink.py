@@ -1,0 +1,116 @@
+"""The end of a query's batch: run in the driver by `foreachBatch`, once for each step.
+
+It writes the rows through tasks that the driver gave leave to, adds up what only the successful job returned, and then
+waits, so that Spark records the batch only after the step is committed. In a replay the same tasks compute the same
+digests and write nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kcontrol.adapters.spark.attempt import Attempt, AttemptCancelledError, QueryResult
+from kcontrol.adapters.spark.bound import BoundQuery
+from kcontrol.adapters.spark.channel import ChannelAddress
+from kcontrol.adapters.spark.failures import as_step_failure
+from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_DDL, OutputTarget
+from kcontrol.adapters.spark.source import QUERY_PROPERTY
+from kcontrol.adapters.spark.tasks import Placement, PlaceRows, WriteJob, WriteRows
+from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
+from kcontrol.core.model import FailureKind, OutputSlice
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink needs of the engine. `query` gives the running query once it has started."""
+
+    address: ChannelAddress
+    current: Callable[[], Attempt | None]
+    planned_steps: Callable[[str, int], list[int]]
+    query: Callable[[str], StreamingQuery]
+    targets: Callable[[BoundQuery, Attempt], tuple[OutputTarget, ...]]
+
+
+class Sink:
+    """The `foreachBatch` function of one query."""
+
+    def __init__(self, bound: BoundQuery, context: SinkContext) -> None:
+        self._bound = bound
+        self._context = context
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        attempt = self._context.current()
+        if attempt is None:
+            raise AttemptCancelledError(f"query {self._bound.name!r}: no step is released")
+        try:
+            self._check(attempt, batch_id)
+            result = self._run(batch, attempt)
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
+            failure = as_step_failure(error, attempt.work.step, self._bound.name)
+            first = attempt.fail(FailureKind(failure.kind), str(failure))
+            # Short, and without its cause: Spark searches the text of an exception from here with a regular expression that
+            # overflows the stack of the query's thread when it meets a long Java error.
+            raise AttemptCancelledError(str(first)) from None
+        attempt.deliver(self._bound.name, result)
+        attempt.wait_decision()
+
+    def _check(self, attempt: Attempt, batch_id: int) -> None:
+        """All sources of the batch must end at the step, and the batch must be the step's own."""
+        step = attempt.work.step
+        ends = self._context.planned_steps(self._bound.name, batch_id)
+        if batch_id != step - 1 or set(ends) != {step}:
+            raise attempt.fail(
+                FailureKind.LOST,
+                f"query {self._bound.name!r}: Spark's batch {batch_id} has sources that end at steps {ends}, not all at {step}",
+            )
+
+    def _run(self, batch: DataFrame, attempt: Attempt) -> QueryResult:
+        batch.sparkSession.sparkContext.setLocalProperty(QUERY_PROPERTY, self._bound.name)
+        targets = self._context.targets(self._bound, attempt)
+        tasks = max(layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs)
+        placement = self._placement(attempt, targets, tasks)
+        replay = attempt.expected is not None
+        job = WriteJob(self._context.address, attempt.serial, self._bound.name, placement, tasks, replay, targets)
+        rows = _arranged(batch, job).mapInArrow(WriteRows(job), RESULT_DDL).collect()
+        outputs = tuple(OutputSlice(*row) for row in sorted(rows, key=lambda row: (row.output, row.partition)))
+        execution = self._context.query(self._bound.name)._jsq.streamingQuery()
+        return QueryResult(outputs, skipped_records(execution, self._bound), watermark_moved(execution, self._bound))
+
+    def _placement(self, attempt: Attempt, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
+        """One writer needs no shuffle. Several need none either if the rows can stay where they were read.
+
+        That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no two source tasks
+        read input partitions that map to one output partition. All of it follows from code and layout: a replay chooses alike.
+        """
+        if tasks == 1:
+            return Placement.SINGLE
+        counts = {target.partitions for target in targets}
+        if not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
+            return Placement.EXCHANGE
+        modulus = counts.pop()
+        seen: set[int] = set()
+        for name in self._bound.inputs:
+            for splits in attempt.source_tasks(name):
+                residues = {split.partition % modulus for split in splits}
+                if seen & residues or any(not residues <= set(target.own) for target in targets):
+                    return Placement.EXCHANGE
+                seen |= residues
+        return Placement.DIRECT
+
+
+def _arranged(batch: DataFrame, job: WriteJob) -> DataFrame:
+    if job.placement is Placement.SINGLE:
+        return batch.coalesce(1)
+    if job.placement is Placement.DIRECT:
+        return batch
+    schema = ", ".join(
+        [f"{field.name} {field.dataType.simpleString()}" for field in batch.schema.fields] + [f"{PARTITION_COLUMN} int"]
+    )
+    return batch.mapInArrow(PlaceRows(job), schema).repartitionById(job.tasks, PARTITION_COLUMN)

@@ -1,0 +1,77 @@
+"""One Spark session for all tests of the engine, and a maker of steppers, each of which plays the coordinator of a pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.session import session
+from kcontrol.runtime.definition import KafkaInput, KafkaOutput, Layout
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import Names
+from tests.conftest import TopicFactory
+from tests.integration.spark.stepper import Stepper, create_topic
+
+Scenario = Callable[[Stepper], Awaitable[None]]
+RunScenario = Callable[..., None]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    spark = session("kcontrol-tests", master="local[2]")
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture
+def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path) -> RunScenario:
+    """`run_scenario(queries, scenario, inputs={name: partitions}, ...)` makes topics, a pipeline and its engine, then awaits
+    `scenario(stepper)`.
+
+    queries: functions for `@pipeline.query`. inputs, outputs: name to (partitions, more arguments).
+    """
+
+    def run(
+        queries: list[Callable[..., Any]],
+        scenario: Scenario,
+        inputs: dict[str, tuple[int, dict[str, Any]]],
+        outputs: dict[str, tuple[int, dict[str, Any]]],
+        layout: Layout | None = None,
+        allow_nondeterministic: bool = False,
+    ) -> None:
+        pipeline = Pipeline(
+            f"p{secrets.token_hex(4)}",
+            inputs=[
+                KafkaInput(name, topic=topic_factory(name, n), **_with_topics(more, topic_factory))
+                for name, (n, more) in inputs.items()
+            ],
+            outputs=[KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()],
+            layout=layout or Layout(),
+        )
+        for query in queries:
+            pipeline.query(query)
+        create_topic(settings, Names(settings.prefix).steps_topic(pipeline.name))
+
+        async def body() -> None:
+            stepper = Stepper(spark, settings, pipeline, tmp_path, allow_nondeterministic=allow_nondeterministic)
+            try:
+                await scenario(stepper)
+            finally:
+                await stepper.close()
+
+        asyncio.run(body())
+
+    return run
+
+
+def _with_topics(more: dict[str, Any], topic_factory: TopicFactory) -> dict[str, Any]:
+    """`dead_letter_topic` may be a number of partitions: the topic is then made."""
+    wanted = more.get("dead_letter_topic")
+    return {**more, "dead_letter_topic": topic_factory("dead", wanted)} if isinstance(wanted, int) else more

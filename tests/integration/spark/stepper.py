@@ -1,0 +1,233 @@
+"""Plays the coordinator for one engine: divides, owns the transaction, commits or aborts, and keeps the log of boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.spark.bound import BoundQueries
+from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.frames import bind
+from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.core.layout import layout_of, writers_of
+from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
+from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import Names
+
+TIMEOUT_MS = 60_000
+START_MS = 1_700_000_000_000
+
+
+@dataclass
+class Row:
+    """A committed record as a read_committed consumer sees it."""
+
+    step: int
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+@dataclass
+class Stepper:
+    """One node's engine and everything around it. Made by the fixture `stepper`."""
+
+    spark: SparkSession
+    settings: ClusterSettings
+    pipeline: Pipeline
+    work_root: Path
+    incarnation: int = 1
+    allow_nondeterministic: bool = False
+    failures: list[BaseException] = field(default_factory=list)
+    log: dict[int, StepBoundary] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.host = DriverHost(self.spark, self.settings)
+        self.bound: BoundQueries = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
+        self.spec: PipelineSpec = self._spec()
+        self.engine = self._engine()
+        self.transaction = KafkaTransaction(self.settings, self.pipeline.name)
+        self.positions = {(i.name, p): o for i in self.spec.inputs for p, o in enumerate(i.start_offsets)}
+        self._attempts = 0
+        self._producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers, "linger.ms": 5})
+
+    def _engine(self) -> SparkEngine:
+        place = NodePlace(0, self.work_root)
+        return SparkEngine(self.spark, self.bound, self.host, place, self.spec, self.incarnation, self.failures.append)
+
+    def _spec(self) -> PipelineSpec:
+        topics = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
+        inputs = {
+            i.name: InputFacts(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
+            for i in self.pipeline.inputs
+        }
+        written = {o.name: o.topic for o in self.pipeline.outputs}
+        written |= {i.dead_letter_output: i.dead_letter_topic for i in self.pipeline.inputs if i.dead_letter_topic}
+        outputs = {
+            name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions)) for name, topic in written.items()
+        }
+        return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
+
+    async def new_life(self) -> None:
+        """The node's process ended and comes back: a new incarnation with the old directory to start from."""
+        await self.engine.close()
+        self.engine.shut_down()
+        self.incarnation += 1
+        self.engine = self._engine()
+
+    def produce(self, name: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = 0) -> None:
+        topic = self.pipeline.input(name).topic
+        for key, value in records:
+            self._producer.produce(topic, value, key, partition)
+        assert self._producer.flush(30) == 0
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """How far committed input reaches now."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.settings.bootstrap_servers, "group.id": "ends", "isolation.level": "read_committed"}
+        )
+        ends = {}
+        for item in self.spec.inputs:
+            for partition in range(len(item.start_offsets)):
+                ends[item.name, partition] = consumer.get_watermark_offsets(TopicPartition(item.topic, partition), timeout=10)[
+                    1
+                ]
+        consumer.close()
+        return ends
+
+    def division(self, to: Mapping[tuple[str, int], int]) -> tuple[InputRange, ...]:
+        return tuple(
+            InputRange(
+                i.name, i.topic, i.topic_id, p, self.positions[i.name, p], to.get((i.name, p), self.positions[i.name, p])
+            )
+            for i in self.spec.inputs
+            for p in range(len(i.start_offsets))
+        )
+
+    async def begin(self, step: int, division: tuple[InputRange, ...], now_ms: int | None = None) -> StepWork:
+        """Open the transaction of an attempt; the work that the engine gets."""
+        producer_id, epoch = await self.transaction.init_producer(TIMEOUT_MS)
+        partitions = [(o.topic, p) for o in self.spec.outputs for p in range(o.partitions)]
+        names = Names(self.settings.prefix)
+        await self.transaction.add_partitions(producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)])
+        self._attempts += 1
+        return StepWork(
+            step=step,
+            token=Token(1, self._attempts, producer_id, epoch, (self.incarnation,)),
+            transactional_id=names.transactional_id(self.pipeline.name),
+            now_ms=START_MS + step * 1_000 if now_ms is None else now_ms,
+            reason=Reason.RECORDS,
+            division=division,
+            layout=layout_of(self.spec, division),
+            writers=writers_of(self.spec, 0),
+        )
+
+    async def commit(self, work: StepWork, result: StepResult) -> StepBoundary:
+        boundary = StepBoundary(
+            pipeline=self.pipeline.name,
+            step=work.step,
+            token=work.token,
+            now_ms=work.now_ms,
+            reason=work.reason,
+            fingerprint=self.spec.fingerprint,
+            nodes=1,
+            inputs=result.inputs,
+            outputs=result.outputs,
+            layout=work.layout,
+            paused_inputs=(),
+            opened_ms=work.now_ms,
+            committed_ms=work.now_ms,
+            skipped=result.skipped,
+            watermark_moved=result.watermark_moved,
+        )
+        await self.transaction.commit_step(work.token.producer_id, work.token.producer_epoch, boundary)
+        self.log[work.step] = boundary
+        for item in work.division:
+            self.positions[item.input, item.partition] = item.to
+        return boundary
+
+    async def step(self, to: Mapping[tuple[str, int], int] | None = None, now_ms: int | None = None) -> StepBoundary:
+        """A whole step over everything that is there, or up to `to`."""
+        work = await self.begin(len(self.log) + 1, self.division(self.ends() if to is None else to), now_ms)
+        result = await self.engine.run_step(work, None)
+        boundary = await self.commit(work, result)
+        await self.engine.finish_step(work.step)
+        return boundary
+
+    async def abort(self) -> None:
+        await self.transaction.init_producer(TIMEOUT_MS)
+
+    def replay_work(self, step: int) -> StepWork:
+        """The recorded step as work to be run again."""
+        boundary = self.log[step]
+        division = tuple(InputRange(i.input, i.topic, i.topic_id, i.partition, i.from_, i.to) for i in boundary.inputs)
+        return StepWork(
+            step=step,
+            token=boundary.token,
+            transactional_id="",
+            now_ms=boundary.now_ms,
+            reason=Reason.REPLAY,
+            division=division,
+            layout=boundary.layout,
+            writers=writers_of(self.spec, 0),
+        )
+
+    async def replay(self, step: int) -> StepResult:
+        result = await self.engine.run_step(self.replay_work(step), self.log[step])
+        await self.engine.finish_step(step)
+        return result
+
+    def committed(self, output: str) -> list[Row]:
+        """What a read_committed consumer finds in an output's topic, in offset order per partition."""
+        topic = next(o.topic for o in self.spec.outputs if o.name == output)
+        return list(read_committed(self.settings, topic))
+
+    async def close(self) -> None:
+        await self.engine.close()
+        self.engine.shut_down()
+        self.host.close()
+        await self.transaction.close()
+
+
+def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    left = set(partitions)
+    while left:
+        message = consumer.poll(20)
+        assert message is not None, f"{topic}: no end of partitions {left} in 20 s"
+        if message.error():
+            left.discard(message.partition())
+            continue
+        headers = tuple(message.headers() or ())
+        yield Row(int(dict(headers)["step"]), message.partition(), message.offset(), message.key(), message.value(), headers)
+    consumer.close()
+
+
+def topic_id(settings: ClusterSettings, topic: str) -> str:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    return str(admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id)
+
+
+def create_topic(settings: ClusterSettings, name: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(30)

@@ -1,0 +1,65 @@
+"""A node's engine runs steps exactly once: what was committed is there, whole, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Stepper
+
+
+def upper(numbers: Any) -> Any:
+    return {"out": numbers.select(F.upper(F.col("value").cast("string")).alias("value"))}
+
+
+def counts(numbers: Any) -> Any:
+    import kcontrol
+
+    grouped = numbers.groupBy(F.col("key").cast("string").alias("name")).agg(F.count("*").alias("n"))
+    return {"out": kcontrol.output(grouped, mode="update")}
+
+
+def test_stateless_query_writes_each_step_once(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        written = []
+        for step in range(1, 4):
+            records = [(None, f"a{step}-{i}".encode()) for i in range(5)]
+            stepper.produce("numbers", records, partition=step % 2)
+            boundary = await stepper.step()
+            written += [(step, value.upper()) for _, value in records]
+            assert sum(item.records for item in boundary.inputs) == 5
+            assert sum(item.records for item in boundary.outputs) == 5
+        rows = stepper.committed("out")
+        assert sorted((row.step, row.value) for row in rows) == sorted(written)
+        assert stepper.engine.openable() == (3, 2, 1)
+
+    run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+
+
+def test_aggregate_keeps_state_over_an_aborted_attempt_and_a_rollback(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in range(1, 4):
+            stepper.produce("numbers", [(b"a", b""), (b"b", b""), (b"a", b"")], partition=step % 2)
+            await stepper.step()
+        stepper.produce("numbers", [(b"a", b"")])
+        work = await stepper.begin(4, stepper.division(stepper.ends()))
+        await stepper.engine.run_step(work, None)
+        stepper.engine.cancel()
+        await stepper.abort()
+        await stepper.engine.open(2, create=False)
+        await stepper.replay(3)
+        stepper.produce("numbers", [(b"b", b"")])
+        await stepper.step()
+        latest = {}
+        for row in sorted(stepper.committed("out"), key=lambda row: row.step):
+            value = json.loads(row.value or b"")
+            assert row.key == value["name"].encode()
+            latest[value["name"]] = value["n"]
+        assert latest == {"a": 7, "b": 4}
+
+    run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})})

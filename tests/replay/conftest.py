@@ -1,0 +1,7 @@
+"""The replay suite drives the same engine as the integration tests of Spark."""
+
+from __future__ import annotations
+
+from tests.integration.spark.conftest import run_scenario, spark
+
+__all__ = ["run_scenario", "spark"]

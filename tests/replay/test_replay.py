@@ -1,0 +1,126 @@
+"""Every kind of query runs, is cancelled at a random moment, rolled back and replayed, and gives the same to the last bit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kcontrol.core.model import FailureKind, StepBoundary
+from kcontrol.errors import StepFailedError
+from kcontrol.runtime.definition import Layout
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Stepper
+from tests.replay import queries
+
+STEPS = 5
+JSON = {"value_format": "json"}
+KEYED = {"value_format": "json", "key": "name"}
+SPREAD = Layout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
+"""Cuts even these small steps into several tasks."""
+
+CASES = [
+    pytest.param([queries.stateless], ["events"], {"out": (2, JSON)}, id="stateless, rows stay in their tasks"),
+    pytest.param([queries.stateless], ["events"], {"out": (3, KEYED)}, id="stateless, keyed"),
+    pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
+    pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append with a watermark"),
+    pytest.param([queries.union], ["events", "others"], {"out": (2, KEYED)}, id="union of two inputs"),
+    pytest.param([queries.join], ["events", "others"], {"out": (2, JSON)}, id="join of two inputs"),
+    pytest.param([queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"),
+    pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
+    pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, id="current_timestamp"),
+    pytest.param([queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"),
+    pytest.param([queries.stateless, queries.counted], ["events"], {"out": (2, JSON), "more": (2, KEYED)}, id="two queries"),
+    pytest.param([queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
+]
+
+
+@pytest.mark.parametrize(("functions", "inputs", "outputs"), CASES)
+def test_replays_to_the_same_digests(
+    run_scenario: RunScenario, functions: list[Callable[..., Any]], inputs: list[str], outputs: dict[str, Any]
+) -> None:
+    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
+    dice = random.Random(seed)
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in range(1, STEPS + 1):
+            feed(stepper, inputs, step, dice)
+            if step == 3:
+                await cancelled_attempt(stepper, step, dice)
+            await step_and_its_empty_ones(stepper)
+        last = len(stepper.log)
+        check_committed(stepper)
+        await stepper.new_life()
+        assert last in stepper.engine.openable()
+        for back_to in (2, 0):
+            await stepper.engine.open(back_to, create=back_to == 0)
+            for step in range(back_to + 1, last + 1):
+                await stepper.replay(step)
+        feed(stepper, inputs, STEPS + 1, dice)
+        await step_and_its_empty_ones(stepper)
+        check_committed(stepper)
+        assert not stepper.failures
+
+    spec_inputs = {name: (2, {}) for name in inputs}
+    run_scenario(functions, scenario, spec_inputs, outputs, layout=SPREAD)
+
+
+def feed(stepper: Stepper, inputs: list[str], step: int, dice: random.Random) -> None:
+    """New records in each partition of each input; the event time moves on by 10 s a step."""
+    for name in inputs:
+        for partition in range(2):
+            records = [
+                {
+                    "name": dice.choice("abcdef"),
+                    "at": step * 10 + dice.randrange(10),
+                    "n": dice.choice([0.1, 0.7, 2.3, 1e9, -1.0]),
+                }
+                for _ in range(dice.randrange(1, 8))
+            ]
+            stepper.produce(name, [(None, json.dumps(record).encode()) for record in records], partition)
+
+
+async def step_and_its_empty_ones(stepper: Stepper) -> StepBoundary:
+    boundary = await stepper.step()
+    if boundary.watermark_moved:
+        boundary = await stepper.step({})
+        assert not boundary.watermark_moved
+    return boundary
+
+
+async def cancelled_attempt(stepper: Stepper, step: int, dice: random.Random) -> None:
+    """Begin the step and cancel it at a random moment: while Spark plans, reads, writes, or waits for the commit."""
+    number = len(stepper.log) + 1
+    work = await stepper.begin(number, stepper.division(stepper.ends()))
+    running = asyncio.create_task(stepper.engine.run_step(work, None))
+    await asyncio.wait([running], timeout=dice.uniform(0, 1.0))
+    stepper.engine.cancel()
+    failed = (await asyncio.gather(running, return_exceptions=True))[0]
+    if isinstance(failed, BaseException):
+        assert isinstance(failed, StepFailedError)
+        assert failed.kind == FailureKind.LOST
+    await stepper.abort()
+    await stepper.engine.open(number - 1, create=False)
+
+
+def check_committed(stepper: Stepper) -> None:
+    """What readers see of each partition is what the boundaries say, no more and no less."""
+    for output in stepper.spec.outputs:
+        told = {
+            (step, item.partition): (item.from_, item.records)
+            for step, boundary in stepper.log.items()
+            for item in boundary.outputs
+            if item.output == output.name
+        }
+        seen: dict[tuple[int, int], list[int]] = {}
+        for row in stepper.committed(output.name):
+            seen.setdefault((row.step, row.partition), []).append(row.offset)
+        assert {key: (min(offsets), len(offsets)) for key, offsets in seen.items()} == told
