@@ -25,7 +25,9 @@ _LOST_WORDS = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|Executor heartbeat timed out"
     r"|FetchFailed|MetadataFetchFailedException|ExecutorDeadException|Could not find executor|Block .* not found"
     r"|SparkContext was shut down|cancelled as part of cancellation|Job .* cancelled|TaskKilled|CommitDeniedException"
-    r"|Broken pipe|Connection reset|EOFException"
+    r"|Broken pipe|Connection reset|EOFException|Stream closed"
+    # A planner process that was killed: Spark reports the end of its stream without a word.
+    r"|terminated with exception:\s+SQLSTATE"
 )
 _TRACEBACK_LINE = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|[A-Za-z_][\w.]*): ?.*", re.MULTILINE
