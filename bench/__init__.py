@@ -1,0 +1,1 @@
+"""The whole path measured against Spark's own Kafka source and sink: `python -m bench`."""

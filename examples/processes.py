@@ -1,0 +1,105 @@
+"""Real kcontrol processes that can be killed, paused and started again. The demo, the chaos harness and the bench use it.
+
+Every process leads a process group and ends with its parent, however that ends: it holds the reading end of a pipe that the
+parent keeps open (`--lifeline`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+END_TIMEOUT_S = 20.0
+SHOWN_LOG_LINES = 40
+
+
+def now_ms() -> float:
+    """The clock that boundaries are stamped with: all processes are on one machine."""
+    return time.time() * 1_000
+
+
+@dataclass
+class KcontrolProcess:
+    """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there."""
+
+    name: str
+    arguments: Sequence[str]
+    home: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def log(self) -> Path:
+        return self.home / f"{self.name}.log"
+
+    @property
+    def pid(self) -> int:
+        if self.process is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        """Begin a new life; what is left of the process group of the one before is killed first."""
+        self._clear()
+        self.home.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, to this process alone: what becomes of its children is part of what is tried."""
+        os.kill(self.pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait(END_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it well: SIGTERM, and SIGKILL for whatever of its group is left."""
+        if self.process is not None and self.is_running:
+            self.process.terminate()
+            try:
+                self.process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                pass
+        self._clear()
+
+    def log_tail(self, lines: int = SHOWN_LOG_LINES) -> str:
+        """The end of what it said, for a failure to be understood without its directory."""
+        said = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([f"--- {self.name} ({self.log})", *said[-lines:]])
+
+    def _clear(self) -> None:
+        if self.process is None:
+            return
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(END_TIMEOUT_S)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
+
+def coordinator(name: str, bootstrap_servers: str, home: Path) -> KcontrolProcess:
+    """A coordinator that has its partitions back at once when it is started again under its name."""
+    return KcontrolProcess(name, ["coordinator", "--instance", name, "--bootstrap-servers", bootstrap_servers], home)
+
+
+def node(file: Path, bootstrap_servers: str, home: Path, master: str = "local[2]") -> KcontrolProcess:
+    """Node 0 of the pipeline in `file`, with its working directory under `home`."""
+    place = ["--work-dir", str(home / "nodes"), "--master", master]
+    return KcontrolProcess("node-0", ["node", str(file), "--node", "0", "--bootstrap-servers", bootstrap_servers, *place], home)

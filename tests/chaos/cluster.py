@@ -1,0 +1,135 @@
+"""Everything that runs: broker, coordinators and node as real processes, found, hit and started again by kind."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from examples import processes
+from examples.processes import KcontrolProcess
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from tests.chaos.faults import Action, Target
+from tests.chaos.names import INPUTS, OUTPUTS
+
+PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
+TOPIC_TIMEOUT_S = 30.0
+PLANNER_MODULE = "python_streaming_source_runner"
+WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
+
+
+class Cluster:
+    """One broker, some coordinators, one node. `ended` counts processes that ended by themselves, by name."""
+
+    def __init__(self, home: Path, coordinators: int) -> None:
+        self.broker = EmbeddedBroker(home / "broker").start()
+        servers = self.broker.bootstrap_servers
+        self._coordinators = [processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)]
+        self._node = processes.node(PIPELINE_FILE, servers, home)
+        self._hit: set[str] = set()
+        self.ended: Counter[str] = Counter()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    @property
+    def processes(self) -> list[KcontrolProcess]:
+        """kcontrol's own; not the broker."""
+        return [*self._coordinators, self._node]
+
+    def start(self) -> None:
+        """Make the user's topics and start all."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        topics = [NewTopic(name, partitions, 1) for name, partitions in (INPUTS | OUTPUTS).items()]
+        for future in admin.create_topics(topics).values():
+            future.result(TOPIC_TIMEOUT_S)
+        for process in self.processes:
+            process.start()
+
+    def stop(self) -> None:
+        """End all; nothing is left."""
+        for process in reversed(self.processes):
+            process.stop()
+        self.broker.stop()
+
+    def pick(self, targets: tuple[Target, ...], generator: random.Random) -> list[psutil.Process]:
+        """One living process of each kind, if there is any: workers and planners come and go."""
+        victims = []
+        for target in targets:
+            living = [each for each in self._living(target) if each.is_running()]
+            if living:
+                victims.append(living[generator.randrange(len(living))])
+        return victims
+
+    def hit(self, victims: list[psutil.Process], action: Action) -> None:
+        """SIGKILL or SIGSTOP, all in one go. Of a killed process it is known that it did not end by itself."""
+        own = {process.pid: process.name for process in self.processes}
+        number = signal.SIGKILL if action is Action.KILL else signal.SIGSTOP
+        self._hit.update(own[each.pid] for each in victims if action is Action.KILL and each.pid in own)
+        _signal_all(victims, number)
+
+    def release(self, victims: list[psutil.Process]) -> None:
+        """SIGCONT for those that are still there."""
+        _signal_all(victims, signal.SIGCONT)
+
+    def revive(self) -> list[str]:
+        """Start again whatever is not running, the broker first; returns the names."""
+        revived = []
+        if not self.broker.is_running:
+            self.broker.kill()  # Tidies up after the dead one, so that its guard does not outlive it.
+            self.broker.start()
+            revived.append("broker")
+        for process in self.processes:
+            if not process.is_running:
+                if process.name not in self._hit:
+                    self.ended[process.name] += 1
+                self._hit.discard(process.name)
+                process.start()
+                revived.append(process.name)
+        return revived
+
+    def _living(self, target: Target) -> list[psutil.Process]:
+        match target:
+            case Target.BROKER:
+                return [psutil.Process(self.broker.pid)] if self.broker.is_running else []
+            case Target.COORDINATOR:
+                return [psutil.Process(process.pid) for process in self._coordinators if process.is_running]
+            case Target.NODE:
+                return [psutil.Process(self._node.pid)] if self._node.is_running else []
+            case Target.JVM:
+                return self._descendants(lambda command: Path(command[0]).name == "java")
+            case Target.PLANNER:
+                return self._descendants(lambda command: any(PLANNER_MODULE in word for word in command))
+            case Target.WORKER:
+                return self._descendants(lambda command: any(module in word for module in WORKER_MODULES for word in command))
+
+    def _descendants(self, matches: Callable[[list[str]], bool]) -> list[psutil.Process]:
+        if not self._node.is_running:
+            return []
+        try:
+            family = psutil.Process(self._node.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        return sorted((each for each in family if (command := _command(each)) and matches(command)), key=lambda each: each.pid)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Its command line; empty if it has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
+        return []
+
+
+def _signal_all(victims: list[psutil.Process], number: signal.Signals) -> None:
+    for each in victims:
+        try:
+            each.send_signal(number)
+        except psutil.NoSuchProcess:
+            pass

@@ -1,0 +1,61 @@
+"""What is done to a running cluster in one round, drawn from a seeded generator so that a seed names the whole sequence."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Target(StrEnum):
+    """The kinds of process that there are; of several of a kind, one is taken at random."""
+
+    COORDINATOR = "coordinator"
+    NODE = "node"
+    JVM = "jvm"
+    WORKER = "worker"
+    PLANNER = "planner"
+    BROKER = "broker"
+
+
+class Action(StrEnum):
+    """SIGKILL; or SIGSTOP, and SIGCONT after a while."""
+
+    KILL = "kill"
+    PAUSE = "pause"
+
+
+MAX_DELAY_S = 2.0
+"""A round begins so long after the last one at most: about two steps, so that every instant of a step is met."""
+MAX_OUTAGE_S = 10.0
+"""Longer than the coordinators' session timeout and the nodes' heartbeat timeout, so that others do take over."""
+AT_ONCE_SHARE = 0.6
+"""Of the kills, those after which the process is started again at once."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One round. delay_s: how long to wait first; outage_s: how long what was hit stays dead or paused."""
+
+    action: Action
+    targets: tuple[Target, ...]
+    delay_s: float
+    outage_s: float
+
+    @property
+    def name(self) -> str:
+        """For people, and to group rounds by."""
+        what = "everything" if len(self.targets) == len(Target) else " + ".join(self.targets)
+        return f"{self.action} {what}"
+
+
+def draw(generator: random.Random) -> Fault:
+    """The next fault: mostly of one process, sometimes of a few at once or of all."""
+    action = generator.choice(list(Action))
+    count = generator.choices([1, 2, 3, len(Target)], weights=[70, 15, 5, 10])[0]
+    targets = tuple(sorted(generator.sample(list(Target), count)))
+    delay_s = generator.uniform(0.0, MAX_DELAY_S)
+    outage_s = generator.uniform(0.2, MAX_OUTAGE_S)
+    if action is Action.KILL and generator.random() < AT_ONCE_SHARE:
+        outage_s = 0.0
+    return Fault(action, targets, delay_s, outage_s)

@@ -1,0 +1,165 @@
+"""Rounds of one fault each against one running cluster, with the oracle between them and at the end.
+
+A round is over when a step is committed that was begun after everything had come back; so every round proves that the pipeline
+goes on, and every check proves that what it did is right.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from examples.processes import now_ms
+from examples.step_feed import StepFeed, records_in, records_out
+from tests.chaos import oracle, reading
+from tests.chaos.cluster import Cluster
+from tests.chaos.faults import Fault, draw
+from tests.chaos.names import PIPELINE
+from tests.chaos.producer import Feeder
+
+START_TIMEOUT_S = 180.0
+ROUND_TIMEOUT_S = 180.0
+DRAIN_TIMEOUT_S = 300.0
+LOOK_EVERY_S = 0.1
+
+
+class ChaosError(Exception):
+    """The pipeline did not go on, or did something wrong."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was done and how it went. recovered_ms: from the end of the outage to the first commit of a step begun after it."""
+
+    number: int
+    fault: str
+    outage_ms: float
+    recovered_ms: float
+    step: int
+    revived: tuple[str, ...]
+
+
+@dataclass
+class Outcome:
+    """A whole run. hidden_records: of aborted attempts, in the outputs but visible to nobody."""
+
+    seed: int
+    rounds: list[Round] = field(default_factory=list)
+    checks: int = 0
+    steps: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    hidden_records: int = 0
+    bursts: dict[str, int] = field(default_factory=dict)
+    ended_by_themselves: dict[str, int] = field(default_factory=dict)
+
+
+class Chaos:
+    """One run over one cluster. tell: hears of every round."""
+
+    def __init__(self, home: Path, seed: int, coordinators: int, tell: Callable[[Round], None]) -> None:
+        self._random = random.Random(seed)
+        self._tell = tell
+        self._outcome = Outcome(seed)
+        self._cluster = Cluster(home, coordinators)
+        self._feed = StepFeed(PIPELINE, self._cluster.bootstrap_servers)
+        self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
+
+    def run(self, rounds: int, check_every: int) -> Outcome:
+        """Raises ChaosError with what the processes said last when the pipeline stands still or the oracle objects."""
+        try:
+            self._cluster.start()
+            self._feeder.start()
+            self._await_step(lambda: self._feed.committed > 0, START_TIMEOUT_S, "the first step")
+            for number in range(1, rounds + 1):
+                self._round(number, draw(self._random))
+                if number % check_every == 0:
+                    self._check(complete=False)
+            self._feeder.stop()
+            self._drain()
+            self._check(complete=True)
+            return self._summary()
+        except ChaosError as error:
+            said = "\n".join(process.log_tail() for process in self._cluster.processes)
+            raise ChaosError(f"seed {self._outcome.seed}: {error}\n{said}") from None
+        finally:
+            self._feeder.stop()
+            self._feed.close()
+            self._cluster.stop()
+
+    def _round(self, number: int, fault: Fault) -> None:
+        time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
+        victims = self._cluster.pick(fault.targets, self._random)
+        hit_ms = now_ms()
+        self._cluster.hit(victims, fault.action)
+        time.sleep(fault.outage_s)
+        self._cluster.release(victims)
+        revived = self._cluster.revive()
+        over_ms = now_ms()
+        self._await_step(
+            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
+            ROUND_TIMEOUT_S,
+            f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
+            revived,
+        )
+        done = Round(
+            number, fault.name, over_ms - hit_ms, self._recovered_ms(hit_ms, over_ms), self._feed.committed, tuple(revived)
+        )
+        self._outcome.rounds.append(done)
+        self._tell(done)
+
+    def _recovered_ms(self, hit_ms: float, over_ms: float) -> float:
+        """0 when a step that was begun after the hit had been committed before the outage was over: others had taken over."""
+        first = next(step for step in self._feed.steps if step["opened_ms"] >= hit_ms)
+        return max(0.0, first["committed_ms"] - over_ms)
+
+    def _await_step(self, reached: Callable[[], bool], timeout_s: float, what: str, revived: list[str] | None = None) -> None:
+        """Wait for it, and start again whatever ends meanwhile."""
+        deadline = time.monotonic() + timeout_s
+        while not self._feed.wait_for(lambda _: reached(), LOOK_EVERY_S, LOOK_EVERY_S):
+            again = self._cluster.revive()
+            if revived is not None:
+                revived += again
+            if time.monotonic() > deadline:
+                raise ChaosError(f"{what} did not come within {timeout_s:.0f} s; committed: step {self._feed.committed}")
+
+    def _drain(self) -> None:
+        """Until all committed input is in steps. A transaction that the feeder left holds input back until it times out."""
+        ends = {}
+        for record in reading.read_inputs(self._cluster.bootstrap_servers):
+            ends[record.topic, record.partition] = max(record.offset + 1, ends.get((record.topic, record.partition), 0))
+
+        def drained() -> bool:
+            reached = {
+                (piece["topic"], piece["partition"]): piece["to"] for step in self._feed.steps for piece in step["inputs"]
+            }
+            return all(reached.get(where, 0) >= end for where, end in ends.items())
+
+        self._await_step(drained, DRAIN_TIMEOUT_S, "the end of the input")
+
+    def _check(self, *, complete: bool) -> None:
+        """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are looked at."""
+        steps = self._feed.steps
+        inputs = reading.read_inputs(self._cluster.bootstrap_servers)
+        outputs = reading.read_outputs(self._cluster.bootstrap_servers)
+        violations = oracle.check(steps, inputs, outputs, complete=complete)
+        self._outcome.checks += 1
+        if violations:
+            shown = "\n".join(map(str, violations[:20]))
+            raise ChaosError(
+                f"{len(violations)} violations after {len(self._outcome.rounds)} rounds, step {len(steps)}:\n{shown}"
+            )
+
+    def _summary(self) -> Outcome:
+        still_open = reading.open_transactions(self._cluster.bootstrap_servers)
+        if still_open:
+            raise ChaosError(f"transactions are still open: {'; '.join(still_open)}")
+        steps, outcome = self._feed.steps, self._outcome
+        outcome.steps, outcome.records_in, outcome.records_out = len(steps), records_in(steps), records_out(steps)
+        outcome.hidden_records = reading.count_hidden(self._cluster.bootstrap_servers)
+        outcome.bursts = dict(self._feeder.done)
+        outcome.ended_by_themselves = dict(self._cluster.ended)
+        return outcome

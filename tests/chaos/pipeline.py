@@ -1,0 +1,45 @@
+"""The pipeline that chaos runs: state over two inputs, and a stateless query, with a keyed and an unkeyed output.
+
+All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that took its own would
+show. Its twin in plain Python is `expected.py`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import kcontrol
+from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, PIPELINE
+
+pipeline = kcontrol.Pipeline(
+    PIPELINE,
+    inputs=[
+        kcontrol.KafkaInput("orders", topic="orders", value_format="json", schema="id BIGINT, user STRING, amount BIGINT"),
+        kcontrol.KafkaInput("visits", topic="visits"),
+    ],
+    outputs=[
+        kcontrol.KafkaOutput("totals", topic="totals", value_format="json", key="user"),
+        kcontrol.KafkaOutput("large", topic="large", value_format="json"),
+    ],
+    steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
+    limits=kcontrol.Limits(heartbeat_timeout="5 s", step_timeout="30 s", transaction_timeout="40 s", backoff="100 ms"),
+)
+
+
+@pipeline.query
+def totals(orders: DataFrame, visits: DataFrame) -> dict[str, object]:
+    """By user, since the beginning: orders, their amount, and visits."""
+    no, one = F.lit(0).cast("long"), F.lit(1).cast("long")
+    bought = orders.select("user", one.alias("orders"), "amount", no.alias("visits"))
+    came = visits.select(F.col("key").cast("string").alias("user"), no.alias("orders"), no.alias("amount"), one.alias("visits"))
+    by_user = bought.unionByName(came).groupBy("user")
+    summed = by_user.agg(*(F.sum(name).alias(name) for name in ("orders", "amount", "visits")))
+    return {"totals": kcontrol.output(summed, mode="update")}
+
+
+@pipeline.query
+def large(orders: DataFrame) -> DataFrame:
+    """The orders of at least that amount, stamped with the step's time."""
+    at_ms = F.unix_millis(F.current_timestamp()).alias("at_ms")
+    return orders.where(F.col("amount") >= LARGE_AMOUNT).select("id", "user", "amount", at_ms)

@@ -1,0 +1,62 @@
+"""How a chaos run is told: one line a round, and a table at the end; or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict
+from statistics import median
+
+from tests.chaos.harness import Outcome, Round
+
+
+def round_line(done: Round) -> str:
+    """One line for people."""
+    started = f"; started again: {', '.join(done.revived)}" if done.revived else ""
+    return (
+        f"round {done.number:>4}  {done.fault:<42} out for {done.outage_ms / 1000:>5.1f} s, "
+        f"back after {done.recovered_ms / 1000:>5.1f} s, step {done.step}{started}"
+    )
+
+
+def round_json(done: Round) -> str:
+    """The same for programs, on one line."""
+    return json.dumps({"round": asdict(done)})
+
+
+def outcome_json(outcome: Outcome) -> str:
+    """The summary for programs, on one line."""
+    facts = asdict(outcome) | {"recovery_ms": recoveries(outcome.rounds)}
+    facts["rounds"] = len(outcome.rounds)
+    return json.dumps({"outcome": facts})
+
+
+def recoveries(rounds: list[Round]) -> dict[str, dict[str, float]]:
+    """By fault: how often, and the median, least and greatest time from the end of the outage to a new commit, in ms.
+
+    Faults of several processes are one group each for kill and pause, everything apart.
+    """
+    times: dict[str, list[float]] = defaultdict(list)
+    for done in rounds:
+        action, _, what = done.fault.partition(" ")
+        times[f"{action} several" if " + " in what else done.fault].append(done.recovered_ms)
+    return {
+        fault: {"rounds": len(found), "median": median(found), "least": min(found), "greatest": max(found)}
+        for fault, found in sorted(times.items())
+    }
+
+
+def summary(outcome: Outcome) -> str:
+    """The table for people."""
+    lines = [f"{'fault':<24}{'rounds':>7}{'median s':>10}{'least s':>9}{'greatest s':>12}"]
+    for fault, of in recoveries(outcome.rounds).items():
+        times = f"{of['median'] / 1000:>10.1f}{of['least'] / 1000:>9.1f}{of['greatest'] / 1000:>12.1f}"
+        lines.append(f"{fault:<24}{of['rounds']:>7}{times}")
+    did = f"{len(outcome.rounds)} rounds, {outcome.steps} steps, {outcome.checks} checks by the oracle, 0 violations"
+    records = f"{outcome.records_in:,} records in, {outcome.records_out:,} out"
+    lines += [
+        f"seed {outcome.seed}: {did}",
+        f"{records}, and {outcome.hidden_records:,} of aborted attempts that nobody sees",
+        f"bursts of input: {outcome.bursts}; processes that ended by themselves: {outcome.ended_by_themselves or 'none'}",
+    ]
+    return "\n".join(lines)
