@@ -25,7 +25,7 @@ gives a float."""
 DECODED = 0
 NEEDS_REFERENCE = 1
 
-ROWS, KEY_BYTES, VALUE_BYTES, NULL_KEYS, NULL_VALUES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(8)
+ROWS, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(4)
 """What `decode` counts."""
 POSITION, COUNT, LARGEST, NEXT = range(4)
 """What `encode` carries on in a batch from call to call: its end, its records, bytes of the largest, and of the one that did
@@ -172,6 +172,17 @@ def _add_digest(total: Any, kind: Number, number: Number, data: Any, start: Numb
 
 
 @inlined
+def _take(data: Any, at: Number, end: Number, out: Any, filled: Number, valid: Any, row: Number) -> tuple[Number, Number]:
+    """Copy a key or value to `out[filled:]`; returns the position after it, or -1, and how much is filled then."""
+    size, at = _read_size(data, at, end, -1)
+    if at < 0 or size < 0:
+        return at, filled
+    copy(out, filled, data, at, size)
+    valid[row >> 3] |= np.uint8(1 << (row & 7))
+    return at + size, filled + size
+
+
+@inlined
 def _check_headers(data: Any, at: Number, end: Number, counts: Any) -> Number:
     """Walk over a record's headers; the position after them or -1."""
     number, at = _read_size(data, at, end, 0)
@@ -209,7 +220,7 @@ def decode(
 ) -> Number:  # fmt: skip
     """Records of `batches` (a row each, see START...) with offsets [first, to) into the buffers of Arrow columns.
 
-    key_ends, value_ends: Number32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed. counts: zeroed.
+    key_ends, value_ends: int32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed. counts: zeroed.
     kind 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in the outputs means anything.
     """
     row, key_bytes, value_bytes = 0, 0, 0
@@ -221,7 +232,7 @@ def decode(
                 return NEEDS_REFERENCE
             end = at + size
             time_delta, at = _read_varint(data, at + 1, end)
-            if at < 0:
+            if at < 0 or time_delta > 2 * _LIMIT_MS or time_delta < -2 * _LIMIT_MS:
                 return NEEDS_REFERENCE
             delta, at = _read_varint(data, at, end)
             if at < 0 or delta <= previous or delta > batches[batch, LAST_DELTA]:
@@ -232,35 +243,19 @@ def decode(
                 at = end
                 continue
             start = at
-            size, at = _read_size(data, at, end, -1)
+            at, key_bytes = _take(data, at, end, keys, key_bytes, key_valid, row)
             if at < 0:
                 return NEEDS_REFERENCE
-            if size >= 0:
-                copy(keys, key_bytes, data, at, size)
-                key_bytes += size
-                at += size
-                key_valid[row >> 3] |= np.uint8(1 << (row & 7))
-            else:
-                counts[NULL_KEYS] += 1
-            size, at = _read_size(data, at, end, -1)
+            at, value_bytes = _take(data, at, end, values, value_bytes, value_valid, row)
             if at < 0:
                 return NEEDS_REFERENCE
-            if size >= 0:
-                copy(values, value_bytes, data, at, size)
-                value_bytes += size
-                at += size
-                value_valid[row >> 3] |= np.uint8(1 << (row & 7))
-            else:
-                counts[NULL_VALUES] += 1
             header_starts[row] = at
             if _check_headers(data, at, end, counts) != end:
                 return NEEDS_REFERENCE
             at = end
             time = batches[batch, TIMESTAMP]
             if batches[batch, APPEND_TIME] == 0:
-                # Each is checked before the sum, so that the sum can't wrap.
-                if time_delta > 2 * _LIMIT_MS or time_delta < -2 * _LIMIT_MS:
-                    return NEEDS_REFERENCE
+                # Where the sum wraps it is out of range all the same.
                 time += time_delta
             if time > _LIMIT_MS or time < -_LIMIT_MS:
                 return NEEDS_REFERENCE
@@ -274,7 +269,7 @@ def decode(
             value_ends[row] = np.int32(value_bytes)
         if at != stop:
             return NEEDS_REFERENCE
-    counts[ROWS], counts[KEY_BYTES], counts[VALUE_BYTES] = row, key_bytes, value_bytes
+    counts[ROWS] = row
     return DECODED
 
 

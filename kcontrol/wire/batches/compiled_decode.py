@@ -30,8 +30,8 @@ def decode_run(run: Sequence[Payload], first: int, to: int, kind: DigestKind, *,
         return None
     rows = int(room.counts[compiled.ROWS])
     arrays = [
-        _bytes_array(pa.binary(), rows, room.key_ends, room.keys, room.key_valid, int(room.counts[compiled.NULL_KEYS])),
-        _bytes_array(pa.binary(), rows, room.value_ends, room.values, room.value_valid, int(room.counts[compiled.NULL_VALUES])),
+        _bytes_array(pa.binary(), rows, room.key_ends, room.keys, room.key_valid),
+        _bytes_array(pa.binary(), rows, room.value_ends, room.values, room.value_valid),
         _numbers(pa.int64(), rows, room.offsets),
         _numbers(pa.timestamp("us", tz="UTC"), rows, room.timestamps_us),
         _numbers(pa.int32(), rows, room.timestamp_types),
@@ -73,7 +73,7 @@ class _Room:
             timestamps_us=np.empty(rows, np.int64),
             timestamp_types=np.empty(rows, np.int32),
             header_starts=np.empty(rows, np.int64),
-            counts=np.zeros(8, np.int64),
+            counts=np.zeros(4, np.int64),
             digest=np.zeros(2, np.uint64),
         )
 
@@ -109,8 +109,8 @@ def _headers(data: Bytes, rows: int, room: _Room) -> pa.Array:
     valid = np.zeros(count // 8 + 1, np.uint8)
     compiled.decode_headers(data, room.header_starts, rows, lists, name_ends, names, content_ends, contents, valid)
     fields = [
-        _bytes_array(_NAME_TYPE, count, name_ends, names, None, 0),
-        _bytes_array(_CONTENT_TYPE, count, content_ends, contents, valid, -1),
+        _bytes_array(_NAME_TYPE, count, name_ends, names, None),
+        _bytes_array(_CONTENT_TYPE, count, content_ends, contents, valid),
     ]
     structs = pa.StructArray.from_arrays(fields, fields=list(HEADERS_TYPE.value_type))
     return pa.ListArray.from_arrays(pa.array(lists, pa.int32()), structs, type=HEADERS_TYPE)
@@ -122,10 +122,9 @@ def _ends(rows: int) -> Ints:
     return ends
 
 
-def _bytes_array(kind: pa.DataType, rows: int, ends: Ints, data: Bytes, valid: Bytes | None, nulls: int) -> pa.Array:
-    """nulls: how many, -1 if that is not known."""
-    bitmap = None if valid is None or nulls == 0 else pa.py_buffer(valid)
-    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), pa.py_buffer(data)], null_count=nulls)
+def _bytes_array(kind: pa.DataType, rows: int, ends: Ints, data: Bytes, valid: Bytes | None) -> pa.Array:
+    bitmap = None if valid is None else pa.py_buffer(valid)
+    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
 def _numbers(kind: pa.DataType, rows: int, numbers: Ints | Longs) -> pa.Array:

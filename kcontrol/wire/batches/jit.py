@@ -43,7 +43,7 @@ def compiled(signature: Any) -> Callable[[_Function], _Function]:
 
 def inlined(function: _Function) -> _Function:
     """A part of compiled functions, compiled with each of them."""
-    return cast(_Function, numba.njit(nogil=True, inline="never")(function))
+    return cast(_Function, numba.njit(nogil=True, forceinline=True)(function))
 
 
 def private_cache_directory() -> Path | None:
