@@ -26,11 +26,15 @@ def now_ms() -> float:
 
 @dataclass
 class KcontrolProcess:
-    """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there."""
+    """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there.
+
+    environment: variables beside those of this process.
+    """
 
     name: str
     arguments: Sequence[str]
     home: Path
+    environment: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -58,7 +62,7 @@ class KcontrolProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **self.environment},
             )
 
     def kill(self) -> None:

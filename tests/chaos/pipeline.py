@@ -23,7 +23,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("large", topic="large", value_format="json"),
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
-    limits=kcontrol.Limits(heartbeat_timeout="5 s", step_timeout="30 s", transaction_timeout="40 s", backoff="100 ms"),
+    limits=kcontrol.Limits(heartbeat_timeout="5 s", max_lost=100, backoff="100 ms", max_backoff="2 s"),
 )
 
 

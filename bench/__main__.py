@@ -1,0 +1,80 @@
+"""`python -m bench`: Spark's own source and sink and kcontrol, in turns, on the same topic of the same broker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from bench import plan, topics
+from bench.kcontrol_side import run_kcontrol
+from bench.recovery import measure_recovery
+from bench.report import Findings, show, to_json
+from bench.spark_environment import prepare
+from bench.spark_side import run_spark
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+
+PARTITIONS = CORES = 2
+SIDES = ("spark", "kcontrol")
+SOURCE = "records"
+
+
+def main() -> int:
+    """Exit code 0 when everything was measured."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small steps and few of them: to see that it works")
+    parser.add_argument("--only", choices=(*SIDES, "recovery"), help="one side or part alone")
+    parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
+    parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    # Progress goes to standard error, so that --json leaves nothing but JSON on standard output.
+    console = Console(stderr=True)
+    measurements = (*plan.QUICK_LARGE, *plan.QUICK_SMALL) if options.quick else (*plan.LARGE, *plan.SMALL)
+    findings = Findings()
+    if options.only != "recovery":
+        sides = (options.only,) if options.only else SIDES
+        with EmbeddedBroker(options.data_dir) as broker:
+            places = plan.Places(broker.bootstrap_servers, SOURCE, PARTITIONS, CORES)
+            compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
+    if options.only in (None, "recovery"):
+        console.print("recovery")
+        findings.recovery_ms = measure_recovery(1 if options.quick else 3, seed=1)
+    large = measurements[0].step_records
+    if options.json:
+        print(to_json(findings, large))
+    else:
+        show(Console(), findings, large)
+    return 0
+
+
+def compare(
+    console: Console,
+    findings: Findings,
+    places: plan.Places,
+    measurements: tuple[plan.Measurement, ...],
+    sides: tuple[str, ...],
+    repeats: int,
+) -> None:
+    """Fill the source, then run every measurement on every side, in turns."""
+    records = max(measurement.records for measurement in measurements)
+    environment = prepare() if "spark" in sides else None
+    console.print(f"filling the source with {records:,} records of {topics.VALUE_BYTES} bytes")
+    topics.create_topics(places.bootstrap_servers, SOURCE, partitions=places.partitions)
+    topics.fill(places.bootstrap_servers, SOURCE, records, places.partitions)
+    for measurement in measurements:
+        for side in plan.alternating(sides, repeats):
+            if side == "spark" and environment is not None:
+                run = run_spark(environment, places, measurement)
+            else:
+                found = run_kcontrol(places, measurement)
+                run = found.run
+                findings.phases.setdefault((measurement.workload, measurement.step_records), []).extend(found.phases)
+            findings.runs.append(run)
+            console.print(f"{side:<9} {run.workload:<12} {run.step_records:>9,} a step: {run.records_per_s:>9,.0f} records/s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

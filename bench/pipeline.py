@@ -1,0 +1,26 @@
+"""kcontrol's side of a workload: the query that Spark's side runs too. What varies comes in the environment."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import DataFrame
+
+import kcontrol
+from bench.queries import MODES, QUERIES
+
+WORKLOAD = os.environ["BENCH_WORKLOAD"]
+STEP_RECORDS = int(os.environ["BENCH_STEP_RECORDS"])
+
+pipeline = kcontrol.Pipeline(
+    os.environ["BENCH_PIPELINE"],
+    inputs=[kcontrol.KafkaInput("records", topic=os.environ["BENCH_SOURCE"])],
+    outputs=[kcontrol.KafkaOutput("written", topic=os.environ["BENCH_SINK"])],
+    steps=kcontrol.StepPolicy(min_records=STEP_RECORDS, max_records=STEP_RECORDS, max_delay="60 s"),
+    layout=kcontrol.Layout(max_tasks=int(os.environ["BENCH_CORES"]), shuffle_partitions=int(os.environ["BENCH_CORES"])),
+)
+
+
+@pipeline.query
+def work(records: DataFrame) -> dict[str, object]:
+    return {"written": kcontrol.output(QUERIES[WORKLOAD](records), mode=MODES[WORKLOAD])}
