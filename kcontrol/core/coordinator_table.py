@@ -91,7 +91,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.ATTEMPTING, _C.ALL_WRITTEN, _S.COMMITTING),
     (_S.COMMITTING, _C.COMMITTED, _S.FENCING),
     # --- what goes wrong with it
-    ((_S.ADDING, _S.ATTEMPTING), _C.ATTEMPT_FAILED, _S.FENCING),
+    (_S.ATTEMPTING, _C.ATTEMPT_FAILED, _S.FENCING),
     ((_S.FENCING, _S.READING, _S.ADDING, _S.COMMITTING), _C.BROKER_FAILED, _S.BACKING_OFF),
     (_S.BACKING_OFF, _C.BACKED_OFF, _S.FENCING),
     ((_S.FENCING, _S.READING, _S.ADDING, _S.ATTEMPTING, _S.COMMITTING), _C.FENCED, _S.CHECKING_CLAIM),
@@ -107,7 +107,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     ((_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.HALTED), _C.RUN, _S.ASSEMBLING),
     ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.STOPPING, _S.STOPPED), _C.HALT, _S.HALTED),
     # --- somebody else is in charge
-    (tuple(state for state in State if state not in (_S.IDLE, _S.RESIGNED)), _C.NEWER_CLAIM, _S.RESIGNED),
+    (tuple(state for state in State if state not in (_S.IDLE, _S.CLAIMING, _S.RESIGNED)), _C.NEWER_CLAIM, _S.RESIGNED),
 )
 
 TABLE: dict[tuple[State, Cause], State] = {

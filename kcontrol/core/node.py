@@ -146,6 +146,7 @@ def _open(turn: NodeTurn, cause: Cause, step: int) -> None:
     _go(turn, cause)
     turn.state.step = step
     turn.state.has_run = False
+    turn.state.openable = tuple(one for one in turn.state.openable if one <= step)
     turn.effects.append(OpenEngine(step, step == 0))
 
 

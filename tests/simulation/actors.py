@@ -31,6 +31,7 @@ from kcontrol.core.events import (
     Publish,
     ReadToEnds,
     Resign,
+    RunStep,
     StepCommitted,
     StepSeen,
     Tick,
@@ -41,7 +42,7 @@ from kcontrol.core.model import FailureKind, NodeJoin, ReceivedPartition, Tombst
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import ENGINE_EFFECTS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_fold, require
-from tests.simulation.world import Fenced, World
+from tests.simulation.world import Fenced, World, twin_of
 
 
 class Reader:
@@ -51,6 +52,14 @@ class Reader:
         self.world = world
         self.control_at = 0
         self.steps_at = 0
+        self.deaf_until = 0
+        """Its control consumer gets nothing before this many events."""
+
+    def clone(self, world: World) -> Reader:
+        """The same in another world."""
+        twin = twin_of(self)
+        twin.world = world
+        return twin
 
     def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
         """The next record of one of the logs."""
@@ -58,7 +67,7 @@ class Reader:
         if self.steps_at < len(world.steps) and (prefer_steps or self.control_at >= len(world.control)):
             self.steps_at += 1
             return StepSeen(world.steps[self.steps_at - 1], now_ms)
-        while self.control_at < len(world.control):
+        while self.control_at < len(world.control) and self.deaf_until <= world.events:
             logged = world.control[self.control_at]
             self.control_at += 1
             if logged is not None:
@@ -100,7 +109,15 @@ class CoordinatorActor:
         self.target: tuple[int, int] | None = None
         self.unread = False
         self.fenced = False
-        self.resignations = 0
+        self.trap: tuple[str, type] | None = None
+        """What will go wrong ('before', 'after', 'kill') with its next request of a type."""
+        self.doomed = False
+
+    def clone(self, world: World) -> CoordinatorActor:
+        """The same in another world."""
+        twin = twin_of(self)
+        twin.world, twin.reader, twin.effects = world, self.reader.clone(world), self.effects.copy()
+        return twin
 
     def start(self) -> None:
         """Read what there is, then be assigned."""
@@ -182,8 +199,13 @@ class CoordinatorActor:
             case Publish():
                 publish(self.world, effect, twice=twice)
             case Resign():
-                self.resignations += 1
+                pass
             case _:
+                if self.trap is not None and isinstance(effect, self.trap[1]):
+                    fault, self.trap = self.trap[0], None
+                if fault == "kill":
+                    self.doomed = True
+                    return False
                 busy = self.answer is not None or self.target is not None
                 require(not busy, "there is one transactional effect at a time", effect)
                 self._transact(effect, fault)
@@ -234,6 +256,13 @@ class NodeActor:
         self.exited = False
         self.replaced = False
 
+    def clone(self, world: World, directory: Directory, random: Random) -> NodeActor:
+        """The same in another world."""
+        twin = twin_of(self)
+        twin.world, twin.directory, twin.reader = world, directory, self.reader.clone(world)
+        twin.effects, twin.engine = self.effects.copy(), self.engine.clone(world, directory, random)
+        return twin
+
     def start(self) -> None:
         """Read to the ends, as the shell does after its join record has an offset, then join."""
         target = (len(self.world.control), len(self.world.steps))
@@ -248,8 +277,16 @@ class NodeActor:
     def decide(self, event: NodeEvent) -> None:
         """One event."""
         self.world.events += 1
+        before = self.state.obeying
         decision = node.decide(self.state, event)
         self.state = decision.state
+        obeying, epoch = decision.state.obeying, decision.state.view.epoch
+        if obeying is not None and obeying is not before:
+            require(obeying.claim_epoch == epoch, "a node obeys the newest coordinator that it knows of", obeying)
+        for effect in decision.effects:
+            if isinstance(effect, RunStep) and effect.expected is None:
+                begun = effect.work.token.claim_epoch
+                require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
         require(decision.state.step <= len(self.world.steps), "a node is never ahead of the log", decision.state.step)
         self.effects.extend(effect for effect in decision.effects if not isinstance(effect, WakeAt))
 

@@ -1,4 +1,4 @@
-"""An engine without Spark: it writes to the simulated outputs, remembers what it ran, and checks that it is driven as it must be.
+"""An engine without Spark: it writes to the simulated outputs, remembers what it ran, and checks how it is driven.
 
 It answers each effect once and in order. What it keeps is on a directory that outlives the process, if that is not lost too.
 """
@@ -23,7 +23,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import FailureKind, InputSlice, OutputSlice, StepResult, StepWork
 from tests.simulation.invariants import check_finish, require, signature, signature_of
-from tests.simulation.world import Fenced, World
+from tests.simulation.world import Fenced, World, twin_of
 
 ENGINE_EFFECTS = (OpenEngine, RunStep, FinishStep, CancelAttempt, CloseEngine)
 _KEPT = 3
@@ -63,6 +63,15 @@ class SimulatedEngine:
         self.to_write: list[tuple[int, int]] | None = None
         self.written: list[OutputSlice] = []
         self.cancelled = 0
+
+    def clone(self, world: World, directory: Directory, random: Random) -> SimulatedEngine:
+        """The same in another world."""
+        twin = twin_of(self)
+        twin.world, twin.directory, twin.random = world, directory, random
+        twin.queue, twin.answers = self.queue.copy(), self.answers.copy()
+        twin.to_write = None if self.to_write is None else list(self.to_write)
+        twin.written = list(self.written)
+        return twin
 
     def ask(self, effect: object) -> None:
         """Take one more effect; a cancel reaches what runs and what waits at once."""

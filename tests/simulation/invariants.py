@@ -99,7 +99,12 @@ def check_finish(world: World, work: StepWork, step: int) -> None:
     boundary = world.steps[step - 1].record
     assert isinstance(boundary, StepBoundary)
     require(
+        work.token == boundary.token,
+        "a node keeps only the attempt that the boundary names",
+        (work.token, boundary.token),
+    )
+    require(
         signature(work.step, work.now_ms, work.division) == signature_of(boundary),
-        "one division per committed step: a node keeps only what was committed",
+        "one division per committed step",
         (work, boundary),
     )

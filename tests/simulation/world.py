@@ -8,6 +8,7 @@ Every change of what a reader could see is checked at once; see invariants.py.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kcontrol.core.keys import key_of
 from kcontrol.core.model import ControlRecord, Logged, LoggedStep, OutputSlice, PipelineSpec, StepBoundary, Token, Tombstone
@@ -15,6 +16,14 @@ from kcontrol.core.pipeline_view import PipelineView, evolve
 from tests.simulation.invariants import Violation, check_commit
 
 PRODUCER_ID = 7
+_T = TypeVar("_T")
+
+
+def twin_of(one: _T) -> _T:
+    """Another object with the same attributes."""
+    twin = object.__new__(type(one))
+    twin.__dict__.update(one.__dict__)
+    return twin
 
 
 class Fenced(Exception):
@@ -51,7 +60,6 @@ class World:
         self.added: frozenset[tuple[str, int]] = frozenset()
         self.open: list[Segment] = []
         self.output_ends = {(o, p): 0 for o, item in enumerate(spec.outputs) for p in range(item.partitions)}
-        self.committed: list[Segment] = []
         self.tokens: set[Token] = set()
         self.events = 0
         """How many events the cores have decided."""
@@ -59,6 +67,18 @@ class World:
         """A fold of everything that was ever in the control log."""
         self.ruling_epoch = -1
         """The newest claim whose coordinator has fenced and read both logs: from then on no older one may commit."""
+
+    def clone(self) -> World:
+        """A world of its own that is like this one."""
+        twin = twin_of(self)
+        twin.control = list(self.control)
+        twin.newest = dict(self.newest)
+        twin.steps = list(self.steps)
+        twin.input_ends = [list(ends) for ends in self.input_ends]
+        twin.open = list(self.open)
+        twin.output_ends = dict(self.output_ends)
+        twin.tokens = set(self.tokens)
+        return twin
 
     # --- the control log ----------------------------------------------------------------------------------------------
 
@@ -115,7 +135,6 @@ class World:
             raise Fenced
         check_commit(self, boundary)
         self.steps.append(LoggedStep(len(self.steps), boundary))
-        self.committed.extend(self.open)
         self.tokens.add(boundary.token)
         self.open = []
         self.added = frozenset()

@@ -1,0 +1,77 @@
+"""`python -m tests.simulation --schedules 100000 --seed 1`: many schedules on all cores, and what they covered.
+
+Ends with 1 at the first violation, after one line that reproduces it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from tests.simulation.coverage import all_transitions, counted
+from tests.simulation.invariants import Violation
+from tests.simulation.schedule import run_schedule
+
+_CHUNK = 500
+
+
+def run_chunk(seeds: range) -> tuple[int, Counter[str], Counter[str], str]:
+    """Events, faults, transitions, and the first violation with the line that reproduces it, or ''."""
+    faults: Counter[str] = Counter()
+    transitions: Counter[str] = Counter()
+    events = 0
+    with counted(transitions):
+        for seed in seeds:
+            try:
+                events += run_schedule(seed, faults).decided()
+            except Violation as violation:
+                line = f"python -m tests.simulation --schedules 1 --seed {seed}"
+                return events, faults, transitions, f"{violation}\nreproduce with: {line}"
+    return events, faults, transitions, ""
+
+
+def main(arguments: list[str]) -> int:
+    """Run, print, and say whether all invariants held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--quiet", action="store_true", help="do not print what was covered")
+    options = parser.parse_args(arguments)
+    seeds = range(options.seed, options.seed + options.schedules)
+    chunks = [seeds[begin : begin + _CHUNK] for begin in range(0, len(seeds), _CHUNK)]
+    began = time.monotonic()
+    events, faults, transitions = 0, Counter[str](), Counter[str]()
+    with ProcessPoolExecutor(options.processes) as pool:
+        for future in as_completed([pool.submit(run_chunk, chunk) for chunk in chunks]):
+            more, some_faults, some_transitions, violation = future.result()
+            if violation:
+                print(violation)
+                pool.shutdown(wait=False, cancel_futures=True)
+                return 1
+            events += more
+            faults += some_faults
+            transitions += some_transitions
+    if not options.quiet:
+        _print_coverage(faults, transitions)
+    seconds = time.monotonic() - began
+    print(f"{len(seeds)} schedules from seed {options.seed}, {events} events, {seconds:.1f} s, every invariant held")
+    return 0
+
+
+def _print_coverage(faults: Counter[str], transitions: Counter[str]) -> None:
+    for title, counts in (
+        ("faults", dict(sorted(faults.items()))),
+        ("transitions", {k: transitions[k] for k in all_transitions()}),
+    ):
+        print(f"--- {title}")
+        for name, count in counts.items():
+            print(f"{count:10}  {name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,190 @@
+"""What may go wrong, one function a fault. Each says whether it could happen now, so that only what happened is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, Publish, ReadToEnds
+from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
+from tests.simulation.engine import Directory
+from tests.simulation.fleet import Fleet
+
+Fault = Callable[[Fleet, Counter[str]], bool]
+
+_MOST_COORDINATORS = 3
+_SKEWS_MS = (0, 0, -3_000, 4_000)
+_REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep)
+_STALLS_MS = (3_000, 12_000, 25_000)
+_PASSING = (FailureKind.LOST, FailureKind.LOST, FailureKind.QUERY, FailureKind.BROKER, FailureKind.FENCED)
+_FOR_GOOD = (FailureKind.DIGEST, FailureKind.INPUT_GONE)
+_WISHES = (DesiredMode.RUNNING, DesiredMode.RUNNING, DesiredMode.PAUSED, DesiredMode.STOPPED)
+
+
+def takeover_beside_a_living_coordinator(fleet: Fleet, counts: Counter[str]) -> bool:
+    if len(fleet.coordinators) >= _MOST_COORDINATORS:
+        fleet.kill_coordinator(fleet.coordinators[0])
+    fleet.assign(_SKEWS_MS[int(fleet.random.random() * len(_SKEWS_MS))])
+    return True
+
+
+def coordinator_killed(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.kill_coordinator(fleet.coordinators[int(fleet.random.random() * len(fleet.coordinators))])
+    if not fleet.coordinators:
+        fleet.assign(0)
+    return True
+
+
+def resigned_coordinator_assigned_again(fleet: Fleet, counts: Counter[str]) -> bool:
+    return fleet.assign_again()
+
+
+def coordinator_killed_with_a_request_on_its_way(fleet: Fleet, counts: Counter[str]) -> bool:
+    return _set_trap(fleet, "kill")
+
+
+def request_lost(fleet: Fleet, counts: Counter[str]) -> bool:
+    return _set_trap(fleet, "before")
+
+
+def answer_lost(fleet: Fleet, counts: Counter[str]) -> bool:
+    return _set_trap(fleet, "after")
+
+
+def _set_trap(fleet: Fleet, what: str) -> bool:
+    actor = fleet.coordinators[int(fleet.random.random() * len(fleet.coordinators))]
+    actor.trap = (what, _REQUESTS[int(fleet.random.random() * len(_REQUESTS))])
+    return True
+
+
+def node_killed(fleet: Fleet, counts: Counter[str]) -> bool:
+    number = fleet.pick_node()
+    killed = fleet.kill_node(number)
+    if fleet.random.random() < 0.7:
+        fleet.start_node(number)
+    return killed
+
+
+def node_killed_while_writing(fleet: Fleet, counts: Counter[str]) -> bool:
+    for number, node in enumerate(fleet.nodes):
+        if node is not None and node.engine.to_write:
+            fleet.kill_node(number)
+            fleet.start_node(number)
+            return True
+    return False
+
+
+def node_killed_and_its_disk_lost(fleet: Fleet, counts: Counter[str]) -> bool:
+    number = fleet.pick_node()
+    fleet.kill_node(number)
+    fleet.directories[number] = Directory()
+    fleet.start_node(number)
+    return True
+
+
+def node_started(fleet: Fleet, counts: Counter[str]) -> bool:
+    for number, actor in enumerate(fleet.nodes):
+        if actor is None:
+            fleet.start_node(number)
+            return True
+    return False
+
+
+def node_started_beside_a_living_one(fleet: Fleet, counts: Counter[str]) -> bool:
+    """Both have a disk of their own: a working directory belongs to a life. The old one may hear of it late."""
+    number = fleet.pick_node()
+    actor = fleet.nodes[number]
+    if actor is None or fleet.zombie_nodes:
+        return False
+    fleet.zombie_nodes.append(actor)
+    if fleet.random.random() < 0.7:
+        actor.reader.deaf_until = fleet.world.events + 200
+    fleet.directories[number] = fleet.directories[number].copy()
+    fleet.start_node(number)
+    return True
+
+
+def control_records_delayed(fleet: Fleet, counts: Counter[str]) -> bool:
+    """To one process; boundaries still arrive."""
+    actors = fleet.alive()
+    actor = actors[int(fleet.random.random() * len(actors))]
+    actor.reader.deaf_until = fleet.world.events + 5 + int(fleet.random.random() * 40)
+    return True
+
+
+def published_twice(fleet: Fleet, counts: Counter[str]) -> bool:
+    for actor in fleet.alive():
+        if actor.effects and isinstance(actor.effects[0], Publish):
+            actor.run_effect(twice=True)
+            return True
+    return False
+
+
+def compaction(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.world.compact(int(fleet.random.random() * (len(fleet.world.control) + 1)))
+    return True
+
+
+def engine_failed(fleet: Fleet, counts: Counter[str]) -> bool:
+    node = fleet.nodes[fleet.pick_node()]
+    if node is None:
+        return False
+    node.engine.fail(_PASSING[int(fleet.random.random() * len(_PASSING))])
+    return True
+
+
+def engine_failed_for_good(fleet: Fleet, counts: Counter[str]) -> bool:
+    node = fleet.nodes[fleet.pick_node()]
+    if node is None or fleet.random.random() < 0.7:
+        return False
+    node.engine.fail(_FOR_GOOD[int(fleet.random.random() * len(_FOR_GOOD))])
+    return True
+
+
+def message_of_the_dead_arrives(fleet: Fleet, counts: Counter[str]) -> bool:
+    if not fleet.orphans:
+        return False
+    fleet.deliver_orphan(counts)
+    return True
+
+
+def clock_jumps(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.world.now_ms += _STALLS_MS[int(fleet.random.random() * len(_STALLS_MS))]
+    return True
+
+
+def user_asks(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.want(_WISHES[int(fleet.random.random() * len(_WISHES))])
+    return True
+
+
+def user_resumes(fleet: Fleet, counts: Counter[str]) -> bool:
+    status = fleet.coordinators[-1].state.view.status()
+    if status is None or status.phase is not PipelinePhase.HALTED:
+        return False
+    fleet.resume()
+    return True
+
+
+FAULTS: tuple[Fault, ...] = (
+    takeover_beside_a_living_coordinator,
+    coordinator_killed,
+    resigned_coordinator_assigned_again,
+    coordinator_killed_with_a_request_on_its_way,
+    request_lost,
+    answer_lost,
+    node_killed,
+    node_killed_while_writing,
+    node_killed_and_its_disk_lost,
+    node_started,
+    node_started_beside_a_living_one,
+    control_records_delayed,
+    published_twice,
+    compaction,
+    engine_failed,
+    engine_failed_for_good,
+    message_of_the_dead_arrives,
+    clock_jumps,
+    user_asks,
+    user_resumes,
+)

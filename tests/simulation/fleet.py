@@ -1,0 +1,168 @@
+"""All processes of one pipeline in one world, and how they come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from kcontrol.core.coordinator_table import State
+from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, Publish
+from kcontrol.core.model import Desired, DesiredMode, PipelineSpec, Resume, StepBoundary, StepWork
+from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
+from tests.simulation.engine import Directory
+from tests.simulation.specs import PIPELINE
+from tests.simulation.world import Fenced, World, twin_of
+
+Process = CoordinatorActor | NodeActor
+Orphan = InitProducer | AddPartitions | CommitStep | tuple[StepWork, tuple[tuple[int, int], ...], int]
+"""A request of a dead coordinator, or what a dead node's executors have still to write, that may yet arrive."""
+
+
+class Fleet:
+    """The last coordinator is the one that the pipeline is assigned to; the others may not know."""
+
+    def __init__(self, spec: PipelineSpec, random: Random) -> None:
+        self.world = World(spec)
+        self.random = random
+        self.coordinators: list[CoordinatorActor] = []
+        self.nodes: list[NodeActor | None] = [None] * spec.nodes
+        self.zombie_nodes: list[NodeActor] = []
+        self.directories = [Directory() for _ in range(spec.nodes)]
+        self.orphans: list[Orphan] = []
+        self.lives = 0
+        self.requests = 0
+        self.world.append(spec)
+        self.want(DesiredMode.RUNNING)
+        self.assign(0)
+        for number in range(spec.nodes):
+            self.start_node(number)
+
+    def clone(self, random: Random) -> Fleet:
+        """The same fleet in a world of its own, with another future. Only of a fleet without zombies and orphans."""
+        assert not self.zombie_nodes
+        assert not self.orphans
+        twin = twin_of(self)
+        twin.random = random
+        twin.world = world = self.world.clone()
+        twin.coordinators = [actor.clone(world) for actor in self.coordinators]
+        twin.directories = [directory.copy() for directory in self.directories]
+        twin.nodes = [
+            None if node is None else node.clone(world, directory, random)
+            for node, directory in zip(self.nodes, twin.directories, strict=True)
+        ]
+        twin.zombie_nodes = []
+        twin.orphans = []
+        return twin
+
+    def alive(self) -> list[Process]:
+        """Every process."""
+        return [*self.coordinators, *(node for node in self.nodes if node is not None), *self.zombie_nodes]
+
+    def pick_node(self) -> int:
+        """A random node's number."""
+        return int(self.random.random() * len(self.nodes))
+
+    def assign(self, skew_ms: int) -> None:
+        """A new coordinator process is told that the pipeline is its own. Its clock differs by `skew_ms`."""
+        self.lives += 1
+        actor = CoordinatorActor(self.world, f"c{self.lives}", skew_ms)
+        self.coordinators.append(actor)
+        actor.start()
+
+    def assign_again(self) -> bool:
+        """The coordinator has resigned, but the pipeline is still assigned to it."""
+        actor = self.coordinators[-1]
+        if actor.state.at is not State.RESIGNED or actor.effects:
+            return False
+        self.lives += 1
+        actor.uuid = f"c{self.lives}"
+        actor.start()
+        return True
+
+    def start_node(self, number: int) -> None:
+        """A new process for a node."""
+        self.lives += 1
+        actor = NodeActor(self.world, number, self.lives, self.directories[number], self.random)
+        self.nodes[number] = actor
+        actor.start()
+
+    def bury(self, actor: NodeActor) -> None:
+        """A process has ended itself; whoever watches it starts the node again."""
+        if actor in self.zombie_nodes:
+            self.zombie_nodes.remove(actor)
+        else:
+            self.start_node(actor.number)
+
+    def kill_coordinator(self, actor: CoordinatorActor) -> None:
+        """SIGKILL; the request that it sent last may still be on its way, or have been written in part."""
+        self.coordinators.remove(actor)
+        if actor.effects and self.random.random() < 0.6:
+            effect = actor.effects[0]
+            if isinstance(effect, Publish):
+                publish(self.world, effect, count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)))
+            elif isinstance(effect, InitProducer | AddPartitions | CommitStep):
+                self.orphans.append(effect)
+
+    def bury_coordinator(self, actor: CoordinatorActor) -> None:
+        """It died just when it had sent a request."""
+        effect = actor.effects[0]
+        self.coordinators.remove(actor)
+        if isinstance(effect, InitProducer | AddPartitions | CommitStep):
+            self.orphans.append(effect)
+        if not self.coordinators:
+            self.assign(0)
+
+    def kill_node(self, number: int) -> bool:
+        """SIGKILL; its executors may write on for a while."""
+        actor = self.nodes[number]
+        if actor is None:
+            return False
+        self.nodes[number] = None
+        if actor.engine.to_write and actor.engine.ran is not None:
+            self.orphans.append((actor.engine.ran, tuple(actor.engine.to_write), actor.incarnation))
+        return True
+
+    def deliver_orphan(self, counts: Counter[str]) -> None:
+        """What the dead have sent arrives."""
+        orphan = self.orphans.pop(int(self.random.random() * len(self.orphans)))
+        try:
+            if isinstance(orphan, tuple):
+                work, to_write, incarnation = orphan
+                for output, partition in to_write:
+                    self.world.write(output, partition, 1, work.step, work.token, incarnation)
+            else:
+                perform(self.world, orphan, self.world.now_ms)
+        except Fenced:
+            counts["late message fenced"] += 1
+
+    def want(self, mode: DesiredMode) -> None:
+        """The user's wish."""
+        self.requests += 1
+        self.world.append(Desired(PIPELINE, mode, f"r{self.requests}"))
+
+    def resume(self) -> None:
+        """The user has looked at the halt."""
+        self.requests += 1
+        self.world.append(Resume(PIPELINE, f"r{self.requests}"))
+
+    def input_arrives(self) -> None:
+        """In one partition."""
+        ends = self.world.input_ends[0]
+        ends[int(self.random.random() * len(ends))] += 1 + int(self.random.random() * 3)
+
+    def all_done(self) -> bool:
+        """Whether all input is committed and every node holds the last step."""
+        world = self.world
+        if not world.steps:
+            return False
+        last = world.steps[-1].record
+        assert isinstance(last, StepBoundary)
+        if [piece.to for piece in last.inputs] != world.input_ends[0]:
+            return False
+        return all(node is not None and node.state.step == len(world.steps) for node in self.nodes)
+
+    def describe(self) -> str:
+        """Where everybody is."""
+        states = [(c.uuid, c.state.at, c.state.failure, c.state.halt) for c in self.coordinators]
+        nodes = [(n.state.at, n.state.step, n.state.error) for n in self.nodes if n is not None]
+        return f"{len(self.world.steps)} steps, input {self.world.input_ends}, coordinators {states}, nodes {nodes}"

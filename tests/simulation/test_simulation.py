@@ -1,0 +1,63 @@
+"""The core under a seeded scheduler: a sample of the schedules in every test run; `python -m tests.simulation` does many more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import SystemRandom
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.coverage import all_transitions, counted
+from tests.simulation.schedule import run_schedule
+
+_SCHEDULES = 3_000
+_UNREACHED = {
+    "coordinator: ready, transaction timeout changed",
+    "coordinator: fencing, fenced",
+    "coordinator: reading, fenced",
+    "coordinator: fencing, fenced again",
+    "coordinator: reading, fenced again",
+    "node: writing, other attempt committed",
+}
+"""What the simulated broker and user never do, or a node never meets; tests/unit/core does."""
+_OFTEN = 20
+"""Of the rows that are reached in a sample of any seeds."""
+
+
+def test_invariants_hold_in_a_fresh_sample() -> None:
+    seed = SystemRandom().randrange(10**9)
+    print(f"python -m tests.simulation --schedules {_SCHEDULES} --seed {seed}")  # noqa: T201
+    faults: Counter[str] = Counter()
+    transitions: Counter[str] = Counter()
+    with counted(transitions):
+        for one in range(seed, seed + _SCHEDULES):
+            try:
+                run_schedule(one, faults)
+            except AssertionError as error:
+                pytest.fail(f"{error}\nreproduce with: python -m tests.simulation --schedules 1 --seed {one}")
+    rows = all_transitions()
+    reached = [name for name in rows if transitions[name]]
+    assert not _UNREACHED & set(reached)
+    assert len(reached) > 0.8 * len(rows), sorted(set(rows) - set(reached))
+    assert min(count for count in faults.values()) > 0
+    assert transitions["node: idle, log ahead"] > _OFTEN
+    assert transitions["coordinator: committing, broker fault"] > _OFTEN
+    assert transitions["coordinator: attempting, newer claim"] > _OFTEN
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_is_a_schedule(seed: int) -> None:
+    """The same seed gives the same world, in whatever order schedules are run."""
+    first = run_schedule(seed, Counter())
+    run_schedule(seed + 1, Counter())
+    again = run_schedule(seed, Counter())
+    assert first.world.control == again.world.control
+    assert first.world.steps == again.world.steps
+
+
+def test_command_line_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--schedules", "20", "--seed", "5", "--processes", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "20 schedules from seed 5" in out
+    assert "coordinator: committing, committed" in out
