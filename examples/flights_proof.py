@@ -144,7 +144,7 @@ def _same_totals(proof: Proof, found: list[Found], expected: list[dict[str, Any]
     last: dict[str | None, dict[str, Any]] = {}
     for each in sorted(found, key=lambda each: (each.partition, each.offset)):
         last[each.key] = each.value
-    want = {row.pop("route"): row for row in (dict(row) for row in expected)}
+    want = {row["route"]: row for row in expected}
     for route in sorted({*want, *last}, key=str):
         if last.get(route) != want.get(route):
             proof.problems.append(f"totals of {route}: found {last.get(route)}, plain Spark says {want.get(route)}")

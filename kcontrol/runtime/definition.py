@@ -85,7 +85,7 @@ class KafkaOutput:
 
     name: what queries call it. topic: where the records go; it must exist.
     value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted); "json" or "avro" to
-        make the value of all columns but the key.
+        make the value of all columns, the key's too.
     key: the column that becomes the record's key (with a value_format only).
     schema: the Avro schema of the value; by default it follows from the frame.
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded to that relative

@@ -54,4 +54,4 @@ class Expected:
                 user = (record.key or b"").decode()
                 self.totals[user]["visits"] += 1
             touched.add(user)
-        return {"totals": Counter(row(user, self.totals[user]) for user in touched), "large": large}
+        return {"totals": Counter(row(user, {"user": user, **self.totals[user]}) for user in touched), "large": large}

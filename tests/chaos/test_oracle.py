@@ -33,7 +33,7 @@ def order(offset: int, user: str, amount: int) -> InputRecord:
 
 
 def total(offset: int, step: int, user: str, orders: int, amount: int, visits: int) -> OutputRecord:
-    value = json.dumps({"orders": orders, "amount": amount, "visits": visits}).encode()
+    value = json.dumps({"user": user, "orders": orders, "amount": amount, "visits": visits}).encode()
     return OutputRecord("totals", partition_of(user.encode(), OUTPUTS["totals"]), offset, user.encode(), value, step)
 
 
