@@ -38,8 +38,8 @@ class KafkaStepsLog:
         self._codec = RecordCodec()
 
     async def read_to_end(self) -> list[LoggedStep]:
-        """As the port says. Kafka answers InitProducerId only when the markers of what was open are written everywhere, so a
-        caller that has fenced finds the outcome of every earlier transaction."""
+        """As the port says. `KafkaTransaction.init_producer` returns only when no transaction is left open in the topic, so a
+        caller that has fenced finds the outcome of every earlier one."""
         return self._decode_all(await self._reader.read_to_end())
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:

@@ -15,6 +15,7 @@ from typing import Any
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, NotSentError, describe_code
+from kcontrol.adapters.kafka.settled import SettledPartition
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
 from kcontrol.core.keys import key_of
@@ -40,18 +41,20 @@ class KafkaTransaction:
         self._id = names.transactional_id(pipeline)
         self._topic = names.steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
+        self._steps = SettledPartition(self._rpc, self._topic, _STEPS_PARTITION, deadline_ms)
         self._codec = RecordCodec()
         self._deadline_ms = deadline_ms
         self._coordinator: int | None = None
         self._published: set[str] = set()
 
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
-        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed in all partitions.
+        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed, and readers see it so.
 
         Raises FencedError, RetriableError, or ConfigurationError when the broker does not allow such a long timeout.
         """
         what = f"InitProducerId of {self._id!r}"
         response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
+        await self._steps.wait()
         return response.producer_id, response.producer_epoch
 
     async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:

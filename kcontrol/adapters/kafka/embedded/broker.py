@@ -22,7 +22,7 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kcontrol.adapters.kafka.embedded import guard
+from kcontrol.adapters.kafka.embedded import former_life, guard
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, new_cluster_id, telling_lines
 from kcontrol.adapters.kafka.embedded.java import find_java
@@ -113,8 +113,14 @@ class EmbeddedBroker:
         self._dir.write(self._port, _free_port(), self._properties)
         if not self._dir.is_formatted:
             self._format(java, class_path)
-        command: list[str | Path] = [java, *self._java_options(), "-cp", class_path, "kafka.Kafka", self._dir.properties]
-        self._launch(command)
+        program: list[str | Path] = ["-cp", class_path, "kafka.Kafka"]
+        if self._dir.was_killed:
+            self._dir.write_controller(_free_port(), former_life.SESSION_TIMEOUT_MS)
+            options = self._java_options(self._dir.controller_log)
+            former_life.note_its_end(
+                self._dir, [java, *options, *program, self._dir.controller_properties], self._start_timeout_s
+            )
+        self._launch([java, *self._java_options(self._dir.log), *program, self._dir.properties])
         try:
             self._await_ready()
         except BaseException:
@@ -168,7 +174,7 @@ class EmbeddedBroker:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
-    def _java_options(self) -> list[str]:
+    def _java_options(self, log: Path) -> list[str]:
         return [
             f"-Xmx{self._heap_mb}m",
             "-XX:+ExitOnOutOfMemoryError",
@@ -176,6 +182,7 @@ class EmbeddedBroker:
             "-Djava.awt.headless=true",
             f"-Djava.io.tmpdir={self._dir.scratch}",
             f"-Dlog4j2.configurationFile={self._dir.logging}",
+            f"-Dkcontrol.log={log}",
         ]
 
     def _format(self, java: Path, class_path: str) -> None:
@@ -187,7 +194,7 @@ class EmbeddedBroker:
             "--config",
             self._dir.properties,
         ]
-        command: list[str | Path] = [java, *self._java_options(), "-cp", class_path, *tool]
+        command: list[str | Path] = [java, *self._java_options(self._dir.log), "-cp", class_path, *tool]
         try:
             result = subprocess.run(command, capture_output=True, text=True, timeout=self._start_timeout_s, check=False)
         except subprocess.TimeoutExpired as error:

@@ -43,10 +43,10 @@ _LOGGING = """\
 status = error
 appender.file.type = RollingFile
 appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
+appender.file.fileName = ${sys:kcontrol.log}
+appender.file.filePattern = ${sys:kcontrol.log}.%i
 appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{ISO8601}} %p %m (%c)%n
+appender.file.layout.pattern = %d{ISO8601} %p %m (%c)%n
 appender.file.policies.type = Policies
 appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 16MB
@@ -91,8 +91,22 @@ class DataDirectory:
         return self.root / "tmp"
 
     @property
+    def controller_properties(self) -> Path:
+        return self.root / "controller.properties"
+
+    @property
+    def controller_log(self) -> Path:
+        return self.root / "controller.log"
+
+    @property
     def is_formatted(self) -> bool:
         return (self.data / "meta.properties").is_file()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether the broker's former life ended without the mark that Kafka leaves when it stops by itself."""
+        has_lived = (self.data / "__cluster_metadata-0").is_dir()
+        return has_lived and not (self.data / ".kafka_cleanshutdown").is_file()
 
     def write(self, port: int, controller_port: int, properties: Mapping[str, str]) -> None:
         """Write server.properties and the logging settings; `properties` override the defaults."""
@@ -105,8 +119,23 @@ class DataDirectory:
             "log.dirs": _escape(str(self.data)),
             **properties,
         }
-        self.properties.write_text("".join(f"{name}={value}\n" for name, value in merged.items()), encoding="utf-8")
-        self.logging.write_text(_LOGGING.format(log=_escape(str(self.log))), encoding="utf-8")
+        _write_properties(self.properties, merged)
+        self.logging.write_text(_LOGGING, encoding="utf-8")
+
+    def write_controller(self, controller_port: int, session_timeout_ms: int) -> None:
+        """Write the properties of a controller alone over the same metadata."""
+        merged = {
+            "process.roles": "controller",
+            "node.id": _DEFAULTS["node.id"],
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+            "listeners": f"CONTROLLER://{HOST}:{controller_port}",
+            "log.dirs": _escape(str(self.data)),
+            "broker.session.timeout.ms": str(session_timeout_ms),
+            "controller.quorum.append.linger.ms": "0",
+        }
+        _write_properties(self.controller_properties, merged)
+        self.controller_log.unlink(missing_ok=True)
 
     def last_words(self) -> str:
         """The end of the log that says most."""
@@ -125,6 +154,10 @@ def new_cluster_id() -> str:
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
+
+
+def _write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
 
 
 def _escape(value: str) -> str:
