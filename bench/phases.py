@@ -46,7 +46,7 @@ def phases(log: Sequence[Logged], steps: Sequence[Boundary]) -> list[Phases]:
     written = {(each["step"], str(each["token"])): each["timestamp_ms"] for each in log if each["record"] == "Written"}
     ready: dict[int, float] = {}
     for each in log:
-        if each["record"] == "NodeState" and each["phase"] == "open":
+        if each["record"] == "NodeState":  # Its step is the last one that is complete, Spark's records included.
             ready.setdefault(each["step"], each["timestamp_ms"])
     found = []
     for before, step in pairwise(steps):
