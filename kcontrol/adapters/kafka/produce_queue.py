@@ -22,7 +22,7 @@ from kcontrol.adapters.kafka.produce_faults import OutputId, ProduceFaults
 from kcontrol.adapters.kafka.produce_protocol import ProduceAnswer, ProduceRecordsRequest, answers
 from kcontrol.adapters.kafka.raw_client import RawClient
 from kcontrol.adapters.kafka.rpc import Deadline, describe_code
-from kcontrol.errors import KcontrolError, RetriableError
+from kcontrol.errors import RetriableError
 from kcontrol.wire.batches import SealedBatch
 
 REQUEST_BYTES = 4 << 20
@@ -103,9 +103,9 @@ class ProduceQueue:
     async def _guarded(self, ready: Sequence[PartitionProgress]) -> None:
         try:
             await self._send(ready)
-        except KcontrolError as error:
+        except* Exception as group:  # noqa: BLE001 - whatever it is, the task that waits at the backlog must hear of it
             self.stop()
-            self._backlog.fail(error)
+            self._backlog.fail(_first(group))
 
     async def _send(self, ready: Sequence[PartitionProgress]) -> None:
         """One round for partitions that are marked busy: each is free again at its end, or waits for its next try."""
@@ -206,6 +206,14 @@ class ProduceQueue:
     def _free(self, progress: PartitionProgress) -> None:
         progress.busy = False
         self._dispatch_soon()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first: partitions are sent to side by side, so errors come in groups."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _requests(group: Sequence[PartitionProgress]) -> Iterator[list[PartitionProgress]]:
