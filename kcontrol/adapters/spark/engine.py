@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.model import FailureKind, InputRange, PipelineSpec, SourceSplit, StepBoundary, StepResult, StepWork
 from kcontrol.errors import ConfigurationError, StepFailedError
+
+OPEN_TRIES = 3
+"""Opening a directory changes nothing in it, so it may be tried again."""
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -162,6 +166,20 @@ class SparkEngine:
     def _open(self, step: int, create: bool) -> None:
         if create and step != 0:
             raise ConfigurationError(f"a new pipeline begins at step 0, not {step}")
+        deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000
+        cancels = self._cancels
+        for tries_left in reversed(range(OPEN_TRIES)):
+            try:
+                self._open_once(step, create, deadline_s)
+                return
+            except StepFailedError as error:
+                # Spark gives a planner process ten seconds to start, whatever the load of the machine.
+                again = tries_left and error.kind == FailureKind.LOST and cancels == self._cancels
+                if not again or time.monotonic() > deadline_s:
+                    raise
+                _log.warning("opening at step %d failed and is tried again: %s", step, error)
+
+    def _open_once(self, step: int, create: bool, deadline_s: float) -> None:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
@@ -171,7 +189,7 @@ class SparkEngine:
         else:
             self._workdir.roll_back(step)
         self._queries.start(session)
-        self._host.board.wait_queries(step, self._spec.limits.open_timeout_ms / 1000)
+        self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         with self._lock:

@@ -45,12 +45,13 @@ class WorkDir:
             if older:
                 _link_tree(older[-1][1], staging, self.path)
             staging.rename(self.path)
-        for _, path in older:
+        for _, path in [*older, *self._lives(f".{_PREFIX}")]:
             shutil.rmtree(path, ignore_errors=True)
 
-    def _lives(self) -> Iterator[tuple[int, Path]]:
-        for path in self._home.glob(f"{_PREFIX}*"):
-            number = path.name.removeprefix(_PREFIX)
+    def _lives(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
+        """Directories of older lives; never one of a newer, should this process be a zombie."""
+        for path in self._home.glob(f"{prefix}*"):
+            number = path.name.removeprefix(prefix).partition(".")[0]
             if number.isdecimal() and int(number) < self._incarnation:
                 yield int(number), path
 

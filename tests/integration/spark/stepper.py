@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
@@ -52,6 +53,8 @@ class Stepper:
     log: dict[int, StepBoundary] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.failed = asyncio.Event()
         self.host = DriverHost(self.spark, self.settings)
         self.bound: BoundQueries = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
         self.spec: PipelineSpec = self._spec()
@@ -63,7 +66,11 @@ class Stepper:
 
     def _engine(self) -> SparkEngine:
         place = NodePlace(0, self.work_root)
-        return SparkEngine(self.spark, self.bound, self.host, place, self.spec, self.incarnation, self.failures.append)
+        return SparkEngine(self.spark, self.bound, self.host, place, self.spec, self.incarnation, self._on_failure)
+
+    def _on_failure(self, error: BaseException) -> None:
+        self.failures.append(error)
+        self._loop.call_soon_threadsafe(self.failed.set)
 
     def _spec(self) -> PipelineSpec:
         topics = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
@@ -164,6 +171,16 @@ class Stepper:
         await self.engine.finish_step(work.step)
         return boundary
 
+    async def commit_nothing(self, work: StepWork) -> None:
+        """Commit the attempt although its engine failed: what its tasks wrote would be seen."""
+        await self.commit(work, StepResult((), (), (), False))
+
+    def delete_records(self, name: str, partition: int, before: int) -> None:
+        """Retention, at once: the offsets below `before` are gone."""
+        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
+        where = TopicPartition(self.pipeline.input(name).topic, partition, before)
+        admin.delete_records([where])[where].result(30)
+
     async def abort(self) -> None:
         await self.transaction.init_producer(TIMEOUT_MS)
 
@@ -215,9 +232,12 @@ def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
     while left:
         message = consumer.poll(20)
         assert message is not None, f"{topic}: no end of partitions {left} in 20 s"
-        if message.error():
+        error = message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition())
             continue
+        if error is not None:
+            raise KafkaException(error)
         headers = tuple(message.headers() or ())
         yield Row(int(dict(headers)["step"]), message.partition(), message.offset(), message.key(), message.value(), headers)
     consumer.close()

@@ -1,0 +1,221 @@
+"""What goes wrong in an attempt ends it, is named for what it is, and leaves nothing for readers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from kcontrol.adapters.spark.channel import ChannelClient
+from kcontrol.core.model import FailureKind, StepWork
+from kcontrol.errors import StepFailedError
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Stepper
+
+INPUT = {"events": (1, {})}
+OUTPUT = {"out": (1, {})}
+DEADLINE_S = 60.0
+
+
+def values(events: Any) -> Any:
+    return {"out": events.select("value")}
+
+
+def ratios(events: Any) -> Any:
+    divide = F.udf(lambda value: str(100 // int(value)), "string")
+    return {"out": events.select(divide(F.col("value").cast("string")).alias("value"))}
+
+
+async def failed_step(stepper: Stepper) -> tuple[StepWork, StepFailedError]:
+    """An attempt at the next step that must fail; aborted and rolled back, as the coordinator would have it."""
+    step = len(stepper.log) + 1
+    work = await stepper.begin(step, stepper.division(stepper.ends()))
+    with pytest.raises(StepFailedError) as failed:
+        await stepper.engine.run_step(work, None)
+    await stepper.abort()
+    await stepper.engine.open(step - 1, create=step == 1)
+    return work, failed.value
+
+
+def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"5"), (None, b"0")])
+        _, error = await failed_step(stepper)
+        assert error.kind == FailureKind.QUERY
+        assert "step 1, query 'out': ZeroDivisionError" in str(error)
+        boundary = await stepper.step({("events", 0): 1})
+        assert boundary.inputs[0].records == 1
+        assert [row.value for row in stepper.committed("out")] == [b"20"]
+
+    run_scenario([ratios], scenario, INPUT, OUTPUT)
+
+
+def test_a_killed_python_worker_ends_the_attempt_as_lost(run_scenario: RunScenario, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+
+    def deadly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if trap.exists():
+                trap.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    def dangerous(events: Any) -> Any:
+        return {"out": events.select("value").mapInArrow(deadly, "value binary")}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1"), (None, b"2")])
+        trap.touch()
+        _, error = await failed_step(stepper)
+        assert error.kind == FailureKind.LOST
+        await stepper.step()
+        assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
+
+    run_scenario([dangerous], scenario, INPUT, OUTPUT)
+
+
+def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        work = await stepper.begin(1, stepper.division(stepper.ends()))
+        await stepper.engine.run_step(work, None)
+        attempt = stepper.host.board.current()
+        assert attempt is not None
+        again = ChannelClient(stepper.host.channel.address)
+        with pytest.raises(StepFailedError, match="ran writer 0 of query 'out' twice"):
+            again.ask(
+                "grant", serial=attempt.serial, query="out", writer=0, task_attempt=999, attempt_number=0, placement="single",
+                tasks=1, modulus=1,
+            )  # fmt: skip
+        with pytest.raises(StepFailedError, match="twice"):
+            await stepper.engine.finish_step(1)
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def test_a_task_of_a_cancelled_attempt_gets_no_leave(run_scenario: RunScenario, tmp_path: Path) -> None:
+    started, go = tmp_path / "started", tmp_path / "go"
+
+    def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            started.touch()
+            wait_for_file(go)
+            yield batch
+
+    def slow(events: Any) -> Any:
+        return {"out": events.select("value").mapInArrow(held, "value binary")}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        work = await stepper.begin(1, stepper.division(stepper.ends()))
+        running = asyncio.create_task(stepper.engine.run_step(work, None))
+        await asyncio.to_thread(wait_for_file, started)
+        stepper.engine.cancel()
+        with pytest.raises(StepFailedError, match="cancelled") as failed:
+            await running
+        assert failed.value.kind == FailureKind.LOST
+        # The transaction is still open: only the missing leave keeps the task that goes on now from writing.
+        go.touch()
+        await stepper.engine.close()
+        await stepper.commit_nothing(work)
+        assert stepper.committed("out") == []
+
+    run_scenario([slow], scenario, INPUT, OUTPUT)
+
+
+def test_a_fenced_writer_says_so(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        work = await stepper.begin(1, stepper.division(stepper.ends()))
+        await stepper.abort()
+        with pytest.raises(StepFailedError) as failed:
+            await stepper.engine.run_step(work, None)
+        assert failed.value.kind == FailureKind.FENCED, failed.value
+        await stepper.engine.open(0, create=True)
+        await stepper.step()
+        assert [row.value for row in stepper.committed("out")] == [b"1"]
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def test_a_replay_that_differs_from_the_log_says_what_differs(run_scenario: RunScenario, tmp_path: Path) -> None:
+    version = tmp_path / "version"
+    version.write_text("1")
+
+    def stamp(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"value": [version.read_bytes()] * batch.num_rows})
+
+    def changing(events: Any) -> Any:
+        return {"out": events.select("value").mapInArrow(stamp, "value binary")}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        await stepper.step()
+        await stepper.engine.open(0, create=True)
+        await stepper.replay(1)
+        version.write_text("2")
+        await stepper.engine.open(0, create=True)
+        with pytest.raises(
+            StepFailedError, match="step 1: output 'out' partition 0 differs from the log: expected 1 rec"
+        ) as failed:
+            await stepper.replay(1)
+        assert failed.value.kind == FailureKind.DIGEST
+        assert [row.value for row in stepper.committed("out")] == [b"1"]
+
+    run_scenario([changing], scenario, INPUT, OUTPUT)
+
+
+def test_input_that_is_gone_is_named(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1"), (None, b"2")])
+        division = stepper.division(stepper.ends())
+        stepper.delete_records("events", 0, 1)
+        work = await stepper.begin(1, division)
+        with pytest.raises(StepFailedError, match="input 'events'") as failed:
+            await stepper.engine.run_step(work, None)
+        assert failed.value.kind == FailureKind.INPUT_GONE
+        await stepper.abort()
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        await stepper.step()
+        for query in stepper.spark.streams.active:
+            if query.name == f"{stepper.pipeline.name}.out":
+                query.stop()
+        await asyncio.wait_for(stepper.failed.wait(), DEADLINE_S)
+        assert "query 'out'" in str(stepper.failures[0])
+        await stepper.engine.open(1, create=False)
+        stepper.produce("events", [(None, b"2")])
+        await stepper.step()
+        assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def wait_for_file(path: Path) -> None:
+    """What a task of another process says."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)

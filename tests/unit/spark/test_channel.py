@@ -1,0 +1,125 @@
+"""The side channel lets in only those who know the secret, and carries errors with their kind."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kcontrol.adapters.spark.attempt import Attempt
+from kcontrol.adapters.spark.board import Board, Peer
+from kcontrol.adapters.spark.channel import ChannelAddress, ChannelClient, ChannelServer, Message
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+from tests.unit.spark.works import work
+
+DEADLINE_S = 20.0
+
+
+def answer(peer: Peer, message: Message) -> dict[str, Any]:
+    if message["op"] == "fail":
+        raise StepFailedError(FailureKind.FENCED, "somebody newer")
+    return {"session": peer.session, "text": message["text"]}
+
+
+@pytest.fixture
+def server() -> Iterator[ChannelServer]:
+    server = ChannelServer("127.0.0.1", answer)
+    yield server
+    server.close()
+
+
+def test_answers_and_failures_come_back(server: ChannelServer) -> None:
+    client = ChannelClient(server.address)
+    assert client.ask("echo", text="ä")["text"] == "ä"
+    with pytest.raises(StepFailedError, match="somebody newer") as failed:
+        client.ask("fail")
+    assert failed.value.kind == FailureKind.FENCED
+    assert client.ask("echo", text="still there")["text"] == "still there"
+
+
+def test_a_wrong_secret_is_turned_away(server: ChannelServer) -> None:
+    wrong = ChannelAddress(server.address.host, server.address.port, "0" * 64)
+    with pytest.raises(StepFailedError, match="can't reach"):
+        ChannelClient(wrong)
+    assert ChannelClient(server.address).ask("echo", text="x")["text"] == "x"
+
+
+def test_a_stranger_learns_nothing_and_blocks_nobody(server: ChannelServer) -> None:
+    with socket.create_connection((server.address.host, server.address.port), timeout=DEADLINE_S) as stranger:
+        assert server.address.secret.encode() not in stranger.recv(200)
+        assert ChannelClient(server.address).ask("echo", text="x")["text"] == "x"
+
+
+def test_the_secret_is_not_shown(server: ChannelServer) -> None:
+    assert server.address.secret not in repr(server.address)
+
+
+def test_connections_know_during_which_session_they_were_made(server: ChannelServer) -> None:
+    old = ChannelClient(server.address)
+    before = old.ask("echo", text="")["session"]
+    server.begin_session()
+    assert old.ask("echo", text="")["session"] == before
+    assert ChannelClient(server.address).ask("echo", text="")["session"] == before + 1
+
+
+def test_a_planner_waits_until_its_step_is_released() -> None:
+    board = Board()
+    board.begin_session(1, queries=1)
+    got: list[int | None] = []
+    planner = threading.Thread(target=lambda: got.append(board.next_step(Peer(1, 0), 4, DEADLINE_S)))
+    planner.start()
+    board.wait_queries(4, DEADLINE_S)
+    board.release(Attempt(1, work(step=5), None, frozenset({"q"})))
+    planner.join(DEADLINE_S)
+    assert got == [5]
+
+
+def test_a_planner_never_gets_a_step_that_is_not_the_next() -> None:
+    board = Board()
+    board.begin_session(1, queries=1)
+    board.release(Attempt(1, work(step=7), None, frozenset({"q"})))
+    with pytest.raises(StepFailedError, match="at step 4"):
+        board.next_step(Peer(1, 0), 4, DEADLINE_S)
+    assert board.next_step(Peer(1, 0), 7, 0.01) is None
+
+
+def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
+    board = Board()
+    board.begin_session(1, queries=1)
+    failures: list[StepFailedError] = []
+
+    def old_planner() -> None:
+        try:
+            board.next_step(Peer(1, 0), 4, DEADLINE_S)
+        except StepFailedError as error:
+            failures.append(error)
+
+    planner = threading.Thread(target=old_planner)
+    planner.start()
+    board.wait_queries(4, DEADLINE_S)
+    board.begin_session(2, queries=1)
+    planner.join(DEADLINE_S)
+    assert len(failures) == 1
+    with pytest.raises(StepFailedError, match="being stopped"):
+        board.next_step(Peer(1, 0), 4, DEADLINE_S)
+    with pytest.raises(StepFailedError, match="1 of 1 queries did not reach step 4"):
+        board.wait_queries(4, 0.01)
+
+
+def test_a_query_that_ends_is_told_to_who_waits_and_to_the_attempt() -> None:
+    board = Board()
+    board.begin_session(3, queries=2)
+    attempt = Attempt(1, work(), None, frozenset({"q"}))
+    board.release(attempt)
+    assert not board.query_ended(2, StepFailedError(FailureKind.QUERY, "of an older session"))
+    assert attempt.failure is None
+    assert board.query_ended(3, StepFailedError(FailureKind.QUERY, "boom"))
+    assert attempt.failure is not None
+    with pytest.raises(StepFailedError, match="boom"):
+        board.wait_queries(0, DEADLINE_S)
+    with pytest.raises(StepFailedError, match="boom"):
+        board.release(Attempt(2, work(), None, frozenset({"q"})))

@@ -1,0 +1,120 @@
+"""Going back to a step on disk: what Spark finds, which steps can be opened, and what a zombie can damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kcontrol.adapters.spark.workdir import WorkDir
+
+QUERIES = ("a", "b")
+
+
+def workdir(root: Path, incarnation: int, retained: int = 100) -> WorkDir:
+    made = WorkDir(root, "p", 0, incarnation, QUERIES, retained)
+    made.prepare()
+    return made
+
+
+def record(directory: WorkDir, query: str, planned: int, committed: int) -> None:
+    """As Spark's logs look after `committed` steps, with a batch planned or not."""
+    for log, steps in (("offsets", planned), ("commits", committed)):
+        folder = directory.query_path(query) / log
+        folder.mkdir(parents=True, exist_ok=True)
+        for step in range(1, steps + 1):
+            source = json.dumps({"step": step})
+            (folder / str(step - 1)).write_text(f"v1\n{{}}\n{source}\n{source}" if log == "offsets" else "v1\n{}")
+            (folder / f".{step - 1}.crc").write_text("crc")
+
+
+def names(directory: WorkDir, query: str, log: str) -> set[str]:
+    return {path.name for path in (directory.query_path(query) / log).iterdir()}
+
+
+def test_only_steps_that_every_query_has_recorded_can_be_opened(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    assert it.openable() == ()
+    record(it, "a", planned=4, committed=4)
+    record(it, "b", planned=4, committed=3)
+    assert it.openable() == (3, 2, 1)
+
+
+def test_a_rollback_deletes_what_was_planned_or_recorded_later(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    for query in QUERIES:
+        record(it, query, planned=5, committed=4)
+    (it.query_path("a") / "offsets" / ".5.1234.tmp").write_text("half")
+    it.roll_back(3)
+    assert names(it, "a", "offsets") == {"0", "1", "2", ".0.crc", ".1.crc", ".2.crc"}
+    assert names(it, "b", "commits") == {"0", "1", "2", ".0.crc", ".1.crc", ".2.crc"}
+    assert it.openable() == (3, 2, 1)
+
+
+def test_state_that_spark_may_have_deleted_is_not_offered_even_after_a_rollback(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1, retained=3)
+    for query in QUERIES:
+        record(it, query, planned=10, committed=10)
+    assert it.openable() == (10, 9)
+    it.roll_back(9)
+    assert it.openable() == (9,)
+    for query in QUERIES:
+        record(it, query, planned=11, committed=11)
+    assert it.openable() == (11, 10)
+
+
+def test_planned_steps_are_what_spark_wrote_down(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    record(it, "a", planned=2, committed=1)
+    assert it.planned_steps("a", 1) == [2, 2]
+
+
+def test_a_new_life_starts_from_the_newest_older_one_and_nobody_writes_into_anothers(tmp_path: Path) -> None:
+    first = workdir(tmp_path, 5)
+    for query in QUERIES:
+        record(first, query, planned=2, committed=2)
+    state = first.query_path("a") / "state" / "0" / "1.changelog"
+    state.parent.mkdir(parents=True)
+    state.write_text("state")
+    second = workdir(tmp_path, 9)
+    assert second.openable() == (2, 1)
+    linked = second.query_path("a") / "state" / "0" / "1.changelog"
+    assert linked.read_text() == "state"
+    assert not first.path.exists()
+    record(first, "a", planned=3, committed=3)
+    second.roll_back(1)
+    assert second.openable() == (1,)
+    zombie_again = workdir(tmp_path, 5)
+    assert second.path.exists()
+    assert zombie_again.path != second.path
+
+
+def test_a_life_that_died_while_it_was_made_is_not_taken_for_one(tmp_path: Path) -> None:
+    first = workdir(tmp_path, 1)
+    record(first, "a", planned=1, committed=1)
+    record(first, "b", planned=1, committed=1)
+    half = tmp_path / "p" / "node-0" / ".inc-2.777"
+    half.mkdir()
+    assert workdir(tmp_path, 3).openable() == (1,)
+    assert not half.exists()
+
+
+def test_paths_inside_operator_metadata_follow_the_move(tmp_path: Path) -> None:
+    first = workdir(tmp_path, 1)
+    metadata = first.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text(f'v2\n{{"stateSchemaFilePath":"file:{first.path}/a/state/0/_stateSchema/default/0_x"}}')
+    (metadata.parent / ".0.crc").write_text("crc")
+    second = workdir(tmp_path, 2)
+    moved = second.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"
+    assert f"file:{second.path}/a/state" in moved.read_text()
+    assert not (moved.parent / ".0.crc").exists()
+
+
+def test_create_forgets_everything(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    record(it, "a", planned=3, committed=3)
+    record(it, "b", planned=3, committed=3)
+    it.roll_back(2)
+    it.create()
+    assert it.openable() == ()
+    assert sorted(path.name for path in it.path.iterdir()) == ["a", "b"]
