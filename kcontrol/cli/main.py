@@ -36,24 +36,25 @@ Exit codes:
   10   there is no such pipeline, step or input
   11   a record in Kafka is damaged
   12   replaced by a newer node or coordinator
+  13   Spark's JVM died under a node; start the node again
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """
 
 
 COMMANDS = {
-    "run": "run",
-    "broker": "broker",
-    "coordinator": "coordinator",
-    "node": "node",
-    "status": "read",
-    "steps": "read",
-    "log": "read",
-    "pause": "desired",
-    "resume": "desired",
-    "stop": "desired",
-    "verify": "verify",
-    "conf": "conf",
+    "run": "kcontrol.cli.run",
+    "broker": "kcontrol.cli.broker",
+    "coordinator": "kcontrol.cli.coordinator",
+    "node": "kcontrol.cli.node",
+    "status": "kcontrol.cli.read",
+    "steps": "kcontrol.cli.read",
+    "log": "kcontrol.cli.read",
+    "pause": "kcontrol.cli.desired",
+    "resume": "kcontrol.cli.desired",
+    "stop": "kcontrol.cli.desired",
+    "verify": "kcontrol.cli.verify",
+    "conf": "kcontrol.cli.conf",
 }
 """The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""
 
@@ -65,7 +66,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"kcontrol.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
         return command
 
 
