@@ -1,0 +1,148 @@
+"""What the tests of reading and writing share: a transaction's owner, an independent consumer, and broken connections."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from aiokafka.protocol.transaction import EndTxnRequest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kcontrol.adapters.kafka.protocol import topic_id_text
+from kcontrol.adapters.kafka.raw_client import RawClient, client_for
+from kcontrol.adapters.kafka.rpc import Deadline
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.runtime.settings import ClusterSettings
+from tests.support.proxy import Proxy
+
+DEADLINE_S = 60.0
+_T = TypeVar("_T")
+
+
+def in_loop(settings: ClusterSettings, work: Coroutine[Any, Any, _T]) -> _T:
+    return client_for(settings).start(work).result(DEADLINE_S)
+
+
+def topic_id(settings: ClusterSettings, topic: str) -> str:
+    async def ask(client: RawClient) -> str:
+        return topic_id_text((await client.rpc.topic(topic)).topic_id)
+
+    return in_loop(settings, ask(client_for(settings)))
+
+
+def create_topic(settings: ClusterSettings, name: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
+    """On a broker that is not the session's."""
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(DEADLINE_S)
+
+
+class Owner:
+    """The coordinator's part of a step's transaction."""
+
+    def __init__(self, settings: ClusterSettings, pipeline: str | None = None) -> None:
+        self._settings = settings
+        self.pipeline = pipeline or f"p{secrets.token_hex(4)}"
+        self.transactional_id = settings.names().transactional_id(self.pipeline)
+        self._transaction = KafkaTransaction(settings, self.pipeline)
+        self.producer = (-1, -1)
+
+    def begin(self, partitions: Sequence[tuple[str, int]]) -> tuple[int, int]:
+        """A new attempt: producer id and epoch."""
+        self.producer = in_loop(self._settings, self._transaction.init_producer(60_000))
+        in_loop(self._settings, self._transaction.add_partitions(*self.producer, list(partitions)))
+        return self.producer
+
+    def end(self, commit: bool) -> None:
+        in_loop(self._settings, self._end(commit))
+
+    async def _end(self, commit: bool) -> None:
+        rpc = client_for(self._settings).rpc
+        deadline = Deadline(int(DEADLINE_S * 1000))
+        while True:
+            node = await rpc.transaction_coordinator(self.transactional_id)
+            code = (await rpc.send(node, EndTxnRequest(self.transactional_id, *self.producer, commit))).error_code
+            if code == 0:
+                return
+            deadline.check("EndTxn", code)
+            await asyncio.sleep(0.01)
+
+
+def consume(settings: ClusterSettings, topic: str, partition: int = 0, isolation: str = "read_committed") -> list[Message]:
+    """All messages of a partition, as Kafka's C client sees them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": secrets.token_hex(4),
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    found = []
+    try:
+        while True:
+            message = consumer.poll(DEADLINE_S)
+            assert message is not None, "the consumer has found neither a message nor the end"
+            if message.error():
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                return found
+            found.append(message)
+    finally:
+        consumer.close()
+
+
+def as_rows(messages: Sequence[Message], headers: bool = False) -> list[dict[str, Any]]:
+    """Messages with the columns of Spark's Kafka source; the timestamp as microseconds."""
+    rows = []
+    for message in messages:
+        kind, time_ms = message.timestamp()
+        row = {
+            "key": message.key(),
+            "value": message.value(),
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": time_ms * 1000,
+            # librdkafka counts from 1 (create time) and 2 (append time), Spark from 0.
+            "timestampType": kind - 1,
+        }
+        if headers:
+            row["headers"] = [{"key": name, "value": content} for name, content in message.headers() or []]
+        rows.append(row)
+    return rows
+
+
+def table_rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """The same form, of what a range reader returned."""
+    rows = []
+    for batch in batches:
+        index = batch.schema.get_field_index("timestamp")
+        plain = batch.set_column(index, "timestamp", batch.column(index).cast(pa.int64()))
+        rows += plain.to_pylist()
+    return rows
+
+
+@contextmanager
+def proxied(settings: ClusterSettings, proxy_port: int, target: int) -> Iterator[Proxy]:
+    """A running proxy, in the loop of this process's clients. `settings` lead through it."""
+    proxy = in_loop(settings, Proxy(proxy_port, target).__aenter__())
+    try:
+        yield proxy
+    finally:
+        in_loop(settings, proxy.__aexit__(None, None, None))
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
