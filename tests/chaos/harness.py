@@ -61,7 +61,9 @@ class Chaos:
     """One run over one cluster. tell: hears of every round."""
 
     def __init__(self, home: Path, seed: int, coordinators: int, tell: Callable[[Round], None]) -> None:
-        self._random = random.Random(seed)
+        self._faults = random.Random(f"faults-{seed}")
+        # Apart from the faults: which processes there are to choose from is not the seed's to say.
+        self._victims = random.Random(f"victims-{seed}")
         self._tell = tell
         self._outcome = Outcome(seed)
         self._cluster = Cluster(home, coordinators)
@@ -75,7 +77,7 @@ class Chaos:
             self._feeder.start()
             self._await_step(lambda: self._feed.committed > 0, START_TIMEOUT_S, "the first step")
             for number in range(1, rounds + 1):
-                self._round(number, draw(self._random))
+                self._round(number, draw(self._faults))
                 if number % check_every == 0:
                     self._check(complete=False)
             self._feeder.stop()
@@ -92,7 +94,7 @@ class Chaos:
 
     def _round(self, number: int, fault: Fault) -> None:
         time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
-        victims = self._cluster.pick(fault.targets, self._random)
+        victims = self._cluster.pick(fault.targets, self._victims)
         hit_ms = now_ms()
         self._cluster.hit(victims, fault.action)
         time.sleep(fault.outage_s)
