@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kcontrol.core.coordinator_state import CoordinatorState, Failure, Turn, Wait
 from kcontrol.core.events import Publish
-from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, StepWork
+from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, PipelineSpec, StepWork
 from kcontrol.core.retry import after_failure, must_halt
 
 _V = TypeVar("_V")
@@ -164,6 +164,11 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
     if commands:
         turn.effects.append(Publish(tuple(commands)))
     return waiting
+
+
+def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
+    """Whether a step can be asked of every node now."""
+    return all(standing(state, node, spec.limits).place is Place.IN_PLACE for node in range(spec.nodes))
 
 
 def roll_back(turn: Turn, nodes: int) -> None:

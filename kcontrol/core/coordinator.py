@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcontrol.core import pipeline_view, steps_view
-from kcontrol.core.assembly import count_failure, give, wake_before_silence
+from kcontrol.core.assembly import all_in_place, count_failure, give, wake_before_silence
 from kcontrol.core.attempt import boundary_of, make_attempt, trouble, written_by
 from kcontrol.core.coordinator_state import CoordinatorState, Decision, Failure, Turn
 from kcontrol.core.coordinator_table import RESTING, TABLE, Cause, State
@@ -243,6 +243,9 @@ def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
     plan, producer = state.plan, state.producer
     if plan is None or producer is None:
         _on_fenced(turn, "another coordinator has committed the step")
+        return
+    if not all_in_place(state, plan.spec):
+        _go(turn, Cause.OUT_OF_PLACE)
         return
     state.attempts += 1
     state.attempt = attempt = make_attempt(state, plan, producer)

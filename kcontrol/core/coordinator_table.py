@@ -91,6 +91,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.ATTEMPTING, _C.ALL_WRITTEN, _S.COMMITTING),
     (_S.COMMITTING, _C.COMMITTED, _S.FENCING),
     # --- what goes wrong with it
+    (_S.ADDING, _C.OUT_OF_PLACE, _S.FENCING),
     (_S.ATTEMPTING, _C.ATTEMPT_FAILED, _S.FENCING),
     ((_S.FENCING, _S.READING, _S.ADDING, _S.COMMITTING), _C.BROKER_FAILED, _S.BACKING_OFF),
     (_S.BACKING_OFF, _C.BACKED_OFF, _S.FENCING),

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         for future in as_completed([pool.submit(run_chunk, chunk) for chunk in chunks]):
             more, some_faults, some_transitions, violation = future.result()
             if violation:
-                print(violation)
+                _say(violation)
                 pool.shutdown(wait=False, cancel_futures=True)
                 return 1
             events += more
@@ -59,18 +59,21 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         _print_coverage(faults, transitions)
     seconds = time.monotonic() - began
-    print(f"{len(seeds)} schedules from seed {options.seed}, {events} events, {seconds:.1f} s, every invariant held")
+    _say(f"{len(seeds)} schedules from seed {options.seed}, {events} events, {seconds:.1f} s, every invariant held")
     return 0
 
 
 def _print_coverage(faults: Counter[str], transitions: Counter[str]) -> None:
-    for title, counts in (
-        ("faults", dict(sorted(faults.items()))),
-        ("transitions", {k: transitions[k] for k in all_transitions()}),
-    ):
-        print(f"--- {title}")
-        for name, count in counts.items():
-            print(f"{count:10}  {name}")
+    _say("--- faults")
+    for name, count in sorted(faults.items()):
+        _say(f"{count:10}  {name}")
+    _say("--- transitions")
+    for name in all_transitions():
+        _say(f"{transitions[name]:10}  {name}")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import FailureKind, NodeJoin, ReceivedPartition, Tombstone
+from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import ENGINE_EFFECTS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_fold, require
@@ -54,6 +54,8 @@ class Reader:
         self.steps_at = 0
         self.deaf_until = 0
         """Its control consumer gets nothing before this many events."""
+        self.blind_until = 0
+        """Nor does its consumer of the steps."""
 
     def clone(self, world: World) -> Reader:
         """The same in another world."""
@@ -64,7 +66,8 @@ class Reader:
     def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
         """The next record of one of the logs."""
         world = self.world
-        if self.steps_at < len(world.steps) and (prefer_steps or self.control_at >= len(world.control)):
+        boundary = self.steps_at < len(world.steps) and self.blind_until <= world.events
+        if boundary and (prefer_steps or self.control_at >= len(world.control)):
             self.steps_at += 1
             return StepSeen(world.steps[self.steps_at - 1], now_ms)
         while self.control_at < len(world.control) and self.deaf_until <= world.events:
@@ -72,7 +75,7 @@ class Reader:
             self.control_at += 1
             if logged is not None:
                 return ControlSeen(logged, now_ms)
-        if self.steps_at < len(world.steps):
+        if boundary:
             self.steps_at += 1
             return StepSeen(world.steps[self.steps_at - 1], now_ms)
         return None
@@ -80,10 +83,6 @@ class Reader:
     def reached(self, target: tuple[int, int]) -> bool:
         """Whether both logs were read up to there."""
         return self.control_at >= target[0] and self.steps_at >= target[1]
-
-    def behind(self) -> bool:
-        """Whether there is more to read."""
-        return self.control_at < len(self.world.control) or self.steps_at < len(self.world.steps)
 
 
 def publish(world: World, effect: Publish, count: int | None = None, twice: bool = False) -> None:
@@ -165,6 +164,14 @@ class CoordinatorActor:
             require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
         if isinstance(effect, Publish) and effect.records:
             self.fenced = False
+            for record in effect.records:
+                if isinstance(record, Command) and record.kind is CommandKind.STEP:
+                    said = self.state.view.node_state(record.node)
+                    require(
+                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt is None,
+                        "a step is asked only of a node that echoes the claim and has nothing in flight",
+                        (record, said),
+                    )
         if isinstance(effect, InitProducer):
             require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
 

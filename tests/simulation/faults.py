@@ -112,6 +112,14 @@ def control_records_delayed(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def boundaries_delayed(fleet: Fleet, counts: Counter[str]) -> bool:
+    """To everybody: the last stable offset stays behind for a while."""
+    until = fleet.world.events + 40 + int(fleet.random.random() * 80)
+    for actor in fleet.alive():
+        actor.reader.blind_until = until
+    return True
+
+
 def published_twice(fleet: Fleet, counts: Counter[str]) -> bool:
     for actor in fleet.alive():
         if actor.effects and isinstance(actor.effects[0], Publish):
@@ -179,6 +187,7 @@ FAULTS: tuple[Fault, ...] = (
     node_started,
     node_started_beside_a_living_one,
     control_records_delayed,
+    boundaries_delayed,
     published_twice,
     compaction,
     engine_failed,

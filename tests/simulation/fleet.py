@@ -153,13 +153,11 @@ class Fleet:
     def all_done(self) -> bool:
         """Whether all input is committed and every node holds the last step."""
         world = self.world
-        if not world.steps:
+        last = world.steps[-1].record if world.steps else None
+        committed = [piece.to for piece in last.inputs] if isinstance(last, StepBoundary) else [0 for _ in world.input_ends[0]]
+        if committed != world.input_ends[0]:
             return False
-        last = world.steps[-1].record
-        assert isinstance(last, StepBoundary)
-        if [piece.to for piece in last.inputs] != world.input_ends[0]:
-            return False
-        return all(node is not None and node.state.step == len(world.steps) for node in self.nodes)
+        return all(node is not None and node.engine.opened and node.state.step == len(world.steps) for node in self.nodes)
 
     def describe(self) -> str:
         """Where everybody is."""

@@ -19,6 +19,7 @@ from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
 from tests.simulation.specs import simulated_spec
 
+_CLOCKS_MS = (0, 500)
 _EVENTS = (20, 20, 20, 20, 20, 40, 40, 40, 80, 150)
 """Of the part with faults: one of these."""
 _MOMENTS = 240
@@ -43,6 +44,14 @@ def _moments(nodes: int, clock_ms: int, impatient: bool) -> tuple[Fleet, ...]:
         if fleet.world.events > before:
             moments.append(fleet.clone(random))
     return tuple(moments)
+
+
+def prepare_moments() -> None:
+    """Make all beginnings now, with the core as it is now."""
+    for nodes in (1, 2):
+        for clock_ms in _CLOCKS_MS:
+            for impatient in (False, True):
+                _moments(nodes, clock_ms, impatient)
 
 
 class Schedule:
@@ -130,8 +139,9 @@ class Schedule:
         fleet.coordinators = fleet.coordinators[-1:]
         fleet.coordinators[0].trap = None
         fleet.coordinators[0].doomed = False
-        for actor in (*fleet.coordinators, *fleet.nodes):
-            if actor is not None:
+        for actor in fleet.alive():
+            actor.reader.blind_until = 0
+            if actor not in fleet.zombie_nodes:
                 actor.reader.deaf_until = 0
         fleet.want(DesiredMode.RUNNING)
         if self.random.random() < 0.3:
@@ -189,7 +199,7 @@ def run_schedule(seed: int, counts: Counter[str]) -> Schedule:
     """One schedule. Raises Violation."""
     random = Random(seed)
     nodes = 1 + seed % 2
-    moments = _moments(nodes, 500 if random.random() < 0.1 else 0, random.random() < 0.2)
+    moments = _moments(nodes, _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2)
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts)
     try:

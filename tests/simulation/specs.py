@@ -43,8 +43,8 @@ def simulated_spec(nodes: int, clock_ms: int, impatient: bool) -> PipelineSpec:
         stateful=True,
         inputs=(InputSpec("in", "input", "T1", (0, 0), node_of, "raw", BadRecords.HALT, "", "k"),),
         outputs=(OutputSpec("out", "output", "T2", 2, "k", "raw", "exact"),),
-        policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=8, clock_ms=clock_ms),
-        layout=LayoutSpec(max_tasks=2, records_per_task=5, shuffle_partitions=1),
+        policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
+        layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
         checkpoint=CheckpointSpec("", 60_000, 2),
     )

@@ -1,4 +1,4 @@
-"""The core under a seeded scheduler: a sample of the schedules in every test run; `python -m tests.simulation` does many more."""
+"""The core under a seeded scheduler: a sample of schedules in every test run; `python -m tests.simulation` does many more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNREACHED = {
     "node: writing, other attempt committed",
 }
 """What the simulated broker and user never do, or a node never meets; tests/unit/core does."""
-_OFTEN = 20
+_OFTEN = 4
 """Of the rows that are reached in a sample of any seeds."""
 
 
@@ -39,7 +39,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     rows = all_transitions()
     reached = [name for name in rows if transitions[name]]
     assert not _UNREACHED & set(reached)
-    assert len(reached) > 0.8 * len(rows), sorted(set(rows) - set(reached))
+    assert len(reached) > 0.75 * len(rows), sorted(set(rows) - set(reached))
     assert min(count for count in faults.values()) > 0
     assert transitions["node: idle, log ahead"] > _OFTEN
     assert transitions["coordinator: committing, broker fault"] > _OFTEN

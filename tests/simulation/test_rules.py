@@ -1,0 +1,212 @@
+"""Each rule of the protocol that lives in the core, switched off: the simulator must then find what the rule is there for.
+
+A rule whose absence goes unnoticed is either not needed or not tested; both would be worth knowing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.core import assembly, attempt, coordinator, division, layout, node, pipeline_view, resting
+from kcontrol.core.assembly import Place
+from kcontrol.core.coordinator_state import CoordinatorState, Plan, Turn
+from kcontrol.core.coordinator_table import Cause, State
+from kcontrol.core.events import FinishStep
+from kcontrol.core.model import Command, LimitsSpec, PipelineSpec, Written
+from kcontrol.core.node_state import NodeTurn
+from kcontrol.core.node_table import Cause as NodeCause
+from kcontrol.core.node_table import State as NodeState
+from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.steps_view import StepsView
+from tests.simulation.actors import CoordinatorActor
+from tests.simulation.invariants import Violation
+from tests.simulation.schedule import prepare_moments, run_schedule
+
+_SCHEDULES = 4_000
+Patches = tuple[AbstractContextManager[Any], ...]
+
+
+def _no_reading_after_init_producer() -> Patches:
+    blind = patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None)
+    return blind, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
+
+
+def _bare_init_producer_after_fencing() -> Patches:
+    causes = (Cause.FENCED, Cause.FENCED_AGAIN)
+    return (patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),)
+
+
+def _no_resignation() -> Patches:
+    return (patch.object(coordinator, "_resign", lambda turn, claim: None),)
+
+
+def _no_new_claim_after_fencing() -> Patches:
+    return (patch.dict(coordinator.TABLE, {(State.CHECKING_CLAIM, Cause.CLAIM_HOLDS): State.FENCING}),)
+
+
+def _any_token_counts() -> Patches:
+    def written_by(state: CoordinatorState, current: attempt.Attempt, number: int) -> Written | None:
+        written = state.view.written(number)
+        return written if written is not None and written.step == current.works[number].step else None
+
+    return patch.object(coordinator, "written_by", written_by), patch.object(attempt, "written_by", written_by)
+
+
+def _commands_of_old_coordinators_count() -> Patches:
+    def command(self: PipelineView, number: int) -> Command | None:
+        found = [one for one in self.latest.values() if isinstance(one.record, Command) and one.record.node == number]
+        record = max(found, key=lambda one: one.offset).record if found else None
+        assert record is None or isinstance(record, Command)
+        return record
+
+    return (patch.object(PipelineView, "command", command),)
+
+
+def _any_boundary_ends_an_attempt() -> Patches:
+    def on_boundary(turn: NodeTurn, boundary: Any, work: Any) -> None:
+        if turn.state.at is NodeState.WRITTEN:
+            node._go(turn, NodeCause.OWN_BOUNDARY)
+            turn.effects.append(FinishStep(boundary.step))
+
+    return (patch.object(node, "_on_boundary", on_boundary),)
+
+
+def _with_standing(change: Callable[[CoordinatorState, int, LimitsSpec, assembly.Standing], assembly.Standing]) -> Patches:
+    right = assembly.standing
+
+    def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> assembly.Standing:
+        return change(state, number, limits, right(state, number, limits))
+
+    return patch.object(assembly, "standing", standing), patch.object(resting, "standing", standing)
+
+
+def _states_need_no_echo() -> Patches:
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
+        said = state.view.node_state(number)
+        return found if found.place is not Place.UNAWARE or said is None else assembly._at_rest(state, said, limits)
+
+    return _with_standing(change)
+
+
+def _no_rollback_of_what_was_not_committed() -> Patches:
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
+        return assembly._IN_PLACE if found.place is Place.DANGLING else found
+
+    return _with_standing(change)
+
+
+def _restarted_nodes_go_unnoticed() -> Patches:
+    right = attempt.trouble
+
+    def trouble(state: CoordinatorState, plan: Plan, current: attempt.Attempt, limits: LimitsSpec) -> Any:
+        found = right(state, plan, current, limits)
+        return None if found is not None and "restarted" in found[1] else found
+
+    return (patch.object(coordinator, "trouble", trouble),)
+
+
+def _time_may_stand_still() -> Patches:
+    right = attempt.make_plan
+
+    def make_plan(state: CoordinatorState, *rest: Any) -> Plan:
+        return replace(right(state, *rest), now_ms=state.now_ms)
+
+    return (patch.object(resting, "make_plan", make_plan),)
+
+
+def _two_writers_of_a_partition() -> Patches:
+    def writers_of(spec: PipelineSpec, number: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(range(output.partitions)) for output in spec.outputs)
+
+    return patch.object(attempt, "writers_of", writers_of), patch.object(layout, "writers_of", writers_of)
+
+
+def _input_is_read_from_the_start() -> Patches:
+    right = division.received_ranges
+
+    def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> Any:
+        return right(spec, StepsView(steps.pipeline), view)
+
+    return (patch.object(resting, "received_ranges", received_ranges),)
+
+
+def _the_newest_claim_is_forgotten() -> Patches:
+    def superseded_keys(view: PipelineView) -> tuple[str, ...]:
+        return (*pipeline_view.superseded_keys(view), *(key for key in view.latest if "/claim/" in key))
+
+    return (patch.object(coordinator, "superseded_keys", superseded_keys),)
+
+
+def _replays_are_not_needed() -> Patches:
+    return (patch.object(node, "_replay", lambda turn: None),)
+
+
+def _later_steps_stay_openable_after_a_rollback() -> Patches:
+    right = node._open
+
+    def open_(turn: NodeTurn, cause: NodeCause, step: int) -> None:
+        openable = turn.state.openable
+        right(turn, cause, step)
+        turn.state.openable = openable
+
+    return (patch.object(node, "_open", open_),)
+
+
+def _answers_of_an_earlier_tenure_count() -> Patches:
+    def resign(turn: Turn, claim: Any) -> None:
+        coordinator._go(turn, Cause.NEWER_CLAIM)
+        turn.effects.append(coordinator.Resign(""))
+
+    return (patch.object(coordinator, "_resign", resign),)
+
+
+_ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
+_PROGRESS = "without faults the pipeline makes progress"
+RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
+    (_no_reading_after_init_producer, "steps are contiguous and committed once", 218),
+    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1092),
+    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1309),
+    (_no_resignation, _PROGRESS, 1972),
+    (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
+    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 626),
+    (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 16),
+    (_states_need_no_echo, _ASKED, 0),
+    (
+        _no_rollback_of_what_was_not_committed,
+        _ASKED,
+        0,
+    ),
+    (_restarted_nodes_go_unnoticed, _PROGRESS, 16),
+    (_time_may_stand_still, "time strictly grows", 1),
+    (_two_writers_of_a_partition, "one writer a partition", 1),
+    (_input_is_read_from_the_start, "every input record is in exactly one committed step", 0),
+    (_the_newest_claim_is_forgotten, _PROGRESS, 0),
+    (_replays_are_not_needed, _PROGRESS, 3),
+    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 2817),
+    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 295),
+)
+"""Each with the invariant that it breaks, and a seed at which it was found, where the search begins."""
+
+
+@pytest.mark.parametrize(("broken", "invariant", "begin"), RULES, ids=lambda one: getattr(one, "__name__", "").strip("_"))
+def test_without_the_rule_an_invariant_breaks(broken: Callable[[], Patches], invariant: str, begin: int) -> None:
+    prepare_moments()
+    found = set()
+    with ExitStack() as stack:
+        for one in broken():
+            stack.enter_context(one)
+        for seed in range(begin, begin + _SCHEDULES):
+            try:
+                run_schedule(seed, Counter())
+            except Violation as violation:
+                if violation.name == invariant:
+                    return
+                found.add(violation.name)
+    pytest.fail(f"{_SCHEDULES} schedules did not find '{invariant}', only {found or 'nothing'}")
