@@ -1,0 +1,134 @@
+"""StepConsumer: whole committed steps, one after the other, for programs that want what a step wrote together and nothing torn.
+
+It follows the log of steps and reads exactly the offsets that each boundary names. A plain read_committed consumer sees the
+same records, but may see partitions at different steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Collection
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+
+from kcontrol.adapters.kafka.raw_client import client_for
+from kcontrol.adapters.kafka.requests import overview
+from kcontrol.adapters.kafka.step_records import Record, Step, StepReader
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.core.model import LoggedStep, StepBoundary
+from kcontrol.errors import ConfigurationError, InputGoneError
+from kcontrol.runtime.retrying import until_deadline
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.toml_settings import resolve_settings
+
+__all__ = ["Record", "Step", "StepConsumer"]
+
+_log = logging.getLogger(__name__)
+
+
+class StepConsumer:
+    """Iterates over the committed steps of a pipeline, in order, each whole.
+
+        with kcontrol.StepConsumer("flights", bootstrap_servers="127.0.0.1:9092", after_step=41) as steps:
+            for step in steps:
+                save(step.number, step.records["delays"])
+
+    pipeline: its name. settings, or bootstrap_servers: of the cluster; with neither, as the command line finds them.
+    from_step: the first step wanted; after_step: the last one that the caller has, to resume after it (0: from the first);
+        with neither, the oldest step in the log.
+    outputs: names of the outputs wanted; None: all. Others are not read.
+    timeout: seconds to wait for the next step; the iteration then ends and can be taken up again. None: wait for ever.
+    verify_digests: besides their counts, compare the records with the digests in the boundary. Costs time.
+
+    Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no longer in the log, or
+    its records no longer in their topics. DigestMismatchError: what is there is not what the step wrote. RetriableError: Kafka
+    was away for more than two minutes.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        settings: ClusterSettings | None = None,
+        *,
+        bootstrap_servers: str | None = None,
+        from_step: int | None = None,
+        after_step: int | None = None,
+        outputs: Collection[str] | None = None,
+        timeout: float | None = None,
+        verify_digests: bool = False,
+    ) -> None:
+        if settings is not None and bootstrap_servers is not None:
+            raise ConfigurationError("StepConsumer: give settings or bootstrap_servers, not both.")
+        settings = settings or resolve_settings(bootstrap_servers, os.environ, Path.cwd())
+        self._pipeline = pipeline
+        self._timeout = timeout
+        self._next = _first_step(from_step, after_step)
+        self._client = client_for(settings)
+        spec = self._client.start(overview(settings, pipeline)).result().spec
+        self._reader = StepReader(settings, spec, outputs, verify_digests=verify_digests)
+        self._steps = KafkaStepsLog(settings, pipeline)
+        self._tail: AsyncIterator[list[LoggedStep]] | None = None
+        self._ready: list[StepBoundary] = []
+        self._pending: Future[list[LoggedStep]] | None = None
+
+    def __iter__(self) -> StepConsumer:
+        return self
+
+    def __next__(self) -> Step:
+        boundary = self._next_boundary()
+        if self._next is not None and boundary.step > self._next:
+            raise InputGoneError(
+                f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is {boundary.step}. "
+                f"Start with from_step={boundary.step} if what is missing may be."
+            )
+        step = self._reader.read(boundary)
+        self._ready.pop(0)
+        self._next = boundary.step + 1
+        return step
+
+    def close(self) -> None:
+        """Let go of the connections. The iteration is over."""
+        if self._pending is not None:
+            self._pending.cancel()
+        self._client.start(self._steps.close()).result()
+
+    def __enter__(self) -> StepConsumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _next_boundary(self) -> StepBoundary:
+        """The first boundary that is wanted and has not been returned. Raises StopIteration when there is none in time."""
+        while not self._ready:
+            if self._pending is None:
+                self._pending = self._client.start(until_deadline(self._next_chunk, "following the steps topic", _log))
+            try:
+                chunk = self._pending.result(self._timeout)
+            except TimeoutError:
+                # What is under way goes on, and is waited for again by the next call.
+                raise StopIteration from None
+            self._pending = None
+            boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
+            self._ready = [boundary for boundary in boundaries if self._next is None or boundary.step >= self._next]
+        return self._ready[0]
+
+    async def _next_chunk(self) -> list[LoggedStep]:
+        if self._tail is None:
+            self._tail = self._steps.tail()
+        try:
+            return await anext(self._tail)
+        except BaseException:
+            # A generator that raised is over; a new one goes on where it was.
+            self._tail = None
+            raise
+
+
+def _first_step(from_step: int | None, after_step: int | None) -> int | None:
+    if from_step is not None and after_step is not None:
+        raise ConfigurationError("StepConsumer: give from_step or after_step, not both.")
+    if (from_step is not None and from_step < 1) or (after_step is not None and after_step < 0):
+        raise ConfigurationError("StepConsumer: steps are numbered from 1; after_step=0 starts with the first.")
+    return after_step + 1 if after_step is not None else from_step

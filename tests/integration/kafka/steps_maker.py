@@ -1,0 +1,114 @@
+"""Makes steps as coordinator and tasks do, without Spark: one owner of the transaction, writers that join it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from kcontrol import KafkaInput, KafkaOutput, Pipeline
+from kcontrol.adapters.kafka.submit import submit
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.writer import TransactionWriter
+from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepBoundary, Token
+from kcontrol.runtime.definition_spec import QueryFacts
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+
+PIPELINE = "flights"
+PARTITIONS = 2
+TIMEOUT_MS = 30_000
+
+_Made = TypeVar("_Made")
+Rows = Mapping[int, Sequence[bytes]]
+"""Values by partition."""
+
+
+class StepsMaker:
+    """A submitted pipeline with the outputs `delays` and `totals`, two partitions each. One event loop a call."""
+
+    def __init__(self, settings: ClusterSettings, new_topic: TopicFactory) -> None:
+        self.settings = settings.model_copy(update={"prefix": f"m{secrets.token_hex(4)}"})
+        self.topics = {name: new_topic(name, partitions=PARTITIONS) for name in ("delays", "totals")}
+        outputs = [KafkaOutput(name, topic=topic) for name, topic in self.topics.items()]
+        pipeline = Pipeline(PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs)
+        queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
+        self.spec = asyncio.run(submit(self.settings, pipeline, queries))
+
+    def step(self, number: int, outputs: Mapping[str, Rows], *, forget: Sequence[str] = ()) -> StepBoundary:
+        """A committed step."""
+
+        async def make(transaction: KafkaTransaction) -> StepBoundary:
+            producer = await self.begin(transaction)
+            slices = await asyncio.to_thread(self.write, producer, number, outputs)
+            boundary = self.boundary(number, producer, slices)
+            await transaction.commit_step(*producer, boundary, forget)
+            return boundary
+
+        return asyncio.run(self._with_transaction(make))
+
+    def aborted(self, number: int, outputs: Mapping[str, Rows]) -> None:
+        """An attempt that wrote everything and was then aborted."""
+
+        async def make(transaction: KafkaTransaction) -> None:
+            producer = await self.begin(transaction)
+            await asyncio.to_thread(self.write, producer, number, outputs)
+            await transaction.init_producer(TIMEOUT_MS)
+
+        asyncio.run(self._with_transaction(make))
+
+    async def begin(self, transaction: KafkaTransaction) -> tuple[int, int]:
+        producer = await transaction.init_producer(TIMEOUT_MS)
+        every = [(topic, partition) for topic in self.topics.values() for partition in range(PARTITIONS)]
+        await transaction.add_partitions(*producer, [*every, (self.settings.names().steps_topic(PIPELINE), 0)])
+        return producer
+
+    def write(self, producer: tuple[int, int], number: int, outputs: Mapping[str, Rows]) -> list[OutputSlice]:
+        """One writer for each output and partition, as each partition is one task's."""
+        slices: list[OutputSlice] = []
+        for output, rows in outputs.items():
+            for partition, values in rows.items():
+                slices += self.write_partition(producer, number, output, partition, values)
+        return slices
+
+    def write_partition(
+        self, producer: tuple[int, int], number: int, output: str, partition: int, values: Sequence[bytes]
+    ) -> list[OutputSlice]:
+        transactional_id = self.settings.names().transactional_id(PIPELINE)
+        writer = TransactionWriter(
+            *(self.settings, transactional_id, *producer, number, 1_000 + number), output, self.topics[output], PARTITIONS
+        )
+        keys = pa.array([value[:1] for value in values], pa.binary())
+        batch = pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], ["key", "value"])
+        writer.write(batch, np.full(len(values), partition, np.int32))
+        return writer.finish()
+
+    def boundary(self, number: int, producer: tuple[int, int], slices: Sequence[OutputSlice]) -> StepBoundary:
+        return StepBoundary(
+            pipeline=PIPELINE,
+            step=number,
+            token=Token(1, 1, *producer, (1,)),
+            now_ms=1_000 + number,
+            reason=Reason.RECORDS,
+            fingerprint=self.spec.fingerprint,
+            nodes=1,
+            inputs=(),
+            outputs=tuple(slices),
+            layout=Layout((), 1, tuple(OutputLayout(name, PARTITIONS, 1, "exact") for name in self.topics)),
+            paused_inputs=(),
+            opened_ms=1_000,
+            committed_ms=2_000,
+            skipped=(),
+            watermark_moved=False,
+        )
+
+    async def _with_transaction(self, make: Callable[[KafkaTransaction], Awaitable[_Made]]) -> _Made:
+        async with AsyncExitStack() as stack:
+            transaction = KafkaTransaction(self.settings, PIPELINE)
+            stack.push_async_callback(transaction.close)
+            return await make(transaction)

@@ -1,0 +1,165 @@
+"""StepConsumer gives whole committed steps, in order, from where it is asked to, and says what is missing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import kcontrol
+from kcontrol.adapters.kafka.step_consumer import Step, StepConsumer
+from kcontrol.adapters.kafka.step_records import StepReader
+from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+from tests.integration.kafka.steps_maker import PIPELINE, Rows, StepsMaker
+
+_WAIT_S = 30.0
+_NOTHING_COMES_S = 0.5
+
+
+@pytest.fixture
+def maker(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
+    return StepsMaker(settings, topic_factory)
+
+
+def _outputs(number: int) -> dict[str, Rows]:
+    delays = {partition: [b"%d-%d-%d" % (number, partition, index) for index in range(3)] for partition in (0, 1)}
+    return {"delays": delays, "totals": {1: [b"total-%d" % number]}}
+
+
+def _values(step: Step) -> dict[str, list[bytes | None]]:
+    return {output: [record.value for record in records] for output, records in step.records.items()}
+
+
+def _expected(number: int) -> dict[str, list[bytes]]:
+    return {name: [value for _, values in sorted(rows.items()) for value in values] for name, rows in _outputs(number).items()}
+
+
+def _take(consumer: StepConsumer, count: int) -> list[Step]:
+    return [next(consumer) for _ in range(count)]
+
+
+def test_committed_steps_come_whole_and_in_order_and_aborted_ones_never(maker: StepsMaker) -> None:
+    boundaries = []
+    for number in (1, 2, 3):
+        maker.aborted(number, _outputs(100 + number))
+        boundaries.append(maker.step(number, _outputs(number)))
+    with kcontrol.StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S, verify_digests=True) as consumer:
+        steps = _take(consumer, 3)
+    assert [step.number for step in steps] == [1, 2, 3]
+    assert [_values(step) for step in steps] == [_expected(number) for number in (1, 2, 3)]
+    assert [step.boundary for step in steps] == boundaries
+    assert [step.now_ms for step in steps] == [1_001, 1_002, 1_003]
+
+
+def test_records_have_their_place_and_no_header_of_kcontrol(maker: StepsMaker) -> None:
+    boundary = maker.step(1, _outputs(1))
+    with StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S) as consumer:
+        records = next(consumer).records["delays"]
+    first = next(part.from_ for part in boundary.outputs if (part.output, part.partition) == ("delays", 0))
+    assert (records[0].key, records[0].partition, records[0].offset) == (b"1", 0, first)
+    assert (records[0].headers, records[0].timestamp_ms) == ((), 1_001)
+
+
+@pytest.mark.parametrize(("options", "first"), [({"from_step": 2}, 2), ({"after_step": 2}, 3), ({"after_step": 0}, 1), ({}, 1)])
+def test_it_begins_where_it_is_asked_to(maker: StepsMaker, options: dict[str, int], first: int) -> None:
+    for number in (1, 2, 3):
+        maker.step(number, _outputs(number))
+    with StepConsumer(PIPELINE, bootstrap_servers=None, settings=maker.settings, timeout=_WAIT_S, **options) as consumer:
+        assert next(consumer).number == first
+
+
+def test_it_waits_for_the_next_step_and_ends_after_the_timeout_to_be_taken_up_again(maker: StepsMaker) -> None:
+    maker.step(1, _outputs(1))
+    with StepConsumer(PIPELINE, maker.settings, timeout=_NOTHING_COMES_S) as consumer:
+        assert next(consumer).number == 1
+        assert list(consumer) == []
+        making = threading.Timer(0.1, maker.step, (2, _outputs(2)))
+        making.start()
+        steps: list[Step] = []
+        while not steps:
+            steps += list(consumer)
+        making.join()
+    assert [step.number for step in steps] == [2]
+
+
+def test_only_the_outputs_that_are_wanted_are_read(maker: StepsMaker) -> None:
+    maker.step(1, _outputs(1))
+    with StepConsumer(PIPELINE, maker.settings, outputs=["totals"], timeout=_WAIT_S) as consumer:
+        assert _values(next(consumer)) == {"totals": [b"total-1"]}
+    with pytest.raises(NotFoundError, match="no output 'sums'; it has delays, totals"):
+        StepConsumer(PIPELINE, maker.settings, outputs=["sums"])
+
+
+def test_a_step_without_records_is_a_step(maker: StepsMaker) -> None:
+    maker.step(1, {})
+    with StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S) as consumer:
+        assert next(consumer).records == {"delays": [], "totals": []}
+
+
+def test_records_of_others_among_those_of_a_step_are_left_out(maker: StepsMaker) -> None:
+    boundary = maker.step(1, _outputs(1))
+    producer = Producer({"bootstrap.servers": maker.settings.bootstrap_servers})
+    producer.produce(maker.topics["totals"], b"stranger", partition=1)
+    assert producer.flush(_WAIT_S) == 0
+    wide = [replace(part, to=part.to + 2) if part.output == "totals" else part for part in boundary.outputs]
+    step = StepReader(maker.settings, maker.spec, None, verify_digests=True)
+    assert _values(step.read(replace(boundary, outputs=tuple(wide)))) == _expected(1)
+
+
+@pytest.mark.parametrize("change", [{"records": 2}, {"digest": "f" * 32}])
+def test_what_differs_from_the_boundary_is_an_error(maker: StepsMaker, change: dict[str, object]) -> None:
+    boundary = maker.step(1, _outputs(1))
+    false = tuple(replace(part, **change) for part in boundary.outputs)
+    reader = StepReader(maker.settings, maker.spec, None, verify_digests=True)
+    with pytest.raises(DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"):
+        reader.read(replace(boundary, outputs=false))
+
+
+def _expire(maker: StepsMaker, topic: str, partition: int, before: int) -> None:
+    admin = AdminClient({"bootstrap.servers": maker.settings.bootstrap_servers})
+    where = TopicPartition(topic, partition, before)
+    admin.delete_records([where])[where].result(_WAIT_S)
+
+
+def test_outputs_that_have_expired_are_named(maker: StepsMaker) -> None:
+    maker.step(1, _outputs(1))
+    maker.step(2, _outputs(2))
+    _expire(maker, maker.topics["delays"], 0, 2)
+    with (
+        StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S) as consumer,
+        pytest.raises(InputGoneError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"),
+    ):
+        next(consumer)
+    with StepConsumer(PIPELINE, maker.settings, after_step=1, timeout=_WAIT_S) as consumer:
+        assert _values(next(consumer)) == _expected(2)
+
+
+def test_a_step_that_is_no_longer_in_the_log_is_named_with_the_oldest_one(maker: StepsMaker) -> None:
+    maker.step(2, _outputs(2))
+    with (
+        StepConsumer(PIPELINE, maker.settings, from_step=1, timeout=_WAIT_S) as consumer,
+        pytest.raises(InputGoneError, match=r"Step 1 .* oldest is 2"),
+    ):
+        next(consumer)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda settings: StepConsumer("nobody", settings), NotFoundError),
+        (lambda settings: StepConsumer(PIPELINE, settings, from_step=1, after_step=1), ConfigurationError),
+        (lambda settings: StepConsumer(PIPELINE, settings, from_step=0), ConfigurationError),
+        (lambda settings: StepConsumer(PIPELINE, settings, bootstrap_servers="127.0.0.1:1"), ConfigurationError),
+    ],
+)
+def test_what_cant_be_is_an_error_at_once(
+    maker: StepsMaker, make: Callable[[ClusterSettings], StepConsumer], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        make(maker.settings)
