@@ -7,6 +7,7 @@ steps, and the rows of a batch job.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from examples.step_feed import Boundary
 
 TIMEOUT_S = 30
+CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
 Row = str
 """A row as JSON with its fields in order, so that rows can be counted."""
 
@@ -63,10 +65,13 @@ def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]
     parts = [TopicPartition(topic, partition, 0) for topic in topics for partition in known[topic].partitions]
     consumer.assign(parts)
     found, at_end = [], set()
+    heard = time.monotonic()
     while len(at_end) < len(parts):
-        messages = consumer.consume(10_000, TIMEOUT_S)
-        if not messages:
-            raise KafkaException(f"no answer in {TIMEOUT_S} s after {len(found)} records of {', '.join(topics)}")
+        # Waits until so many have come, or the time is over: short, because at the end there are not so many.
+        messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
+        heard = time.monotonic() if messages else heard
+        if time.monotonic() - heard > TIMEOUT_S:
+            raise KafkaException(f"nothing came within {TIMEOUT_S} s after {len(found)} records of {', '.join(topics)}")
         for message in messages:
             if message.error() is not None:
                 at_end.add((message.topic(), message.partition()))

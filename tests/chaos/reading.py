@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from tests.chaos.names import INPUTS, OUTPUTS
 from tests.chaos.oracle import OutputRecord
 
 TIMEOUT_S = 60.0
+CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
 Made = TypeVar("Made")
 
 
@@ -79,9 +81,12 @@ def _read(
     consumer.assign(parts)
     found: list[Made] = []
     at_end: set[tuple[str, int]] = set()
+    heard = time.monotonic()
     while len(at_end) < len(parts):
-        messages = consumer.consume(10_000, TIMEOUT_S)
-        if not messages:
+        # Waits until so many have come, or the time is over: short, because at the end there are not so many.
+        messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
+        heard = time.monotonic() if messages else heard
+        if time.monotonic() - heard > TIMEOUT_S:
             raise KafkaException(f"{isolation_level}: nothing came within {TIMEOUT_S} s after {len(found)} records of {topics}")
         for message in messages:
             if message.error() is None:
