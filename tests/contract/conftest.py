@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
@@ -15,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.runtime.settings import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, World
+from tests.support.ports import free_ports
 from tests.support.proxy import Proxy, proxied_properties
 
 Scenario = Callable[[World], Awaitable[None]]
@@ -32,7 +32,7 @@ class ProxiedBroker:
 
 @pytest.fixture(scope="session")
 def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedBroker]:
-    port, controller, proxied, proxy = _free_ports(4)
+    port, controller, proxied, proxy = free_ports(4)
     properties = proxied_properties(port, controller, proxied, proxy)
     with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
         yield ProxiedBroker(broker, proxied, proxy)
@@ -71,11 +71,3 @@ def _create_topics(settings: ClusterSettings, out: str) -> None:
     ]
     for created in admin.create_topics(topics).values():
         created.result(_DEADLINE_S)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -5,13 +5,13 @@ Same version and same settings as the embedded broker, so that the tests' result
 
 from __future__ import annotations
 
-import socket
 from types import TracebackType
 
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
 from kcontrol.runtime.settings import ClusterSettings
+from tests.support.ports import free_ports
 
 IMAGE = "apache/kafka:4.3.1"
 _START_TIMEOUT_S = 120
@@ -37,9 +37,7 @@ class ContainerBroker:
     """One broker in a container; its port on this machine is fixed before the start, because Kafka advertises it."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port: int = probe.getsockname()[1]
+        (self._port,) = free_ports(1)
         self._container = DockerContainer(IMAGE).with_bind_ports(9092, self._port)
         for name, value in _ENVIRONMENT.items():
             self._container = self._container.with_env(name, value)

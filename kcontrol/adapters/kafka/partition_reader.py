@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcontrol.adapters.kafka.fetched import RawRecord, Visible, visible_records
-from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition
+from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, only_partition
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.errors import RetriableError, TopicError
 
@@ -109,7 +109,7 @@ class PartitionReader:
         except RetriableError:
             self._info = None
             raise
-        return response.topics[0][1][0]
+        return only_partition(response)
 
     def _answer(self, part: Any, position: int) -> _Answer:
         _, code, high_watermark, last_stable_offset, log_start, aborted, _, data, _ = part

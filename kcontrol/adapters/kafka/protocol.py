@@ -154,6 +154,11 @@ class FetchResponse(Response):  # type: ignore[misc]
     )
 
 
+def only_partition(response: Any) -> Any:
+    """The one partition of a fetch response, or None where the broker had nothing to say (it throttles this client)."""
+    return response.topics[0][1][0] if response.topics else None
+
+
 class FetchStruct(RequestStruct):  # type: ignore[misc]
     API_KEY = 1
     API_VERSION = 13

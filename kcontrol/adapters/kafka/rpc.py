@@ -25,6 +25,9 @@ from kcontrol.runtime.settings import ClusterSettings
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was made a moment ago is not known to every broker at once."""
 
+STALE_S = 15.0
+"""After so long without an answer the brokers' addresses are asked for at the bootstrap address again."""
+
 UNKNOWN_TOPIC = 3
 TOPIC_AUTHORIZATION_FAILED = 29
 
@@ -79,6 +82,7 @@ class KafkaRpc:
         self._settings = settings
         self._options = aiokafka_options(settings, request_timeout_ms)
         self._client: Any = None
+        self._answered_s = 0.0
         self._connecting = asyncio.Lock()
 
     async def send(self, node: int, request: Any, lane: Lane = Lane.PROMPT) -> Any:
@@ -89,8 +93,11 @@ class KafkaRpc:
         """
         client = await self._connected()
         try:
-            return await client.send(node, request, group=lane)
+            answer = await client.send(node, request, group=lane)
+            self._answered_s = time.monotonic()
+            return answer
         except _NOT_SENT as error:
+            await self._forget_stale(client)
             raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection to node {node}") from error
         except _PASSING as error:
             raise RetriableError(f"Kafka at {self._settings.bootstrap_servers}: {describe(error)}") from error
@@ -142,14 +149,27 @@ class KafkaRpc:
             return self._client
         async with self._connecting:
             if self._client is None:
-                client = AIOKafkaClient(**self._options)
-                try:
-                    await client.bootstrap()
-                except (*_PASSING, *_NOT_SENT) as error:
-                    await client.close()
-                    raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
-                self._client = client
+                self._client = await self._bootstrap()
+                self._answered_s = time.monotonic()
         return self._client
+
+    async def _bootstrap(self) -> Any:
+        client = AIOKafkaClient(**self._options)
+        try:
+            await client.bootstrap()
+        except (*_PASSING, *_NOT_SENT) as error:
+            await client.close()
+            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    async def _forget_stale(self, client: Any) -> None:
+        """Begin again from the bootstrap address when no broker that is known has answered for long: they may have moved."""
+        if client is self._client and time.monotonic() - self._answered_s > STALE_S:
+            self._client = None
+            await client.close()
 
     async def _topic_metadata(self, name: str) -> Any:
         client = await self._connected()

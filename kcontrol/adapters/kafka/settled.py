@@ -38,9 +38,8 @@ class SettledPartition:
         deadline = Deadline(self._timeout_ms)
         while True:
             try:
-                # In this order: the end may grow between the two questions, the stable offset can't be past it then.
-                end = await self._offset(READ_UNCOMMITTED)
-                stable = await self._offset(READ_COMMITTED)
+                # One connection keeps the order: the stable offset is asked for last, so it is never behind an older end.
+                end, stable = await asyncio.gather(self._offset(READ_UNCOMMITTED), self._offset(READ_COMMITTED))
             except RetriableError as error:
                 self._info = None
                 deadline.check(f"looking at the end of topic {self._topic!r}", error)
@@ -56,9 +55,10 @@ class SettledPartition:
             await asyncio.sleep(_AGAIN_S)
 
     async def _offset(self, isolation: int) -> int:
-        if self._info is None:
-            self._info = await self._rpc.topic(self._topic)
-        leader = self._info.leaders.get(self._partition)
+        info = self._info
+        if info is None:
+            info = self._info = await self._rpc.topic(self._topic)
+        leader = info.leaders.get(self._partition)
         if leader is None:
             raise TopicError(f"There is no partition {self._partition} of topic {self._topic!r}.")
         if leader < 0:

@@ -147,13 +147,13 @@ class KafkaInputWatcher:
         before = dict(self._state)
         codes: set[int] = set()
         for leader in [leader for leader, task in waiting.items() if task in done]:
-            topic_id, partitions, _ = waiting.pop(leader).result().topics[0]
-            if self._info is None or topic_id != self._info.topic_id:
-                continue
-            codes.update(part[1] for part in partitions)
-            for part in partitions:
-                if not part[1]:
-                    self._note(*part)
+            for topic_id, partitions, _ in waiting.pop(leader).result().topics:
+                if self._info is None or topic_id != self._info.topic_id:
+                    continue
+                codes.update(part[1] for part in partitions)
+                for part in partitions:
+                    if not part[1]:
+                        self._note(*part)
         if codes & _LOOK_AGAIN:
             return await self._look() or self._state != before
         if unexpected := codes - {0}:
