@@ -118,3 +118,9 @@ class ReplacedError(KcontrolError):
     """A newer incarnation of this node, or a newer coordinator, has taken over; this process ends itself."""
 
     exit_code = 12
+
+
+class SparkLostError(KcontrolError):
+    """The JVM of this process's Spark application has ended; a new life of the node takes its place."""
+
+    exit_code = 13

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -24,12 +26,16 @@ from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.errors import SparkLostError
 from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.ports import EngineFactory
 from kcontrol.runtime.settings import ClusterSettings
 
 _log = logging.getLogger("kcontrol.node")
+
+
+JVM_LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,27 @@ class NodeService:
         ports = NodePorts(SystemClock(), control, steps, self._engines(bound, root), self._watch)
         session = NodeSession(self._pipeline.name, self._options.node, ports, self._options.received_every_ms)
         try:
-            return await session.run()
+            return await self._while_spark_lives(session)
         finally:
             await asyncio.gather(control.close(), steps.close())
+
+    async def _while_spark_lives(self, session: NodeSession) -> Exit:
+        """Run the session; a JVM that dies can't be replaced within this process, so that is the end of this life."""
+        jvm = _jvm_process(self._spark)
+        working = asyncio.create_task(session.run())
+        while True:
+            try:
+                return await asyncio.wait_for(asyncio.shield(working), JVM_LOOK_EVERY_S)
+            except TimeoutError:
+                if jvm is None or jvm.poll() is None:
+                    continue
+            except asyncio.CancelledError:
+                await _end(working)
+                raise
+            await _end(working)
+            raise SparkLostError(
+                f"Spark's JVM (process {jvm.pid}) has ended with exit code {jvm.returncode}; start the node again"
+            )
 
     def close(self) -> None:
         """Give back the side channel. The Spark session stays as it is."""
@@ -97,3 +121,16 @@ class NodeService:
 
     def _watch(self, input_: InputSpec, from_: Mapping[int, int]) -> KafkaInputWatcher:
         return KafkaInputWatcher(self._settings, input_.topic, from_)
+
+
+async def _end(working: asyncio.Task[Exit]) -> None:
+    """Cancel it and wait; what it says about that is of no interest any more."""
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
+def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    """The JVM that PySpark has started for this session; None when Spark has started this process."""
+    gateway: Any = spark.sparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    return process

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcontrol.errors import ConfigurationError, JavaError, KcontrolError, ReplacedError
+from kcontrol.errors import ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
 from kcontrol.runtime.retrying import waits_ms
 
 _log = logging.getLogger("kcontrol.run")
@@ -144,7 +144,7 @@ class Children:
         child.process = None
         self._tell(child.name, "ended", process.pid, code)
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
-        explained = code > 0 and child.lives == 1
+        explained = code > 0 and code != SparkLostError.exit_code and child.lives == 1
         if code in _USELESS or explained or child.short_lives >= MAX_SHORT_LIVES:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
         await asyncio.sleep(_wait_ms(max(1, child.short_lives)) / 1000)

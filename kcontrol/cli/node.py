@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import click
+from py4j.protocol import Py4JError
 
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.node_service import NodeOptions, NodeService
@@ -90,4 +92,6 @@ async def _serve(
         return None
     finally:
         service.close()
-        spark.stop()
+        # With its JVM gone there is nothing left to stop.
+        with suppress(Py4JError, OSError):
+            spark.stop()

@@ -118,9 +118,11 @@ class NodeSession:
                     task.cancel()
         finally:
             engine.cancel()
-            await engine.close()
-            for watcher in watchers.values():
-                await watcher.close()
+            try:
+                await engine.close()
+            finally:
+                for watcher in watchers.values():
+                    await watcher.close()
         return ended
 
     def _on_engine_failure(self, error: BaseException) -> None:

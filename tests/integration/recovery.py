@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, until
@@ -22,6 +25,8 @@ class Stage:
     orders: Orders
     directory: Path
     stack: ExitStack
+    began: float = field(default_factory=time.monotonic)
+    log: list[tuple[str, float]] = field(default_factory=list)
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
         """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
@@ -34,7 +39,9 @@ class Stage:
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 
     def until_done(self, what: str = "all that was produced is committed") -> None:
-        until(self.orders.is_done, what, PATIENCE_S)
+        until(self.orders.is_done, what, PATIENCE_S, lambda: str(self.orders.status()))
+        self.log.append((what, round(time.monotonic() - self.began, 1)))
+        print(self.log[-1])  # noqa: T201 - shown by pytest when a test fails
 
     def until_step(self, step: int) -> None:
         until(lambda: self.orders.status()["step"] >= step, f"step {step} is committed", PATIENCE_S)
@@ -49,6 +56,19 @@ class Stage:
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)
         return self.stack.enter_context(process)
+
+
+def kill_descendants(node: KcontrolProcess, name: str) -> int:
+    """SIGKILL to the programs of that name ("java", "python") that a node has started, directly or not; returns how many."""
+    killed = 0
+    for each in node.descendants():
+        try:
+            if each.name().startswith(name):
+                each.kill()
+                killed += 1
+        except psutil.Error:
+            continue
+    return killed
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol.errors import SparkLostError
 from kcontrol.runtime.settings import ClusterSettings
-from tests.integration.recovery import PATIENCE_S, Stage, stage
+from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
 from tests.support.processes import until
 
 pytestmark = pytest.mark.timeout(900)
@@ -44,12 +45,15 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     node.start()
     running.until_done("everything killed at once comes back")
 
-    workers = [each for each in node.descendants() if "daemon" in " ".join(each.cmdline()) and each.children()]
     orders.produce(100)
-    for worker in workers:
-        for child in worker.children():
-            child.kill()
+    assert kill_descendants(node, "python") > 0
     running.until_done("killed Python workers cost an attempt, not a record")
+
+    assert kill_descendants(node, "java") == 1
+    assert node.wait(PATIENCE_S) == SparkLostError.exit_code
+    node.start()
+    orders.produce(100)
+    running.until_done("a node whose JVM dies ends, and its next life goes on")
 
     successor = running.coordinator(number=1, instance="second")
     coordinator.pause()
