@@ -98,6 +98,10 @@ class Stepper:
             self._producer.produce(topic, value, key, partition)
         assert self._producer.flush(30) == 0
 
+    def produce_with_headers(self, name: str, value: bytes, headers: list[tuple[str, bytes | None]]) -> None:
+        self._producer.produce(self.pipeline.input(name).topic, value, None, 0, headers=headers)
+        assert self._producer.flush(30) == 0
+
     def ends(self) -> dict[tuple[str, int], int]:
         """How far committed input reaches now."""
         consumer = Consumer(
