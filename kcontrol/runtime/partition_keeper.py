@@ -43,10 +43,16 @@ class PartitionKeeper:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, CoordinatorSession] = {}
         self._finding: asyncio.Task[None] | None = None
+        self._confirmed = asyncio.Event()
 
     def start(self) -> None:
         """Find the pipelines that are there, and look after them, in the background."""
         self._finding = asyncio.create_task(self._find())
+
+    def confirm(self) -> None:
+        """The group has assigned the partition to this process once more: who has resigned wrongly claims again at once."""
+        confirmed, self._confirmed = self._confirmed, asyncio.Event()
+        confirmed.set()
 
     def push(self, offset: int, logged: Logged | None) -> None:
         """A record of the partition has arrived (None: a record that is nobody's)."""
@@ -87,6 +93,7 @@ class PartitionKeeper:
         failures = 0
         while True:
             began = loop.time()
+            confirmed = self._confirmed
             try:
                 async with self._open_session(pipeline) as session:
                     self._sessions[pipeline] = session
@@ -99,4 +106,11 @@ class PartitionKeeper:
                 self._log.exception("pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms)
             finally:
                 self._sessions.pop(pipeline, None)
-            await asyncio.sleep(pause_ms / 1000)
+            await _pause(pause_ms, confirmed)
+
+
+async def _pause(pause_ms: int, unless: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(unless.wait(), pause_ms / 1000)
+    except TimeoutError:
+        pass

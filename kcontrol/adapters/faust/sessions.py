@@ -32,6 +32,8 @@ class PartitionSessions:
     async def assign(self, partitions: Collection[int]) -> None:
         """From now on exactly these are ours. What is kept goes on undisturbed."""
         gone = [self._keepers.pop(partition)[0] for partition in sorted(set(self._keepers) - set(partitions))]
+        for keeper, _ in self._keepers.values():
+            keeper.confirm()
         for partition in sorted(set(partitions) - set(self._keepers)):
             decoder = ControlDecoder(self._names.control_topic(), partition, self._partitions)
             keeper = PartitionKeeper(partition, lambda at=partition: self._fold(at), self._open_session)  # type: ignore[misc]
