@@ -6,7 +6,6 @@ makes lies in one temporary directory, which is removed when it holds.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -27,7 +26,7 @@ from examples.demo_display import Display, show_outcome
 from examples.flights_data import load, write_lines
 from examples.flights_proof import Proof, prove, read_committed
 from examples.processes import KcontrolProcess, now_ms
-from examples.step_feed import StepFeed, records_in, recovered_ms
+from examples.step_feed import AttemptFeed, StepFeed, records_in, recovered_ms
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 
 PARTITIONS = 4
@@ -75,15 +74,17 @@ class Demo:
                 total = load(bootstrap_servers, "flights", lines, keys)
             self.console.print(f"{total:,} flights are in the topic [bold]flights[/], {PARTITIONS} partitions")
             feed = StepFeed(flights.pipeline.name, bootstrap_servers)
+            attempts = AttemptFeed(flights.pipeline.name, bootstrap_servers)
             try:
-                self._run_pipeline(bootstrap_servers, feed, total)
+                self._run_pipeline(bootstrap_servers, feed, attempts, total)
             finally:
                 feed.close()
-            return self._prove(bootstrap_servers, feed, lines)
+                attempts.close()
+            return self._prove(bootstrap_servers, feed, attempts, lines)
         finally:
             broker.stop()
 
-    def _run_pipeline(self, bootstrap_servers: str, feed: StepFeed, total: int) -> None:
+    def _run_pipeline(self, bootstrap_servers: str, feed: StepFeed, attempts: AttemptFeed, total: int) -> None:
         """Start it, kill it twice, wait until all the input is in committed steps."""
         coordinator = processes.coordinator("coordinator", bootstrap_servers, self.home)
         node = processes.node(Path(flights.__file__), bootstrap_servers, self.home)
@@ -96,7 +97,7 @@ class Demo:
                 self._await(feed, lambda: feed.committed > 0, START_TIMEOUT_S, "the first step")
                 for victim, part in ((coordinator, KILL_COORDINATOR_AT), (node, KILL_NODE_AT)):
                     self._await(feed, lambda part=part: records_in(feed.steps) >= part * total, START_TIMEOUT_S, "progress")
-                    self._kill(victim, feed, display)
+                    self._kill(victim, feed, attempts, display)
                 display.say("the rest")
                 self._await(feed, lambda: records_in(feed.steps) >= total, START_TIMEOUT_S, "the end of the input")
                 display.say("all input is in committed steps")
@@ -104,10 +105,13 @@ class Demo:
             for process in reversed(self.processes):
                 process.stop()
 
-    def _kill(self, victim: KcontrolProcess, feed: StepFeed, display: Display) -> None:
+    def _kill(self, victim: KcontrolProcess, feed: StepFeed, attempts: AttemptFeed, display: Display) -> None:
+        """In the middle of a step: right after the coordinator has told the node to make one."""
+        if not attempts.wait_for_next(RECOVERY_TIMEOUT_S):
+            raise DemoError("no step was begun")
         at_step, killed_ms = feed.committed, now_ms()
         victim.kill()
-        display.say(f"[red]kill -9 {victim.pid}[/], the {victim.name}, after step {at_step}")
+        display.say(f"[red]kill -9 {victim.pid}[/], the {victim.name}, in the middle of step {at_step + 1}")
         victim.start()
         self._await(
             feed,
@@ -129,15 +133,14 @@ class Demo:
             if time.monotonic() >= deadline:
                 raise DemoError(f"{what} did not come within {timeout_s:.0f} s; committed: step {feed.committed}")
 
-    def _prove(self, bootstrap_servers: str, feed: StepFeed, lines: Path) -> Proof:
+    def _prove(self, bootstrap_servers: str, feed: StepFeed, attempts: AttemptFeed, lines: Path) -> Proof:
         with self.console.status("plain Spark computes the same from the file"):
             plain_spark(lines, self.home / "plain")
         with self.console.status("a read_committed consumer reads the outputs"):
             delays = read_committed(bootstrap_servers, ["delays"])
             delayed = read_committed(bootstrap_servers, ["delayed"])
         proof = prove(feed.steps, delays, delayed, self.home / "plain", end_offsets(bootstrap_servers, "flights"))
-        aborted = attempts(bootstrap_servers) - feed.committed
-        show_outcome(self.console, feed.steps, self.recoveries, aborted, proof)
+        show_outcome(self.console, feed.steps, self.recoveries, attempts.count - feed.committed, proof)
         return proof
 
 
@@ -155,15 +158,6 @@ def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
     ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), READ_TIMEOUT_S)[1] for p in range(PARTITIONS)}
     consumer.close()
     return ends
-
-
-def attempts(bootstrap_servers: str) -> int:
-    """Attempts that the coordinators commanded, committed or not, from the control log."""
-    command = [sys.executable, "-m", "kcontrol.cli", "log", flights.pipeline.name, "--bootstrap-servers", bootstrap_servers]
-    said = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True, timeout=READ_TIMEOUT_S).stdout
-    logged = [json.loads(line) for line in said.splitlines()]
-    works = [record["work"] for record in logged if record["record"] == "Command" and record["work"]]
-    return len({json.dumps(work["token"]) for work in works})
 
 
 def plain_spark(lines: Path, target: Path) -> None:

@@ -70,7 +70,7 @@ def show_outcome(
     table.add_row("attempts aborted", f"{aborted:,}, none of them visible")
     for recovery in recoveries:
         table.add_row(
-            f"kill -9 {recovery.what}", f"after step {recovery.at_step}, next commit {recovery.took_ms / 1000:.1f} s later"
+            f"kill -9 {recovery.what}", f"in step {recovery.at_step + 1}, next commit {recovery.took_ms / 1000:.1f} s later"
         )
     colour = "green" if proof.holds else "red"
     table.add_row(

@@ -1,35 +1,24 @@
-"""Committed steps as they come, from `kcontrol steps --follow --json`, over every crash of what it reads from."""
+"""Committed steps and begun attempts of a pipeline as they come, from `kcontrol steps` and `kcontrol log`."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
-AGAIN_S = 0.3
+from examples.follower import Follower
 
 Boundary = dict[str, Any]
 """One StepBoundary with the names of its schema, as the command line prints it."""
 
 
-class StepFeed:
-    """Follows one pipeline in the background; `steps` only grows, in order, without a gap."""
+class StepFeed(Follower):
+    """The committed steps; they only grow, in order, without a gap."""
 
     def __init__(self, pipeline: str, bootstrap_servers: str) -> None:
         self._pipeline = pipeline
-        self._bootstrap_servers = bootstrap_servers
         self._steps: list[Boundary] = []
-        self._changed = threading.Condition()
-        self._closed = False
-        self._failure: Exception | None = None
-        self._reader: subprocess.Popen[str] | None = None
-        self._thread = threading.Thread(target=self._follow, name="steps", daemon=True)
-        self._thread.start()
+        super().__init__(bootstrap_servers)
 
     @property
     def steps(self) -> list[Boundary]:
@@ -54,49 +43,42 @@ class StepFeed:
 
         Raises ValueError when the log's steps don't follow each other.
         """
-        deadline = time.monotonic() + timeout_s
+        return self._wait_until(lambda: found(self._steps), timeout_s, each_s)
+
+    def _arguments(self) -> list[str]:
+        return ["steps", self._pipeline, "--from", str(len(self._steps) + 1)]
+
+    def _hear(self, line: Boundary) -> None:
+        if line["step"] != len(self._steps) + 1:
+            raise ValueError(f"the log has step {line['step']} after step {len(self._steps)}")
+        self._steps.append(line)
+
+
+class AttemptFeed(Follower):
+    """The attempts that coordinators commanded, committed or not."""
+
+    def __init__(self, pipeline: str, bootstrap_servers: str) -> None:
+        self._pipeline = pipeline
+        self._tokens: set[str] = set()
+        super().__init__(bootstrap_servers)
+
+    @property
+    def count(self) -> int:
+        """Attempts seen so far."""
         with self._changed:
-            while not found(self._steps):
-                if self._failure is not None:
-                    raise self._failure
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(min(left, each_s))
-        return True
+            return len(self._tokens)
 
-    def close(self) -> None:
-        """Stop following."""
-        self._closed = True
-        if self._reader is not None:
-            self._reader.kill()
-        self._thread.join()
+    def wait_for_next(self, timeout_s: float) -> bool:
+        """Wait until another attempt begins: on return it is under way. Whether one began in time."""
+        before = self.count
+        return self._wait_until(lambda: len(self._tokens) > before, timeout_s)
 
-    def _follow(self) -> None:
-        while not (self._closed or self._failure):
-            command = ["steps", self._pipeline, "--bootstrap-servers", self._bootstrap_servers, "--follow", "--json"]
-            self._reader = subprocess.Popen(
-                [sys.executable, "-m", "kcontrol.cli", *command, "--from", str(self.committed + 1)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            )
-            with self._reader as reader:
-                for line in reader.stdout or ():
-                    self._add(json.loads(line))
-                reader.kill()
-            # The pipeline may not be known yet, or the broker be away.
-            time.sleep(0 if self._closed else AGAIN_S)
+    def _arguments(self) -> list[str]:
+        return ["log", self._pipeline]
 
-    def _add(self, boundary: Boundary) -> None:
-        with self._changed:
-            if boundary["step"] != len(self._steps) + 1:
-                self._failure = ValueError(f"the log has step {boundary['step']} after step {len(self._steps)}")
-            else:
-                self._steps.append(boundary)
-            self._changed.notify_all()
+    def _hear(self, line: dict[str, Any]) -> None:
+        if line["record"] == "Command" and line["work"]:
+            self._tokens.add(json.dumps(line["work"]["token"]))
 
 
 def records_in(steps: list[Boundary]) -> int:

@@ -45,7 +45,7 @@ class Cluster:
 
     def start(self) -> None:
         """Make the user's topics and start all."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         topics = [NewTopic(name, partitions, 1) for name, partitions in (INPUTS | OUTPUTS).items()]
         for future in admin.create_topics(topics).values():
             future.result(TOPIC_TIMEOUT_S)

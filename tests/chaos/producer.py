@@ -20,6 +20,8 @@ USERS = 40
 MAX_BURST = 150
 MAX_PAUSE_S = 0.4
 TRANSACTION_TIMEOUT_S = 10.0
+MESSAGE_TIMEOUT_MS = 9_000
+"""librdkafka wants it to be no longer than the transaction's."""
 TRANSACTIONAL_SHARE, ABORTED_SHARE = 0.3, 0.4
 """Of the bursts, those in transactions; of these, those that are aborted."""
 
@@ -47,7 +49,12 @@ class Feeder:
         self._plain.flush(TRANSACTION_TIMEOUT_S)
 
     def _producer(self, more: dict[str, Any]) -> Producer:
-        settings = {"bootstrap.servers": self._bootstrap_servers, "linger.ms": 1, "message.timeout.ms": 30_000, "log_level": 2}
+        settings = {
+            "bootstrap.servers": self._bootstrap_servers,
+            "linger.ms": 1,
+            "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+            "log_level": 0,
+        }
         return Producer({**settings, **more})
 
     def _run(self) -> None:

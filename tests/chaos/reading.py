@@ -68,7 +68,7 @@ def _consumer(bootstrap_servers: str, isolation_level: str) -> Consumer:
             "enable.auto.commit": False,
             "isolation.level": isolation_level,
             "enable.partition.eof": True,
-            "log_level": 2,
+            "log_level": 0,
         }
     )
 
