@@ -48,6 +48,7 @@ class Standing:
     limit_ms: int = 0
 
 
+_LOST = (Place.ABSENT, Place.CLOSED, Place.BROKEN)
 _IN_PLACE = Standing(Place.IN_PLACE)
 
 
@@ -156,6 +157,8 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
             wake_before_silence(turn, node, limits)
             continue
         waiting.append(now.text)
+        if now.place in _LOST:
+            turn.state.assembled = False
         if now.place is Place.BROKEN:
             turn.state.halt = now.text
         elif not _out_of_time(turn, node, now):

@@ -146,6 +146,7 @@ def _stop(turn: Turn, go: Go, nodes: int) -> None:
         state.halt = ""
         state.failure = None
         state.retry = Retry()
+        state.assembled = False
         _acknowledge(state)
 
 

@@ -1,0 +1,85 @@
+"""Random control logs, small enough in names that keys collide, and random compactions of them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from kcontrol.core.keys import key_of
+from kcontrol.core.model import (
+    Claim,
+    Command,
+    CommandKind,
+    ControlRecord,
+    Desired,
+    DesiredMode,
+    Logged,
+    NodeJoin,
+    NodePhase,
+    NodeState,
+    PipelinePhase,
+    Received,
+    Replaying,
+    Resume,
+    Status,
+    Tombstone,
+)
+
+_SMALL = st.integers(0, 3)
+_PIPELINE = st.sampled_from(["a", "a", "a", "b"])
+_UUID = st.sampled_from("uvw")
+
+
+def _state(pipeline: str, node: int, incarnation: int, step: int) -> NodeState:
+    return NodeState(pipeline, node, incarnation, NodePhase.OPEN, step, None, 0, 0, 0, (), "", 0)
+
+
+def _command(pipeline: str, epoch: int, serial: int, node: int) -> Command:
+    return Command(pipeline, epoch, serial, node, 0, CommandKind.PAUSE, 0, None)
+
+
+RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
+    st.builds(Claim, _PIPELINE, _UUID, st.just("h"), _SMALL),
+    st.builds(NodeJoin, _PIPELINE, st.integers(0, 1), _UUID, st.just("h"), _SMALL),
+    st.builds(_state, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
+    st.builds(_command, _PIPELINE, st.integers(0, 12), _SMALL, st.integers(0, 1)),
+    st.builds(Received, _PIPELINE, _SMALL, st.integers(0, 12), st.sampled_from("xy"), _SMALL, st.just(()), _SMALL, st.just(0)),
+    st.builds(Replaying, _PIPELINE, _SMALL, st.integers(0, 12), _SMALL),
+    st.builds(Desired, _PIPELINE, st.sampled_from(DesiredMode), _UUID),
+    st.builds(Resume, _PIPELINE, _UUID),
+    st.builds(Status, _PIPELINE, _SMALL, st.sampled_from(PipelinePhase), _SMALL, st.just(""), st.just(())),
+)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Logged]:
+    """Records and tombstones of keys that were written before, or never were."""
+    records = draw(st.lists(RECORDS, max_size=25))
+    log: list[Logged] = []
+    for record in records:
+        log.append(Logged(len(log), 0, record))
+        if draw(st.integers(0, 4)) == 0:
+            victim = draw(st.sampled_from(records))
+            log.append(Logged(len(log), 0, Tombstone(key_of(victim))))
+    return log
+
+
+def key(logged: Logged) -> str:
+    """Of a record or a tombstone."""
+    return logged.record.key if isinstance(logged.record, Tombstone) else key_of(logged.record)
+
+
+@st.composite
+def compactions(draw: st.DrawFn, log: list[Logged]) -> list[Logged]:
+    """What a compaction may leave: the newest record of each key, any of the others, and a newest tombstone or not."""
+    newest = {key(logged): logged.offset for logged in log}
+    kept = []
+    for logged in log:
+        needed = newest[key(logged)] == logged.offset and not isinstance(logged.record, Tombstone)
+        if needed or (draw(st.booleans()) and not _would_rise(log, logged)):
+            kept.append(logged)
+    return kept
+
+
+def _would_rise(log: list[Logged], logged: Logged) -> bool:
+    """Whether keeping it could bring back what a later tombstone has removed; a cleaner removes both or keeps the tombstone."""
+    return any(one.offset > logged.offset and key(one) == key(logged) and isinstance(one.record, Tombstone) for one in log)

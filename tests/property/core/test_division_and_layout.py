@@ -1,0 +1,93 @@
+"""What a step holds and how it is cut: nothing is lost or doubled, limits hold, and the same input gives the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcontrol.core.division import clipped, offsets_in
+from kcontrol.core.layout import layout_of, writers_of
+from kcontrol.core.model import BadRecords, InputRange, InputSpec, LayoutSpec, OutputSpec, PipelineSpec
+from tests.unit.core.made import SPEC
+
+ranges = st.lists(st.integers(0, 200), min_size=1, max_size=8).map(
+    lambda sizes: tuple(InputRange("in", "t", "id", p, 10 * p, 10 * p + size) for p, size in enumerate(sizes))
+)
+
+
+def size(part: InputRange) -> int:
+    return part.to - part.from_
+
+
+@given(ranges, st.integers(1, 500))
+def test_a_division_holds_as_much_as_it_may(received: tuple[InputRange, ...], most: int) -> None:
+    division = clipped(received, most)
+    assert offsets_in(division) == min(most, offsets_in(received))
+    for whole, part in zip(received, division, strict=True):
+        assert replace(part, to=whole.to) == whole
+        assert 0 <= size(part) <= size(whole)
+
+
+@given(ranges, st.integers(1, 500))
+def test_no_partition_starves(received: tuple[InputRange, ...], most: int) -> None:
+    """Max-min fairness: what one partition does not get, no other has more of by over one offset."""
+    division = clipped(received, most)
+    cut = [size(part) for whole, part in zip(received, division, strict=True) if part != whole]
+    if cut:
+        assert max(size(part) for part in division) <= min(cut) + 1
+
+
+specs = st.builds(
+    lambda input_partitions, output_partitions, nodes, tasks, per_task: spec_of(
+        input_partitions, output_partitions, nodes, LayoutSpec(tasks, per_task, 3)
+    ),
+    st.integers(1, 8),
+    st.lists(st.integers(1, 8), min_size=1, max_size=3),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(1, 60),
+)
+
+
+def spec_of(input_partitions: int, output_partitions: list[int], nodes: int, limits: LayoutSpec) -> PipelineSpec:
+    node_of = tuple(partition % nodes for partition in range(input_partitions))
+    item = InputSpec("in", "t", "id", (0,) * input_partitions, node_of, "raw", BadRecords.HALT, "", "")
+    outputs = tuple(OutputSpec(f"o{i}", f"t{i}", "", count, "", "raw", "exact") for i, count in enumerate(output_partitions))
+    return replace(SPEC, nodes=nodes, inputs=(item,), outputs=outputs, layout=limits)
+
+
+@given(specs, st.lists(st.integers(0, 200), min_size=8, max_size=8))
+def test_splits_are_the_division(spec: PipelineSpec, sizes: list[int]) -> None:
+    count = len(spec.inputs[0].node_of)
+    division = tuple(InputRange("in", "t", "id", p, 7, 7 + sizes[p]) for p in range(count))
+    layout = layout_of(spec, division)
+    assert layout == layout_of(spec, division)
+    read = sorted((split.partition, offset) for split in layout.splits for offset in range(split.from_, split.to))
+    assert read == [(part.partition, offset) for part in division for offset in range(part.from_, part.to)]
+    for node in range(spec.nodes):
+        own = [split for split in layout.splits if spec.inputs[0].node_of[split.partition] == node]
+        records = sum(split.to - split.from_ for split in own)
+        wanted = min(max(1, -(-records // spec.layout.records_per_task)), spec.layout.max_tasks)
+        tasks = {split.task for split in own}
+        assert tasks <= set(range(wanted))
+        loads = [sum(split.to - split.from_ for split in own if split.task == task) for task in tasks]
+        if loads and wanted > 1:
+            assert max(loads) <= 2 * -(-records // min(wanted, len(tasks)))
+
+
+@given(specs, st.lists(st.integers(0, 200), min_size=8, max_size=8))
+def test_an_output_has_no_more_writers_than_partitions_or_tasks(spec: PipelineSpec, sizes: list[int]) -> None:
+    division = tuple(InputRange("in", "t", "id", p, 0, sizes[p]) for p in range(len(spec.inputs[0].node_of)))
+    layout = layout_of(spec, division)
+    for output, item in zip(layout.outputs, spec.outputs, strict=True):
+        assert (output.output, output.partitions, output.digest) == (item.name, item.partitions, item.digest)
+        assert 1 <= output.tasks <= min(item.partitions, spec.layout.max_tasks)
+
+
+@given(specs)
+def test_every_output_partition_has_exactly_one_writer(spec: PipelineSpec) -> None:
+    for index, output in enumerate(spec.outputs):
+        writers = [partition for node in range(spec.nodes) for partition in writers_of(spec, node)[index]]
+        assert sorted(writers) == list(range(output.partitions))

@@ -1,0 +1,67 @@
+"""Folding what compaction has left of a control log gives what folding all of it gives, for any log and any compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcontrol.core.model import Claim, Logged, NodeJoin, Tombstone
+from kcontrol.core.pipeline_view import PipelineView, evolve, superseded_keys
+from tests.property.core.logs import compactions, key, logs
+
+
+def fold(log: Iterable[Logged]) -> PipelineView:
+    return reduce(evolve, log, PipelineView.empty("a"))
+
+
+@given(logs().flatmap(lambda log: st.tuples(st.just(log), compactions(log))))
+def test_compaction_changes_nothing(case: tuple[list[Logged], list[Logged]]) -> None:
+    log, compacted = case
+    assert fold(compacted) == fold(log)
+
+
+@given(logs(), st.integers(0, 30))
+def test_a_reader_may_begin_before_the_compaction_and_end_after_it(log: list[Logged], at: int) -> None:
+    newest = {key(logged): logged.offset for logged in log}
+    rest = [one for one in log[at:] if newest[key(one)] == one.offset]
+    assert reduce(evolve, rest, fold(log[:at])) == fold(log)
+
+
+@given(logs())
+def test_the_newest_claim_and_joins_are_in_charge(log: list[Logged]) -> None:
+    view = fold(log)
+    claims = [one for one in view.latest.values() if isinstance(one.record, Claim)]
+    assert view.epoch == max((one.offset for one in claims), default=-1)
+    joins = [one for one in view.latest.values() if isinstance(one.record, NodeJoin)]
+    for node in (0, 1):
+        assert view.incarnation(node) == max((one.offset for one in joins if one.record.node == node), default=None)
+
+
+@given(logs())
+def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Logged]) -> None:
+    view = fold(log)
+    end = len(log)
+    gone = superseded_keys(view)
+    after = fold([*log, *(Logged(end + index, 0, Tombstone(one)) for index, one in enumerate(gone))])
+    assert (after.epoch, after.lives, after.claim()) == (view.epoch, view.lives, view.claim())
+    for node in (0, 1):
+        assert after.node_state(node) == view.node_state(node)
+        assert after.command(node) == view.command(node)
+        assert after.received(node, "x") == view.received(node, "x")
+        assert after.replaying(node) == view.replaying(node)
+    assert (after.desired(), after.resume(), after.status()) == (view.desired(), view.resume(), view.status())
+
+
+@given(logs(), st.data())
+def test_what_is_superseded_stays_superseded(log: list[Logged], data: st.DataObject) -> None:
+    """Tombstones that come late, after others have written more, still change nobody's idea of who is newest."""
+    log = [one for one in log if not isinstance(one.record, Tombstone)]
+    at = data.draw(st.integers(0, len(log)))
+    written_since = {key(one) for one in log[at:]}
+    gone = [one for one in superseded_keys(fold(log[:at])) if one not in written_since]
+    view = fold(log)
+    after = reduce(evolve, (Logged(100 + index, 0, Tombstone(one)) for index, one in enumerate(gone)), view)
+    assert (after.epoch, after.lives) == (view.epoch, view.lives)

@@ -1,0 +1,17 @@
+"""The pictures in docs/diagrams are those of the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcontrol.core.diagram import document
+
+_DIAGRAMS = Path(__file__).parents[3] / "docs" / "diagrams"
+
+
+@pytest.mark.parametrize("which", ["coordinator", "node"])
+def test_the_picture_is_current(which: str) -> None:
+    path = _DIAGRAMS / f"{which}.md"
+    assert path.read_text() == document(which), f"run: python -m kcontrol.core.diagram {which} > docs/diagrams/{which}.md"

@@ -1,0 +1,358 @@
+"""The node, event by event: whom it obeys, what it does with boundaries in any order, and what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kcontrol.core.events import (
+    AttemptWritten,
+    CancelAttempt,
+    CloseEngine,
+    EngineClosed,
+    EngineFailed,
+    EngineOpened,
+    Exit,
+    FinishStep,
+    InputArrived,
+    Joined,
+    OpenEngine,
+    RunStep,
+    StepFinished,
+)
+from kcontrol.core.model import (
+    CommandKind,
+    FailureKind,
+    InputRange,
+    Layout,
+    NodeJoin,
+    NodePhase,
+    NodeState,
+    Reason,
+    Received,
+    ReceivedPartition,
+    Replaying,
+    StepResult,
+    StepWork,
+    Token,
+    Tombstone,
+    Written,
+)
+from kcontrol.core.node_table import State
+from tests.unit.core.drive import NodeDriver, only, published
+from tests.unit.core.made import boundary
+
+RESULT = StepResult(boundary(1).inputs, (), (), True)
+
+
+def work_of(driver: NodeDriver, step: int, attempt: int = 1) -> StepWork:
+    token = Token(driver.epoch, attempt, 7, attempt, (driver.life,))
+    division = (InputRange("in", "input", "T1", 0, 5, 6), InputRange("in", "input", "T1", 1, 0, 1))
+    return StepWork(step, token, "kcontrol.p", 5_000, Reason.RECORDS, division, Layout((), 1, ()), ((0, 1),))
+
+
+def states(effects: list[Any]) -> list[NodeState]:
+    return published(NodeState, effects)
+
+
+def opened(driver: NodeDriver, step: int = 0) -> list[Any]:
+    driver.command(CommandKind.OPEN if step else CommandKind.CREATE, step)
+    return driver.feed(EngineOpened(step, driver.log.now_ms))
+
+
+def writing(driver: NodeDriver, step: int = 1) -> StepWork:
+    work = work_of(driver, step)
+    assert only(RunStep, driver.command(CommandKind.STEP, step, work)) == RunStep(work, None)
+    return work
+
+
+def written(driver: NodeDriver, step: int = 1) -> StepWork:
+    work = writing(driver, step)
+    driver.feed(AttemptWritten(step, RESULT, driver.log.now_ms))
+    return work
+
+
+def test_a_node_says_what_it_can_open_and_waits_to_be_told() -> None:
+    driver = NodeDriver()
+    state = states(driver.joined(4, 3))[0]
+    assert (state.phase, state.openable, state.incarnation, state.claim_epoch) == (
+        NodePhase.CLOSED,
+        (4, 3),
+        driver.life,
+        driver.epoch,
+    )
+    assert only(OpenEngine, driver.command(CommandKind.OPEN, 3)) == OpenEngine(3, False)
+
+
+def test_an_opening_is_acknowledged_when_it_is_done() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    assert only(OpenEngine, driver.command(CommandKind.CREATE, 0)) == OpenEngine(0, True)
+    assert states(driver.tick(1_000))[0].command_serial == -1
+    state = states(driver.feed(EngineOpened(0, driver.log.now_ms)))[0]
+    assert (state.phase, state.step, state.command_epoch, state.command_serial) == (NodePhase.OPEN, 0, driver.epoch, 1)
+
+
+def test_an_attempt_from_the_command_to_the_next_step() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    work = work_of(driver, 1)
+    effects = driver.command(CommandKind.STEP, 1, work)
+    state = states(effects)[0]
+    assert (state.attempt, state.command_serial, state.step) == (work.token, 2, 0)
+    report = published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0]
+    assert (report.token, report.step, report.inputs, report.watermark_moved, report.failure) == (
+        work.token,
+        1,
+        RESULT.inputs,
+        True,
+        None,
+    )
+    assert only(FinishStep, driver.see_step(boundary(1, token=work.token))) == FinishStep(1)
+    state = states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
+    assert (state.phase, state.step, state.attempt, state.openable) == (NodePhase.RUNNING, 1, None, (1,))
+
+
+@pytest.mark.parametrize("at", ["writing", "written"])
+def test_the_boundary_of_another_attempt_takes_the_own_one_back(at: str) -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    (writing if at == "writing" else written)(driver)
+    other = boundary(1, token=Token(9, 9, 9, 9, (9,)))
+    assert driver.see_step(other)[:2] == [CancelAttempt(), OpenEngine(0, True)]
+    if at == "writing":
+        assert driver.feed(EngineFailed(FailureKind.LOST, "cancelled", driver.log.now_ms)) == []
+    effects = driver.feed(EngineOpened(0, driver.log.now_ms))
+    assert only(RunStep, effects).expected == other
+    assert only(RunStep, effects).work.token == other.token
+    assert published(Replaying, effects)[0].step == 1
+
+
+def test_a_node_replays_by_itself_what_it_lacks() -> None:
+    driver = NodeDriver()
+    for step in (1, 2, 3):
+        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step)))
+    driver.joined(1)
+    effects = opened(driver, 1)
+    for step in (2, 3):
+        run = only(RunStep, effects)
+        assert run.expected is not None
+        assert (run.work.step, run.expected.step, run.work.now_ms) == (step, step, 1_000 + step)
+        assert driver.feed(AttemptWritten(step, RESULT, driver.log.now_ms))[0] == FinishStep(step)
+        effects = driver.feed(StepFinished(step, (step, 1), driver.log.now_ms))
+    assert driver.state.at is State.IDLE
+    assert states(effects)[-1].step == 3
+    assert not published(Written, effects)
+
+
+def test_a_failed_attempt_is_reported_and_leaves_the_node_closed() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    work = writing(driver)
+    effects = driver.feed(EngineFailed(FailureKind.QUERY, "boom", driver.log.now_ms))
+    report = published(Written, effects)[0]
+    assert (report.token, report.failure, report.error, report.outputs) == (work.token, FailureKind.QUERY, "boom", ())
+    assert states(effects)[0].phase is NodePhase.CLOSED
+    assert states(effects)[0].error == "step 1: boom"
+
+
+def test_a_written_attempt_stands_though_the_engine_fails_after_it() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    written(driver)
+    effects = driver.feed(EngineFailed(FailureKind.LOST, "gone", driver.log.now_ms))
+    assert not published(Written, effects)
+    assert states(effects)[0].phase is NodePhase.CLOSED
+
+
+@pytest.mark.parametrize("kind", [FailureKind.DIGEST, FailureKind.INPUT_GONE])
+def test_a_replay_that_disagrees_needs_a_person(kind: FailureKind) -> None:
+    driver = NodeDriver()
+    driver.see_step(boundary(1))
+    driver.joined()
+    opened(driver)
+    state = states(driver.feed(EngineFailed(kind, "expected 1, found 2", driver.log.now_ms)))[0]
+    assert (state.phase, state.error) == (NodePhase.FAILED, "step 1: expected 1, found 2")
+    assert only(OpenEngine, driver.command(CommandKind.CREATE, 0)) == OpenEngine(0, True)
+
+
+def test_nothing_of_an_older_coordinator_is_begun_once_a_newer_is_known() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    old = driver.epoch
+    assert states(driver.claim())[0].claim_epoch == driver.epoch
+    assert driver.command(CommandKind.STEP, 1, work_of(driver, 1), claim_epoch=old, serial=99) == []
+    assert driver.command(CommandKind.CREATE, 0)[0] == OpenEngine(0, True)
+
+
+def test_commands_for_another_life_or_carried_out_before_are_ignored() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    assert driver.command(CommandKind.CREATE, 0, incarnation=driver.life + 1) == []
+    opened(driver)
+    assert driver.command(CommandKind.CREATE, 0, serial=driver.serial) == []
+    assert driver.command(CommandKind.CREATE, 0, serial=1) == []
+
+
+def test_a_step_is_begun_only_where_the_node_and_the_log_are() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    assert driver.command(CommandKind.STEP, 2, work_of(driver, 2)) == []
+    driver.see_step(boundary(1))
+    assert driver.state.at is State.REPLAYING
+    driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
+    effects = driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    assert only(RunStep, effects).work.step == 2
+
+
+def test_a_command_that_comes_while_the_engine_opens_waits() -> None:
+    driver = NodeDriver()
+    driver.joined(1)
+    driver.see_step(boundary(1))
+    driver.command(CommandKind.CREATE, 0)
+    assert driver.command(CommandKind.OPEN, 1) == []
+    assert driver.feed(EngineOpened(0, driver.log.now_ms))[0] == OpenEngine(1, False)
+
+
+def test_a_command_to_open_interrupts_an_attempt_and_its_late_answer_means_nothing() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    writing(driver)
+    assert driver.command(CommandKind.CREATE, 0)[:2] == [CancelAttempt(), OpenEngine(0, True)]
+    assert not published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))
+    driver.feed(EngineOpened(0, driver.log.now_ms))
+    assert driver.state.at is State.IDLE
+    again = work_of(driver, 1, attempt=2)
+    driver.command(CommandKind.STEP, 1, again)
+    assert published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0].token == again.token
+
+
+def test_later_steps_can_not_be_opened_after_a_rollback() -> None:
+    driver = NodeDriver()
+    for step in (1, 2):
+        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step)))
+    driver.joined(2, 1)
+    state = states(opened(driver, 1))[0]
+    assert state.openable == (1,)
+
+
+@pytest.mark.parametrize("openable", [(), (1,)])
+def test_a_newer_life_ends_this_one(openable: tuple[int, ...]) -> None:
+    driver = NodeDriver()
+    driver.joined(*openable)
+    effects = driver.see(NodeJoin("p", 0, "newer", "host", 3))
+    assert only(Exit, effects).replaced
+    assert driver.tick(5_000) == []
+
+
+def test_a_life_that_was_replaced_before_it_began_ends() -> None:
+    driver = NodeDriver()
+    driver.see(NodeJoin("p", 0, "newer", "host", 3))
+    assert only(Exit, driver.feed(Joined(driver.life, (), driver.log.now_ms))).replaced
+
+
+def test_stop_closes_and_shutdown_ends() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    assert driver.command(CommandKind.STOP, 0) == [CloseEngine()]
+    state = states(driver.feed(EngineClosed(driver.log.now_ms)))[0]
+    assert (state.phase, state.command_serial) == (NodePhase.CLOSED, 2)
+    effects = driver.command(CommandKind.SHUTDOWN, 0)
+    assert states(effects)[0].command_serial == 3
+    assert only(Exit, effects) == Exit("shut down by command", False)
+
+
+def test_shutdown_of_an_open_node_closes_first() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    assert driver.command(CommandKind.SHUTDOWN, 0) == [CloseEngine()]
+    only(Exit, driver.feed(EngineClosed(driver.log.now_ms)))
+
+
+def test_pause_is_acknowledged_when_the_step_is_over() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    work = written(driver)
+    assert states(driver.command(CommandKind.PAUSE, 1))[0].command_serial == 3
+    driver.see_step(boundary(1, token=work.token))
+    assert driver.command(CommandKind.PAUSE, 1) == []
+    assert states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0].command_serial == 4
+
+
+def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:
+    driver = NodeDriver()
+    first = states(driver.joined())[0]
+    assert driver.tick(999) == []
+    second = states(driver.tick(1))[0]
+    assert second.beat > first.beat
+    assert replace(second, beat=first.beat) == first
+
+
+def arrived(driver: NodeDriver, end: int, topic_id: str = "T1", earliest: int = 0) -> list[Any]:
+    seen = (ReceivedPartition(0, topic_id, earliest, end), ReceivedPartition(1, topic_id, 0, 3))
+    return driver.feed(InputArrived("in", seen, 100, driver.log.now_ms))
+
+
+def test_received_input_is_said_when_it_grows_and_every_five_seconds() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    assert published(Received, arrived(driver, 8)) == []
+    received = published(Received, opened(driver))[0]
+    assert (received.step, received.records, received.size_bytes) == (1, 6, 100)
+    assert published(Received, arrived(driver, 8)) == []
+    assert published(Received, arrived(driver, 7)) == []
+    assert published(Received, arrived(driver, 9))[0].partitions[0].to == 9
+    assert published(Received, arrived(driver, 2, "T9", 1))[0].partitions[0] == ReceivedPartition(0, "T9", 1, 2)
+    assert published(Received, driver.tick(5_000))[0].input == "in"
+
+
+def test_input_is_not_said_while_the_node_is_behind() -> None:
+    driver = NodeDriver()
+    driver.see_step(boundary(1))
+    driver.joined()
+    effects = opened(driver)
+    assert published(Replaying, effects)
+    assert published(Received, effects + arrived(driver, 9)) == []
+    driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
+    received = published(Received, driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
+    assert (received.step, received.records) == (2, 5)
+
+
+def test_a_step_whose_boundary_is_no_longer_in_the_log_can_not_be_replayed() -> None:
+    driver = NodeDriver()
+    driver.see_step(boundary(4))
+    driver.joined()
+    state = states(opened(driver))[0]
+    assert state.phase is NodePhase.FAILED
+    assert "step 1 is no longer in the log" in state.error
+
+
+def test_a_node_that_has_dropped_a_boundary_reads_the_log_again_in_a_new_process() -> None:
+    driver = NodeDriver()
+    for step in (1, 2, 3):
+        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step)))
+    driver.joined(3)
+    leaving = only(Exit, opened(driver))
+    assert not leaving.replaced
+    assert "must read the log of pipeline p again" in leaving.reason
+
+
+def test_tombstones_of_old_steps_change_nothing() -> None:
+    driver = NodeDriver()
+    driver.see_step(boundary(1))
+    driver.joined(1)
+    driver.feed(driver.log.next_step(Tombstone("step/1")))
+    assert driver.state.steps.step == 1
+    assert driver.state.steps.next_from == {("in", 0): 6, ("in", 1): 1}
