@@ -106,21 +106,23 @@ class EmbeddedBroker:
         """
         if self.is_running:
             return self
+        self.kill()  # takes leave of a former life that somebody else has ended
         java = find_java().executable
         class_path = os.pathsep.join(str(path) for path in ensure_jars())
-        self._port = self._port or _free_port()
-        _refuse_busy(self._port)
-        self._dir.write(self._port, _free_port(), self._properties)
-        if not self._dir.is_formatted:
-            self._format(java, class_path)
-        program: list[str | Path] = ["-cp", class_path, "kafka.Kafka"]
-        if self._dir.was_killed:
-            self._dir.write_controller(_free_port(), former_life.SESSION_TIMEOUT_MS)
-            options = self._java_options(self._dir.controller_log)
-            former_life.note_its_end(
-                self._dir, [java, *options, *program, self._dir.controller_properties], self._start_timeout_s
-            )
-        self._launch([java, *self._java_options(self._dir.log), *program, self._dir.properties])
+        with self._dir.lock() as lock:
+            self._port = self._port or _free_port()
+            _refuse_busy(self._port)
+            self._dir.write(self._port, _free_port(), self._properties)
+            if not self._dir.is_formatted:
+                self._format(java, class_path)
+            program: list[str | Path] = ["-cp", class_path, "kafka.Kafka"]
+            if self._dir.was_killed:
+                self._dir.write_controller(_free_port(), former_life.SESSION_TIMEOUT_MS)
+                options = self._java_options(self._dir.controller_log)
+                controller = [java, *options, *program, self._dir.controller_properties]
+                former_life.note_its_end(self._dir, controller, self._start_timeout_s)
+            # The broker inherits the lock, and so keeps it for as long as it lives, whoever started it.
+            self._launch([java, *self._java_options(self._dir.log), *program, self._dir.properties], lock.fileno())
         try:
             self._await_ready()
         except BaseException:
@@ -203,7 +205,7 @@ class EmbeddedBroker:
             said = telling_lines(result.stdout + result.stderr)
             raise ClusterError(f"The broker's data directory {self._dir.data} could not be formatted:\n{said}")
 
-    def _launch(self, command: list[str | Path]) -> None:
+    def _launch(self, command: list[str | Path], lock: int) -> None:
         if not self._outlive_parent:
             # Before the broker, so that there is no moment at which it runs unguarded and unknown to the guard.
             self._guard = subprocess.Popen(
@@ -218,6 +220,7 @@ class EmbeddedBroker:
                 stderr=subprocess.STDOUT,
                 cwd=self._dir.root,
                 start_new_session=True,
+                pass_fds=[lock],
             )
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.write(b"%d\n" % self._process.pid)
@@ -245,13 +248,8 @@ class EmbeddedBroker:
         raise ClusterError(self._failure(f"did not answer within {self._start_timeout_s:.0f} s"))
 
     def _failure(self, what: str) -> str:
-        hint = ""
         said = self._dir.last_words()
-        if "Failed to acquire lock" in said:
-            hint = " Another broker uses this data directory: stop it, or choose another one."
-        return (
-            f"The embedded broker at {self.bootstrap_servers} {what}.{hint} Its log is {self._dir.log}; it ends with:\n{said}"
-        )
+        return f"The embedded broker at {self.bootstrap_servers} {what}. Its log is {self._dir.log}; it ends with:\n{said}"
 
 
 def _free_port() -> int:

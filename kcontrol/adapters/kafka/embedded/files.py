@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+from kcontrol.errors import ClusterError
 
 HOST = "127.0.0.1"
 
@@ -107,6 +111,22 @@ class DataDirectory:
         """Whether the broker's former life ended without the mark that Kafka leaves when it stops by itself."""
         has_lived = (self.data / "__cluster_metadata-0").is_dir()
         return has_lived and not (self.data / ".kafka_cleanshutdown").is_file()
+
+    def lock(self) -> BinaryIO:
+        """An open file that keeps others out of the directory for as long as it, or a copy that a child inherited, is open.
+
+        Raises ClusterError: another broker, of whatever process, has the directory.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        file = (self.root / "lock").open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.close()
+            raise ClusterError(
+                f"Another broker uses this data directory: {self.root}. Stop it, or choose another one with --data-dir."
+            ) from error
+        return file
 
     def write(self, port: int, controller_port: int, properties: Mapping[str, str]) -> None:
         """Write server.properties and the logging settings; `properties` override the defaults."""
