@@ -97,7 +97,10 @@ class PartitionReader:
             part = await self._fetch_once(info, leader, position, max_wait_ms, lane) if leader >= 0 else None
             if part is not None and part[1] not in _ASK_AGAIN:
                 return self._answer(part, position)
-            deadline.check(f"{self.where}: finding its leader", describe_code(part[1]) if part else "there is none")
+            deadline.check(
+                f"{self.where}: finding its leader",
+                describe_code(part[1]) if part else "it has none, or the broker holds back answers",
+            )
             self._info = None
             await asyncio.sleep(_RETRY_S)
 

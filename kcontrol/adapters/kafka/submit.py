@@ -7,18 +7,21 @@ changed that may change; where step 1 begins is decided the first time and kept.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState
+from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.core.model import PipelineSpec
 from kcontrol.runtime.definition import KafkaInput
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
 from kcontrol.runtime.definition_succession import refuse_shared_outputs, succeed
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger(__name__)
 
 
 async def submit(
@@ -77,10 +80,13 @@ def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
 ) -> tuple[Mapping[str, InputFacts], Mapping[str, OutputFacts]]:
     before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
-    inputs = {}
-    for source in pipeline.inputs:
-        state = admin.get(source.topic, f"pipeline {pipeline.name!r}, input {source.name!r}")
-        inputs[source.name] = _input_facts(admin, source, state, continued=before.get(source.name) == source.topic)
+    states = [admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}") for each in pipeline.inputs]
+    for sentence in compaction_warnings(states, _replay_window_ms(pipeline)):
+        _log.warning("Pipeline %r: %s", pipeline.name, sentence)
+    inputs = {
+        source.name: _input_facts(admin, source, state, continued=before.get(source.name) == source.topic)
+        for source, state in zip(pipeline.inputs, states, strict=True)
+    }
     targets = {each.name: each.topic for each in pipeline.outputs}
     targets |= {each.dead_letter_output: each.dead_letter_topic for each in pipeline.inputs if each.dead_letter_topic}
     outputs = {}
@@ -89,6 +95,12 @@ def _facts(
         found = _output_state(admin, what, topic, output_partitions)
         outputs[name] = OutputFacts(found.topic_id, found.partitions)
     return inputs, outputs
+
+
+def _replay_window_ms(pipeline: Pipeline) -> int | None:
+    """A replay begins at the oldest checkpoint that is kept; one more is under way meanwhile."""
+    checkpoint = pipeline.checkpoint
+    return None if checkpoint is None else checkpoint.every_ms * (checkpoint.keep + 1)
 
 
 def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, continued: bool) -> InputFacts:

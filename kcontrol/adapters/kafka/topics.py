@@ -175,12 +175,21 @@ def check_own_topic(state: TopicState, what: str, partitions: int, replication: 
         raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
 
 
-def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int) -> list[str]:
-    """Sentences about inputs whose compaction could remove records that a replay still needs (design 7)."""
+def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int | None) -> list[str]:
+    """Sentences about inputs whose compaction could remove records that a replay still needs (design 7).
+
+    replay_window_ms: how far back a replay may begin; None: at the first step, for want of checkpoints.
+    """
     said = []
     for state in inputs:
         lag_ms = int(state.config.get("min.compaction.lag.ms", "0"))
-        if COMPACTED in state.config.get("cleanup.policy", "") and lag_ms < replay_window_ms:
+        if COMPACTED not in state.config.get("cleanup.policy", ""):
+            continue
+        if replay_window_ms is None:
+            said.append(
+                f"Input topic {state.name!r} is compacted and there are no checkpoints: steps can't be replayed for ever."
+            )
+        elif lag_ms < replay_window_ms:
             said.append(
                 f"Input topic {state.name!r} is compacted with min.compaction.lag.ms={lag_ms}: set it to at least "
                 f"{replay_window_ms}, or steps can't be replayed after a compaction."

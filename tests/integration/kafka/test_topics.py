@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcontrol.adapters.kafka import cluster
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
 from kcontrol.errors import ClusterError, TopicError
@@ -86,10 +87,20 @@ def test_a_compacted_input_without_lag_is_warned_of() -> None:
     (said,) = compaction_warnings([compacted, patient, plain], 60_000)
     assert "'users'" in said
     assert "at least 60000" in said
+    (said,) = compaction_warnings([plain, patient], None)
+    assert "'events'" in said
+    assert "no checkpoints" in said
 
 
 def test_a_new_enough_cluster_is_accepted(own: ClusterSettings) -> None:
     asyncio.run(check_cluster(own))
+
+
+def test_an_older_cluster_is_refused(own: ClusterSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker of these tests, were EndTxn's newest version here the sign of the first release that is good enough."""
+    monkeypatch.setattr(cluster, "_END_TXN_OF_4_0", 99)
+    with pytest.raises(ClusterError, match=r"broker 1 is older than 4\.0.*KIP-890"):
+        asyncio.run(check_cluster(own))
 
 
 def test_an_address_where_nobody_listens_is_named() -> None:
