@@ -113,3 +113,16 @@ def routed(events: DataFrame) -> Any:
 
 def counted(events: DataFrame) -> Any:
     return {"more": kcontrol.output(fields(events).groupBy("name").agg(F.count("*").alias("c")), mode="update")}
+
+
+def doubled(events: DataFrame) -> Any:
+    rows = fields(events).select("name", "n")
+    return {"out": rows.union(rows)}
+
+
+def ranking(events: DataFrame) -> Any:
+    return {"out": kcontrol.output(fields(events).groupBy("name").agg(F.max("n").alias("top")), mode="complete")}
+
+
+def nothing(events: DataFrame) -> Any:
+    return {"out": fields(events).filter(F.lit(False)).select("name")}

@@ -37,6 +37,9 @@ CASES = [
     pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, id="current_timestamp"),
     pytest.param([queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"),
     pytest.param([queries.stateless, queries.counted], ["events"], {"out": (2, JSON), "more": (2, KEYED)}, id="two queries"),
+    pytest.param([queries.doubled], ["events"], {"out": (2, JSON)}, id="an input read twice"),
+    pytest.param([queries.ranking], ["events"], {"out": (2, KEYED)}, id="aggregate, complete"),
+    pytest.param([queries.nothing], ["events"], {"out": (1, JSON)}, id="a plan that Spark proves to be empty"),
     pytest.param([queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
 ]
 

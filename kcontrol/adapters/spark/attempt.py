@@ -64,6 +64,8 @@ class Attempt:
         self._writer_of: dict[tuple[str, int], int] = {}
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
+        self.phases_ms: dict[str, float] = {}
+        """When each phase was first reached, since the attempt was made: reading, writing, written."""
 
     def source_tasks(self, input_name: str) -> list[tuple[SourceSplit, ...]]:
         """The splits of one input, a tuple for each source task, in the layout's order; empty splits are left out."""
@@ -80,6 +82,7 @@ class Attempt:
         with self._changed:
             self._refuse_late()
             self._refuse_rerun(f"a source task of query {query!r}", attempt_number)
+            self._reached("reading")
             known = self._announced.get((query, task_attempt), frozenset())
             self._announced[query, task_attempt] = known | partitions
 
@@ -106,6 +109,7 @@ class Attempt:
                     f"step {self.work.step}: Spark ran {who} twice (tasks {self._writers[query, writer]}, {task_attempt}); "
                     f"two writers of one partition would mix their rows, so the attempt ends",
                 )
+            self._reached("writing")
             self._writers[query, writer] = task_attempt
 
     def grant_classes(self, query: str, writer: int, task_attempt: int, attempt_number: int, modulus: int) -> list[int]:
@@ -125,6 +129,9 @@ class Attempt:
                         f"partitions that are {residue} modulo {modulus}, so they would write to one partition",
                     )
             return sorted(residues)
+
+    def _reached(self, phase: str) -> None:
+        self.phases_ms.setdefault(phase, (time.monotonic() - self.started_s) * 1_000)
 
     def _refuse_late(self) -> None:
         if self._failure is not None or self._decided is not None:
@@ -182,6 +189,8 @@ class Attempt:
         """A query's batch has done its work."""
         with self._changed:
             self._results[query] = result
+            if self._results.keys() >= self._queries:
+                self._reached("written")
             self._changed.notify_all()
 
     def wait_decision(self) -> None:

@@ -202,6 +202,7 @@ class SparkEngine:
         limits = self._spec.limits
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
         results = attempt.wait_results(timeout_ms / 1000)
+        _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
         mine = [item for item in work.division if self._reads(item)]
         result = step_result(attempt, results, mine, self._read_again)
         if expected is not None:

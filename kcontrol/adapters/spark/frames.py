@@ -42,11 +42,13 @@ class Frames:
         self._pipeline.check_served(frames)
         bound: list[BoundQuery] = []
         warnings: list[str] = []
+        one_executor = (self._spark.sparkContext.master or "").startswith("local[")
         for item in frames:
             facts = inspect(item.frame, item.name, allow_nondeterministic)
             frame = to_kafka_columns(item.frame, [self._pipeline.output(name) for name in item.outputs])
             bound.append(self._bound(item, facts, frame))
-            warnings += facts.warnings
+            if not one_executor:
+                warnings += facts.warnings
         for source in self._pipeline.inputs:
             if source.bad_records is BadRecords.DEAD_LETTER:
                 letters = dead_letters(self._raw(source, with_headers=True), source)

@@ -90,6 +90,7 @@ class PlanFacts:
 
     inputs: tuple[str, ...]
     narrow: bool
+    """Every row stays in the task that read it, and no input is read twice."""
     stateful_operators: tuple[str, ...]
     """A text for each, without anything that differs between two plans of the same query."""
     has_watermark: bool
@@ -111,9 +112,10 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
         _refuse_nondeterministic(nodes, query)
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
+    reads = [_input_name(node, query) for node in nodes if node.nodeName() == _STREAM]
     return PlanFacts(
-        inputs=tuple(dict.fromkeys(_input_name(node, query) for node in nodes if node.nodeName() == _STREAM)),
-        narrow=all(name in _NARROW for name in names),
+        inputs=tuple(dict.fromkeys(reads)),
+        narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
         stateful_operators=tuple(_stateful_text(node) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
         warnings=tuple(_warnings(nodes, query)),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.batches import partition_of
@@ -32,7 +33,7 @@ RESULT_SCHEMA = pa.schema(
         ("digest", pa.string()),
     ]
 )
-RESULT_DDL = "output string, topic string, partition int, `from` long, `to` long, records long, digest string"
+RESULT_TYPE = from_arrow_schema(RESULT_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from kcontrol.adapters.spark.attempt import Attempt, AttemptCancelledError, QueryResult
 from kcontrol.adapters.spark.bound import BoundQuery
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.failures import as_step_failure
-from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_DDL, OutputTarget
+from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_TYPE, OutputTarget
 from kcontrol.adapters.spark.source import QUERY_PROPERTY
 from kcontrol.adapters.spark.tasks import Placement, PlaceRows, WriteJob, WriteRows
 from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
@@ -78,7 +79,7 @@ class Sink:
         placement = self._placement(attempt, targets, tasks)
         replay = attempt.expected is not None
         job = WriteJob(self._context.address, attempt.serial, self._bound.name, placement, tasks, replay, targets)
-        rows = _arranged(batch, job).mapInArrow(WriteRows(job), RESULT_DDL).collect()
+        rows = _arranged(batch, job).mapInArrow(WriteRows(job), RESULT_TYPE).collect()
         outputs = tuple(OutputSlice(*row) for row in sorted(rows, key=lambda row: (row.output, row.partition)))
         execution = self._context.query(self._bound.name)._jsq.streamingQuery()
         return QueryResult(outputs, skipped_records(execution, self._bound), watermark_moved(execution, self._bound))
@@ -110,7 +111,5 @@ def _arranged(batch: DataFrame, job: WriteJob) -> DataFrame:
         return batch.coalesce(1)
     if job.placement is Placement.DIRECT:
         return batch
-    schema = ", ".join(
-        [f"{field.name} {field.dataType.simpleString()}" for field in batch.schema.fields] + [f"{PARTITION_COLUMN} int"]
-    )
+    schema = StructType([*batch.schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
     return batch.mapInArrow(PlaceRows(job), schema).repartitionById(job.tasks, PARTITION_COLUMN)
