@@ -1,0 +1,142 @@
+"""What tasks reported becomes the step's record, and a replay is held to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kcontrol.adapters.spark.attempt import Attempt, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.results import add_digests, check_replay, step_result
+from kcontrol.core.model import (
+    EMPTY_DIGEST,
+    FailureKind,
+    InputRange,
+    InputSlice,
+    OutputSlice,
+    Skipped,
+    SourceSplit,
+    StepBoundary,
+    StepResult,
+)
+from kcontrol.errors import StepFailedError
+from tests.unit.spark.works import TOPIC_ID, work
+
+ONE = f"{1:032x}"
+SPLITS = (SourceSplit("events", 0, 0, 0, 5), SourceSplit("events", 1, 0, 5, 8))
+WHOLE = InputRange("events", "events", TOPIC_ID, 0, 0, 8)
+IDLE = InputRange("events", "events", TOPIC_ID, 1, 3, 3)
+OWN = {"out": (0, 1)}
+
+
+def attempt() -> Attempt:
+    return Attempt(1, work(splits=SPLITS), None, frozenset({"a", "b"}))
+
+
+def written(partition: int, digest: str = ONE) -> OutputSlice:
+    return OutputSlice("out", "topic", partition, 10, 12, 2, digest)
+
+
+def never(item: InputRange, split: SourceSplit) -> Counted:
+    raise AssertionError(f"{split} was read by a task")
+
+
+def result_of(*outputs: OutputSlice, skipped: tuple[Skipped, ...] = (), moved: bool = False) -> QueryResult:
+    return QueryResult(outputs, skipped, moved)
+
+
+def test_digests_add_up_modulo_2_to_the_128() -> None:
+    assert add_digests([]) == EMPTY_DIGEST
+    assert add_digests([f"{2**128 - 1:032x}", f"{3:032x}"]) == f"{2:032x}"
+
+
+def test_splits_of_a_partition_become_one_slice_and_an_idle_partition_an_empty_one() -> None:
+    it = attempt()
+    it.report_read("a", ReadRange("events", 0, 0, 5), Counted(4, ONE))
+    it.report_read("a", ReadRange("events", 0, 5, 8), Counted(3, ONE))
+    results = {"a": result_of(written(1), moved=True), "b": result_of(written(0))}
+    result = step_result(it, results, [WHOLE, IDLE], never)
+    assert result.inputs == (
+        InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, f"{2:032x}"),
+        InputSlice("events", "events", TOPIC_ID, 1, 3, 3, 0, EMPTY_DIGEST),
+    )
+    assert result.outputs == (written(0), written(1))
+    assert result.watermark_moved
+
+
+def test_what_no_task_read_is_counted_by_the_driver() -> None:
+    it = attempt()
+    it.report_read("a", ReadRange("events", 0, 0, 5), Counted(4, ONE))
+    asked = []
+
+    def read_again(item: InputRange, split: SourceSplit) -> Counted:
+        asked.append(split)
+        return Counted(3, ONE)
+
+    result = step_result(it, {"a": result_of(), "b": result_of()}, [WHOLE], read_again)
+    assert asked == [SPLITS[1]]
+    assert result.inputs[0].records == 7
+
+
+def test_two_writers_of_a_partition_are_noticed_at_the_latest_here() -> None:
+    it = attempt()
+    with pytest.raises(StepFailedError, match="two tasks wrote to partition 1"):
+        step_result(it, {"a": result_of(written(1)), "b": result_of(written(1))}, [], never)
+    assert it.failure is not None
+
+
+def test_queries_must_agree_on_bad_records() -> None:
+    agree = {"a": result_of(skipped=(Skipped("events", 2),)), "b": result_of(skipped=(Skipped("events", 2),))}
+    assert step_result(attempt(), agree, [], never).skipped == (Skipped("events", 2),)
+    differ = {**agree, "b": result_of(skipped=(Skipped("events", 1),))}
+    with pytest.raises(StepFailedError, match="disagree"):
+        step_result(attempt(), differ, [], never)
+
+
+def boundary(result: StepResult) -> StepBoundary:
+    of = work(splits=SPLITS)
+    return StepBoundary(
+        pipeline="p",
+        step=1,
+        token=of.token,
+        now_ms=1,
+        reason=of.reason,
+        fingerprint="f",
+        nodes=1,
+        inputs=result.inputs,
+        outputs=result.outputs,
+        layout=of.layout,
+        paused_inputs=(),
+        opened_ms=1,
+        committed_ms=1,
+        skipped=(),
+        watermark_moved=False,
+    )
+
+
+FOUND = StepResult((InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, ONE),), (written(0), written(1)), (), False)
+
+
+def test_a_replay_may_have_other_output_offsets_but_nothing_else() -> None:
+    elsewhere = replace(FOUND, outputs=tuple(replace(item, from_=0, to=0) for item in FOUND.outputs))
+    check_replay(elsewhere, boundary(FOUND), OWN)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (replace(FOUND, inputs=(replace(FOUND.inputs[0], records=6),)), "input 'events' partition 0"),
+        (replace(FOUND, inputs=(replace(FOUND.inputs[0], digest=EMPTY_DIGEST),)), "input 'events' partition 0"),
+        (replace(FOUND, outputs=(written(0), written(1, EMPTY_DIGEST))), "output 'out' partition 1"),
+        (replace(FOUND, outputs=(written(0),)), "output 'out' partition 1 .* found 0 with"),
+        (replace(FOUND, outputs=(*FOUND.outputs, replace(written(0), output="more"))), "output 'more' partition 0"),
+    ],
+)
+def test_every_difference_is_named(found: StepResult, message: str) -> None:
+    with pytest.raises(StepFailedError, match=message) as failed:
+        check_replay(found, boundary(FOUND), OWN)
+    assert failed.value.kind == FailureKind.DIGEST
+
+
+def test_what_another_node_writes_is_not_this_ones_to_find() -> None:
+    check_replay(replace(FOUND, outputs=(written(0),)), boundary(FOUND), {"out": (0,)})
