@@ -19,6 +19,7 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 PARTITIONS = CORES = 2
 SIDES = ("spark", "kcontrol")
 SOURCE = "records"
+TABLE_COLUMNS = 120
 
 
 def main() -> int:
@@ -46,7 +47,7 @@ def main() -> int:
     if options.json:
         print(to_json(findings, large))
     else:
-        show(Console(), findings, large)
+        show(Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS), findings, large)
     return 0
 
 
