@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master
 from kcontrol.errors import SparkSettingError
 
@@ -26,10 +27,12 @@ def session(
 
     master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
     settings: more Spark settings; they win over kcontrol's where those only concern speed.
-    Raises SparkSettingError when `settings` or `master` contradict what correctness needs.
+    Raises SparkSettingError when `settings` or `master` contradict what correctness needs; JavaError without a Java that
+    Spark runs on.
     """
     extra = dict(settings or {})
     _refuse_contradictions(extra)
+    find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     builder = SparkSession.Builder().appName(app_name)

@@ -13,6 +13,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from kcontrol.errors import ConfigurationError
+
 _PREFIX = "inc-"
 _LOGS = ("commits", "offsets")
 _HIGHEST = "highest-step.json"
@@ -35,7 +37,18 @@ class WorkDir:
         return self.path / query
 
     def prepare(self) -> None:
-        """Make the directory, from the newest older life's if there is one; forget older lives then."""
+        """Make the directory, from the newest older life's if there is one; forget older lives then.
+
+        Raises ConfigurationError when the file system does not allow it.
+        """
+        try:
+            self._prepare()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the working directory {self.path} can't be made: {error}; free the disk, correct its rights or choose another"
+            ) from error
+
+    def _prepare(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
         older = sorted(self._lives(), key=lambda life: life[0])
         if not self.path.exists():

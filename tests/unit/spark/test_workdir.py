@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.errors import ConfigurationError
 
 QUERIES = ("a", "b")
 
@@ -118,3 +121,9 @@ def test_create_forgets_everything(tmp_path: Path) -> None:
     it.create()
     assert it.openable() == ()
     assert sorted(path.name for path in it.path.iterdir()) == ["a", "b"]
+
+
+def test_a_place_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("a file where the directory should be")
+    with pytest.raises(ConfigurationError, match="choose another"):
+        workdir(tmp_path, 1)
