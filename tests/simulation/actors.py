@@ -1,7 +1,7 @@
 """Processes: a coordinator or a node, its core, what it has read, and what it is still about to do. Each may die at any event.
 
-Effects are carried out in order, some time after they were decided; answers come some time after that. What a dead process
-had already sent may still arrive: the scheduler keeps it as an orphan.
+Records are published in order, some time after they were decided; requests to the broker go beside them, not behind them, and
+are answered some time after that. What a dead process had already sent may still arrive: the scheduler keeps it as an orphan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from kcontrol.core.events import (
     InitProducer,
     InputArrived,
     Joined,
-    NodeEffect,
     NodeEvent,
     PartitionsAdded,
     ProducerReady,
@@ -40,7 +39,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Tombstone
 from kcontrol.core.node_state import NodeMachine
-from tests.simulation.engine import ENGINE_EFFECTS, Directory, SimulatedEngine
+from tests.simulation.engine import Directory, SimulatedEngine
 from tests.simulation.invariants import check_fold, require
 from tests.simulation.world import Fenced, World, twin_of
 
@@ -103,7 +102,9 @@ class CoordinatorActor:
         self.skew_ms = skew_ms
         self.reader = Reader(world)
         self.state = CoordinatorState.initial(world.spec.pipeline, transactional_id="sim", steps_topic="steps")
-        self.effects: deque[CoordinatorEffect] = deque()
+        self.effects: deque[Publish] = deque()
+        self.request: CoordinatorEffect | None = None
+        """What is on its way to the broker."""
         self.answer: CoordinatorEvent | None = None
         self.target: tuple[int, int] | None = None
         self.unread = False
@@ -120,6 +121,7 @@ class CoordinatorActor:
 
     def start(self) -> None:
         """Read what there is, then be assigned."""
+        self.reader.deaf_until = self.reader.blind_until = 0
         self.read_all()
         check_fold(self.world, self.state.view)
         self.decide(Assigned(self.uuid, "sim", 1, self.now_ms))
@@ -154,8 +156,12 @@ class CoordinatorActor:
             self.fenced = self.fenced or event.kind is FailureKind.FENCED
         for effect in decision.effects:
             self._check(effect, resigned and not isinstance(event, Assigned))
-            if not isinstance(effect, WakeAt):
+            if isinstance(effect, Publish):
                 self.effects.append(effect)
+            elif not isinstance(effect, WakeAt | Resign):
+                idle = self.request is None and self.answer is None and self.target is None
+                require(idle, "there is one transactional effect at a time", effect)
+                self.request = effect
 
     def _check(self, effect: CoordinatorEffect, resigned: bool) -> None:
         if isinstance(effect, Publish | AddPartitions | CommitStep | InitProducer):
@@ -197,26 +203,25 @@ class CoordinatorActor:
         self.decide(answer)
         return True
 
-    def run_effect(self, twice: bool = False, fault: str = "") -> bool:
-        """Carry out the next effect; `fault`: 'before' or 'after', a broker fault that loses the request or the answer."""
+    def run_effect(self, twice: bool = False) -> bool:
+        """Publish what is next."""
         if not self.effects:
             return False
-        effect = self.effects[0]
-        match effect:
-            case Publish():
-                publish(self.world, effect, twice=twice)
-            case Resign():
-                pass
-            case _:
-                if self.trap is not None and isinstance(effect, self.trap[1]):
-                    fault, self.trap = self.trap[0], None
-                if fault == "kill":
-                    self.doomed = True
-                    return False
-                busy = self.answer is not None or self.target is not None
-                require(not busy, "there is one transactional effect at a time", effect)
-                self._transact(effect, fault)
-        self.effects.popleft()
+        publish(self.world, self.effects.popleft(), twice=twice)
+        return True
+
+    def work(self) -> bool:
+        """The request reaches the broker, if nothing goes wrong on the way."""
+        request, fault = self.request, ""
+        if request is None:
+            return False
+        if self.trap is not None and isinstance(request, self.trap[1]):
+            fault, self.trap = self.trap[0], None
+        if fault == "kill":
+            self.doomed = True
+            return False
+        self.request = None
+        self._transact(request, fault)
         return True
 
     def _transact(self, effect: CoordinatorEffect, fault: str) -> None:
@@ -256,7 +261,8 @@ class NodeActor:
         self.directory = directory
         self.reader = Reader(world)
         self.state = NodeMachine.initial(world.spec.pipeline, number)
-        self.effects: deque[NodeEffect] = deque()
+        self.effects: deque[Publish] = deque()
+        self.leaving: Exit | None = None
         self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
         self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
         self.told_ends: list[list[int]] = []
@@ -295,7 +301,13 @@ class NodeActor:
                 begun = effect.work.token.claim_epoch
                 require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
         require(decision.state.step <= len(self.world.steps), "a node is never ahead of the log", decision.state.step)
-        self.effects.extend(effect for effect in decision.effects if not isinstance(effect, WakeAt))
+        for effect in decision.effects:
+            if isinstance(effect, Publish):
+                self.effects.append(effect)
+            elif isinstance(effect, Exit):
+                self.leaving = effect
+            elif not isinstance(effect, WakeAt):
+                self.engine.ask(effect)
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of one of the logs."""
@@ -323,6 +335,10 @@ class NodeActor:
             self.decide(InputArrived(item.name, seen, 0, self.world.now_ms))
         return True
 
+    def work(self) -> bool:
+        """The engine does a little, or the watcher sees something new."""
+        return self.engine.advance() or self.watch()
+
     def take_answer(self) -> bool:
         """The engine's next answer, if there is one."""
         answer = self.engine.take_answer(self.world.now_ms)
@@ -332,18 +348,12 @@ class NodeActor:
         return True
 
     def run_effect(self, twice: bool = False) -> bool:
-        """Carry out the next effect; those for the engine are handed to it in order."""
-        if not self.effects:
-            return False
-        effect = self.effects.popleft()
-        match effect:
-            case Publish():
-                publish(self.world, effect, twice=twice)
-            case Exit():
-                self.exited = True
-                self.replaced = effect.replaced
-            case _ if isinstance(effect, ENGINE_EFFECTS):
-                self.engine.ask(effect)
-            case _:
-                raise AssertionError(effect)
-        return True
+        """Publish what is next; the process ends when all is published."""
+        if self.effects:
+            publish(self.world, self.effects.popleft(), twice=twice)
+            return True
+        if self.leaving is not None and not self.exited:
+            self.exited = True
+            self.replaced = self.leaving.replaced
+            return True
+        return False

@@ -25,7 +25,6 @@ from kcontrol.core.model import FailureKind, InputSlice, OutputSlice, StepResult
 from tests.simulation.invariants import check_finish, require, signature, signature_of
 from tests.simulation.world import Fenced, World, twin_of
 
-ENGINE_EFFECTS = (OpenEngine, RunStep, FinishStep, CancelAttempt, CloseEngine)
 _KEPT = 3
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from kcontrol.core.coordinator_table import State
-from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, Publish
+from kcontrol.core.events import AddPartitions, CommitStep, InitProducer
 from kcontrol.core.model import Desired, DesiredMode, PipelineSpec, Resume, StepBoundary, StepWork
 from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
 from tests.simulation.engine import Directory
@@ -72,7 +72,7 @@ class Fleet:
     def assign_again(self) -> bool:
         """The coordinator has resigned, but the pipeline is still assigned to it."""
         actor = self.coordinators[-1]
-        if actor.state.at is not State.RESIGNED or actor.effects:
+        if actor.state.at is not State.RESIGNED or actor.effects or actor.request is not None:
             return False
         self.lives += 1
         actor.uuid = f"c{self.lives}"
@@ -94,21 +94,15 @@ class Fleet:
             self.start_node(actor.number)
 
     def kill_coordinator(self, actor: CoordinatorActor) -> None:
-        """SIGKILL; the request that it sent last may still be on its way, or have been written in part."""
+        """SIGKILL; its request may still be on its way, and what it published may be there in part."""
         self.coordinators.remove(actor)
-        if actor.effects and self.random.random() < 0.6:
+        if actor.effects and self.random.random() < 0.5:
             effect = actor.effects[0]
-            if isinstance(effect, Publish):
-                publish(self.world, effect, count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)))
-            elif isinstance(effect, InitProducer | AddPartitions | CommitStep):
-                self.orphans.append(effect)
-
-    def bury_coordinator(self, actor: CoordinatorActor) -> None:
-        """It died just when it had sent a request."""
-        effect = actor.effects[0]
-        self.coordinators.remove(actor)
-        if isinstance(effect, InitProducer | AddPartitions | CommitStep):
-            self.orphans.append(effect)
+            publish(self.world, effect, count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)))
+        if isinstance(actor.request, InitProducer | AddPartitions | CommitStep) and (
+            actor.doomed or self.random.random() < 0.6
+        ):
+            self.orphans.append(actor.request)
         if not self.coordinators:
             self.assign(0)
 

@@ -111,8 +111,8 @@ class Schedule:
             self.fleet.bury(actor)
             return False
         if isinstance(actor, CoordinatorActor) and actor.doomed:
-            self.counts[f"died with {type(actor.effects[0]).__name__} on its way"] += 1
-            self.fleet.bury_coordinator(actor)
+            self.counts[f"died with {type(actor.request).__name__} on its way"] += 1
+            self.fleet.kill_coordinator(actor)
             return False
         for turn in range(first, first + 5):
             match turn % 5:
@@ -122,7 +122,7 @@ class Schedule:
                     return True
                 case 3 if actor.take_answer():
                     return True
-                case 4 if isinstance(actor, NodeActor) and (actor.engine.advance() or actor.watch()):
+                case 4 if actor.work():
                     return True
         return False
 
@@ -134,7 +134,9 @@ class Schedule:
         while fleet.orphans:
             fleet.deliver_orphan(self.counts)
         for zombie in fleet.coordinators[:-1]:
-            while zombie.effects and zombie.run_effect() and zombie.answer is None and zombie.target is None:
+            zombie.trap = None
+            zombie.work()
+            while zombie.run_effect():
                 pass
         fleet.coordinators = fleet.coordinators[-1:]
         fleet.coordinators[0].trap = None
@@ -188,11 +190,9 @@ class Schedule:
 
 
 def _do_anything(actor: Process) -> bool:
-    if isinstance(actor, CoordinatorActor):
-        return actor.run_effect() or actor.read_one(True) or actor.take_answer()
-    if actor.exited:
+    if isinstance(actor, NodeActor) and actor.exited:
         return False
-    return actor.run_effect() or actor.read_one(True) or actor.take_answer() or actor.engine.advance() or actor.watch()
+    return actor.run_effect() or actor.read_one(True) or actor.take_answer() or actor.work()
 
 
 def run_schedule(seed: int, counts: Counter[str]) -> Schedule:

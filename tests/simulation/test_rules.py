@@ -170,29 +170,25 @@ def _answers_of_an_earlier_tenure_count() -> Patches:
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
 _PROGRESS = "without faults the pipeline makes progress"
 RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
-    (_no_reading_after_init_producer, "steps are contiguous and committed once", 218),
-    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1092),
-    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1309),
-    (_no_resignation, _PROGRESS, 1972),
+    (_no_reading_after_init_producer, "steps are contiguous and committed once", 110),
+    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
+    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
+    (_no_resignation, _PROGRESS, 210),
     (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
-    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 626),
-    (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 16),
+    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 500),
+    (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 0),
     (_states_need_no_echo, _ASKED, 0),
-    (
-        _no_rollback_of_what_was_not_committed,
-        _ASKED,
-        0,
-    ),
-    (_restarted_nodes_go_unnoticed, _PROGRESS, 16),
-    (_time_may_stand_still, "time strictly grows", 1),
-    (_two_writers_of_a_partition, "one writer a partition", 1),
+    (_no_rollback_of_what_was_not_committed, _ASKED, 0),
+    (_restarted_nodes_go_unnoticed, _PROGRESS, 0),
+    (_time_may_stand_still, "time strictly grows", 0),
+    (_two_writers_of_a_partition, "one writer a partition", 0),
     (_input_is_read_from_the_start, "every input record is in exactly one committed step", 0),
     (_the_newest_claim_is_forgotten, _PROGRESS, 0),
-    (_replays_are_not_needed, _PROGRESS, 3),
-    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 2817),
-    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 295),
+    (_replays_are_not_needed, _PROGRESS, 0),
+    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 750),
+    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 780),
 )
-"""Each with the invariant that it breaks, and a seed at which it was found, where the search begins."""
+"""Each with the invariant that it breaks, and a seed to begin with, because most schedules find nothing."""
 
 
 @pytest.mark.parametrize(("broken", "invariant", "begin"), RULES, ids=lambda one: getattr(one, "__name__", "").strip("_"))
