@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TypeVar
@@ -22,7 +23,9 @@ from tests.conftest import TopicFactory
 
 PIPELINE = "flights"
 PARTITIONS = 2
-TIMEOUT_MS = 30_000
+TIMEOUT_MS = 60_000
+BASE_MS = time.time_ns() // 1_000_000
+"""Of step 0. Records of long ago would fall to the topics' retention."""
 
 _Made = TypeVar("_Made")
 Rows = Mapping[int, Sequence[bytes]]
@@ -81,7 +84,7 @@ class StepsMaker:
     ) -> list[OutputSlice]:
         transactional_id = self.settings.names().transactional_id(PIPELINE)
         writer = TransactionWriter(
-            *(self.settings, transactional_id, *producer, number, 1_000 + number), output, self.topics[output], PARTITIONS
+            *(self.settings, transactional_id, *producer, number, BASE_MS + number), output, self.topics[output], PARTITIONS
         )
         keys = pa.array([value[:1] for value in values], pa.binary())
         batch = pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], ["key", "value"])
@@ -93,7 +96,7 @@ class StepsMaker:
             pipeline=PIPELINE,
             step=number,
             token=Token(1, 1, *producer, (1,)),
-            now_ms=1_000 + number,
+            now_ms=BASE_MS + number,
             reason=Reason.RECORDS,
             fingerprint=self.spec.fingerprint,
             nodes=1,
@@ -101,8 +104,8 @@ class StepsMaker:
             outputs=tuple(slices),
             layout=Layout((), 1, tuple(OutputLayout(name, PARTITIONS, 1, "exact") for name in self.topics)),
             paused_inputs=(),
-            opened_ms=1_000,
-            committed_ms=2_000,
+            opened_ms=BASE_MS,
+            committed_ms=BASE_MS + 1_000,
             skipped=(),
             watermark_moved=False,
         )

@@ -20,6 +20,7 @@ from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import OutputSlice, StepBoundary
 from kcontrol.errors import FencedError
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
 
@@ -74,6 +75,8 @@ def test_read_committed_consumers_see_whole_steps_written_by_many_processes_and_
         transaction = KafkaTransaction(maker.settings, PIPELINE)
         stack.push_async_callback(transaction.close)
         loop = asyncio.get_running_loop()
+        # Starting and compiling can outlast a transaction on a busy machine.
+        await asyncio.gather(*(loop.run_in_executor(pool, warm) for _ in range(WRITERS)))
         number = 1
         while number <= STEPS:
             producer = await maker.begin(transaction)

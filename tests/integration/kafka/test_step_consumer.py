@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.step_records import StepReader
 from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.kafka.steps_maker import PIPELINE, Rows, StepsMaker
+from tests.integration.kafka.steps_maker import BASE_MS, PIPELINE, Rows, StepsMaker
 
 _WAIT_S = 30.0
 _NOTHING_COMES_S = 0.5
@@ -54,7 +54,7 @@ def test_committed_steps_come_whole_and_in_order_and_aborted_ones_never(maker: S
     assert [step.number for step in steps] == [1, 2, 3]
     assert [_values(step) for step in steps] == [_expected(number) for number in (1, 2, 3)]
     assert [step.boundary for step in steps] == boundaries
-    assert [step.now_ms for step in steps] == [1_001, 1_002, 1_003]
+    assert [step.now_ms for step in steps] == [BASE_MS + number for number in (1, 2, 3)]
 
 
 def test_records_have_their_place_and_no_header_of_kcontrol(maker: StepsMaker) -> None:
@@ -63,7 +63,7 @@ def test_records_have_their_place_and_no_header_of_kcontrol(maker: StepsMaker) -
         records = next(consumer).records["delays"]
     first = next(part.from_ for part in boundary.outputs if (part.output, part.partition) == ("delays", 0))
     assert (records[0].key, records[0].partition, records[0].offset) == (b"1", 0, first)
-    assert (records[0].headers, records[0].timestamp_ms) == ((), 1_001)
+    assert (records[0].headers, records[0].timestamp_ms) == ((), BASE_MS + 1)
 
 
 @pytest.mark.parametrize(("options", "first"), [({"from_step": 2}, 2), ({"after_step": 2}, 3), ({"after_step": 0}, 1), ({}, 1)])
