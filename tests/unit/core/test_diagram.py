@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.core.diagram import document
+from docs.make_diagrams import document
 
 _DIAGRAMS = Path(__file__).parents[3] / "docs" / "diagrams"
 
@@ -14,4 +14,4 @@ _DIAGRAMS = Path(__file__).parents[3] / "docs" / "diagrams"
 @pytest.mark.parametrize("which", ["coordinator", "node"])
 def test_the_picture_is_current(which: str) -> None:
     path = _DIAGRAMS / f"{which}.md"
-    assert path.read_text() == document(which), f"run: python -m kcontrol.core.diagram {which} > docs/diagrams/{which}.md"
+    assert path.read_text() == document(which), f"run: python -m docs.make_diagrams {which} > docs/diagrams/{which}.md"

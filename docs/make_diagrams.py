@@ -1,6 +1,6 @@
 """Draws the state machines from their tables, so that the pictures in docs/diagrams can't differ from what runs.
 
-`python -m kcontrol.core.diagram coordinator > docs/diagrams/coordinator.md`, and the same for `node`.
+`python -m docs.make_diagrams coordinator > docs/diagrams/coordinator.md`, and the same for `node`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _id(name: str) -> str:
 def document(which: str) -> str:
     """The page of docs/diagrams for 'coordinator' or 'node': what the table says of itself, and the picture."""
     title, table, first, words = _TITLES[which]
-    made = f"<!-- made by `python -m kcontrol.core.diagram {which}`; tests/unit/core/test_diagram.py compares -->"
+    made = f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"
     return f"# {title}\n\n{made}\n\n{words}\n```mermaid\n{mermaid(table, first)}```\n"
 
 
