@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from aiokafka.protocol.transaction import EndTxnRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kcontrol.adapters.kafka.protocol import topic_id_text
+from kcontrol.adapters.kafka.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
 from kcontrol.adapters.kafka.raw_client import RawClient, client_for
 from kcontrol.adapters.kafka.rpc import Deadline
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.errors import RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.proxy import Proxy
 
 DEADLINE_S = 60.0
+_LATEST = -1
 _T = TypeVar("_T")
 
 
@@ -43,33 +45,61 @@ def create_topic(settings: ClusterSettings, name: str, config: dict[str, str] | 
 
 
 class Owner:
-    """The coordinator's part of a step's transaction."""
+    """The owner of a transaction, with no more than that: who may write is for the tests to decide."""
 
-    def __init__(self, settings: ClusterSettings, pipeline: str | None = None) -> None:
+    def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
-        self.pipeline = pipeline or f"p{secrets.token_hex(4)}"
-        self.transactional_id = settings.names().transactional_id(self.pipeline)
-        self._transaction = KafkaTransaction(settings, self.pipeline)
+        self.transactional_id = f"t{secrets.token_hex(4)}"
         self.producer = (-1, -1)
+        self._topics: dict[str, list[int]] = {}
 
     def begin(self, partitions: Sequence[tuple[str, int]]) -> tuple[int, int]:
-        """A new attempt: producer id and epoch."""
-        self.producer = in_loop(self._settings, self._transaction.init_producer(60_000))
-        in_loop(self._settings, self._transaction.add_partitions(*self.producer, list(partitions)))
+        """A new attempt: producer id and epoch. What was open is aborted."""
+        response = self._ask(InitProducerIdRequest(self.transactional_id, 60_000), lambda answer: answer.error_code)
+        self.producer = (response.producer_id, response.producer_epoch)
+        self._topics = {}
+        for topic, partition in partitions:
+            self._topics.setdefault(topic, []).append(partition)
+        added = AddPartitionsToTxnRequest(self.transactional_id, *self.producer, list(self._topics.items()))
+        self._ask(added, lambda answer: max(code for _, codes in answer.errors for _, code in codes))
         return self.producer
 
     def end(self, commit: bool) -> None:
-        in_loop(self._settings, self._end(commit))
+        """Returns when the markers are written: until then consumers see neither what was committed nor what comes after."""
+        self._ask(EndTxnRequest(self.transactional_id, *self.producer, commit), lambda answer: answer.error_code)
+        in_loop(self._settings, self._until_stable())
 
-    async def _end(self, commit: bool) -> None:
+    def _ask(self, request: Any, code_of: Callable[[Any], int]) -> Any:
+        return in_loop(self._settings, self._until_done(request, code_of))
+
+    async def _until_done(self, request: Any, code_of: Callable[[Any], int]) -> Any:
         rpc = client_for(self._settings).rpc
         deadline = Deadline(int(DEADLINE_S * 1000))
+        last: object = ""
         while True:
-            node = await rpc.transaction_coordinator(self.transactional_id)
-            code = (await rpc.send(node, EndTxnRequest(self.transactional_id, *self.producer, commit))).error_code
-            if code == 0:
+            try:
+                node = await rpc.transaction_coordinator(self.transactional_id)
+                response = await rpc.send(node, request)
+                last = code_of(response)
+                if last == 0:
+                    return response
+            except RetriableError as error:
+                last = error
+            deadline.check(type(request).__name__, last)
+            await asyncio.sleep(0.01)
+
+    async def _until_stable(self) -> None:
+        client = client_for(self._settings)
+        deadline = Deadline(int(DEADLINE_S * 1000))
+        asked = [(topic, [(partition, _LATEST) for partition in numbers]) for topic, numbers in self._topics.items()]
+        while True:
+            ends = []
+            for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
+                leader = (await client.rpc.topic(asked[0][0])).leaders[asked[0][1][0][0]]
+                ends.append((await client.rpc.send(leader, OffsetRequest(-1, isolation, asked))).topics)
+            if ends[0] == ends[1]:
                 return
-            deadline.check("EndTxn", code)
+            deadline.check("the markers of a transaction", ends)
             await asyncio.sleep(0.01)
 
 
@@ -83,6 +113,7 @@ def consume(settings: ClusterSettings, topic: str, partition: int = 0, isolation
             "enable.partition.eof": True,
             "enable.auto.commit": False,
             "check.crcs": True,
+            "auto.offset.reset": "error",
         }
     )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
