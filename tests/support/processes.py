@@ -104,12 +104,12 @@ class KcontrolProcess:
     def kill(self) -> None:
         """SIGKILL to the process itself, as a crash would; what it had started is left to its own devices, then swept up."""
         if self.process is None or self.process.poll() is not None:
-            self._sweep()
+            self.sweep()
             return
         self._family = psutil.Process(self.pid).children(recursive=True)
         self.process.kill()
         self.process.wait()
-        self._sweep()
+        self.sweep()
 
     def restart(self) -> None:
         """SIGKILL, and a new life at once."""
@@ -122,7 +122,7 @@ class KcontrolProcess:
         self._family = psutil.Process(self.pid).children(recursive=True) if self.process.poll() is None else []
         self.process.terminate()
         code = self.process.wait(timeout_s)
-        self._sweep()
+        self.sweep()
         return code
 
     def wait(self, timeout_s: float) -> int:
@@ -140,7 +140,8 @@ class KcontrolProcess:
     def descendants(self) -> list[psutil.Process]:
         return psutil.Process(self.pid).children(recursive=True)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Kill what it had started and has outlived it."""
         _, left = psutil.wait_procs(self._family, timeout=5)
         for each in left:
             try:

@@ -1,0 +1,142 @@
+"""Every mistake that a user can make ends with one sentence on standard error and its own exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.cli.main import COMMANDS
+from kcontrol.runtime.settings import ClusterSettings
+from tests.conftest import TopicFactory
+from tests.integration.cli.conftest import Command
+
+NO_BROKER = "127.0.0.1:1"
+
+PIPELINE = """
+import kcontrol
+
+pipeline = kcontrol.Pipeline(
+    "{name}",
+    inputs=[kcontrol.KafkaInput("numbers", topic="{input}")],
+    outputs=[kcontrol.KafkaOutput("copies", topic="{output}")],
+)
+
+
+@pipeline.query
+def copies(numbers):
+    return {{"copies": numbers.select("value")}}
+"""
+
+
+def sentence(result: CompletedProcess[str], code: int) -> str:
+    """What standard error says, if it is one sentence for people and the exit code is right."""
+    assert result.returncode == code, result.stderr
+    said = [line for line in result.stderr.splitlines() if line.startswith("kcontrol: ")]
+    assert len(said) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return said[0]
+
+
+def write_pipeline(directory: Path, name: str, input_topic: str = "numbers", output_topic: str = "copies") -> str:
+    file = directory / f"{name.replace('-', '_')}.py"
+    file.write_text(PIPELINE.format(name=name, input=input_topic, output=output_topic))
+    return str(file)
+
+
+@pytest.mark.parametrize("arguments", [("status", "p"), ("steps", "p"), ("log", "p"), ("pause", "p"), ("coordinator",)])
+def test_no_broker(command: Command, arguments: tuple[str, ...]) -> None:
+    said = sentence(command(*arguments, "--bootstrap-servers", NO_BROKER), 3)
+    assert NO_BROKER in said
+
+
+def test_no_address_at_all(command: Command) -> None:
+    said = sentence(command("status", "p", KCONTROL_BOOTSTRAP_SERVERS=""), 2)
+    assert "--bootstrap-servers" in said
+    assert "kcontrol.toml" in said
+
+
+def test_wrong_setting_in_the_file_is_named(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "kcontrol.toml").write_text("[kafka]\nbootstrap_server = 'b:1'\n")
+    assert "bootstrap_server" in sentence(command("status", "p"), 2)
+
+
+def test_unknown_option_and_unknown_command(command: Command) -> None:
+    for arguments in (("status", "p", "--jason"), ("stauts", "p")):
+        result = command(*arguments)
+        assert result.returncode == 2
+        assert arguments[-1] in result.stderr or arguments[0] in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_a_pipeline_that_is_not_there(command: Command, settings: ClusterSettings) -> None:
+    ensure_topics(settings)
+    for name in ("status", "steps", "log", "pause", "resume", "stop"):
+        assert "nobody-knows-it" in sentence(command(name, "nobody-knows-it"), 10)
+
+
+def test_a_name_that_no_pipeline_can_have(command: Command) -> None:
+    assert "Not_A_Name" in sentence(command("status", "Not_A_Name"), 2)
+
+
+def test_missing_and_broken_pipeline_files(command: Command, tmp_path: Path) -> None:
+    assert "nowhere.py" in sentence(command("run", "nowhere.py"), 2)
+    (tmp_path / "broken.py").write_text("import kcontrol\n\n1 / 0\n")
+    said = sentence(command("node", "broken.py"), 2)
+    assert "line 3" in said
+    assert "ZeroDivisionError" in said
+    (tmp_path / "empty.py").write_text("")
+    assert "defines no pipeline" in sentence(command("node", "empty.py"), 2)
+
+
+def test_a_node_that_the_pipeline_does_not_have(command: Command, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, "one-node")
+    assert "0 to 0" in sentence(command("node", file, "--node", "3"), 2)
+    assert "--nodes" in sentence(command("run", file, "--nodes", "0,x"), 2)
+
+
+def test_no_java(command: Command, tmp_path: Path) -> None:
+    file = write_pipeline(tmp_path, "no-java")
+    for arguments in (("node", file), ("broker",)):
+        said = sentence(command(*arguments, JAVA_HOME="", PATH=str(tmp_path)), 4)
+        assert "Java" in said
+
+
+def test_wrong_java(command: Command, tmp_path: Path) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    file = write_pipeline(tmp_path, "old-java")
+    said = sentence(command("node", file, JAVA_HOME=str(tmp_path), PATH=f"{java.parent}:/bin:/usr/bin"), 4)
+    assert "11" in said
+    assert "17" in said
+
+
+def test_control_topic_with_wrong_settings(command: Command, topic_factory: TopicFactory, tmp_path: Path) -> None:
+    topic = topic_factory("control", partitions=8, config={"cleanup.policy": "delete"})
+    (tmp_path / "kcontrol.toml").write_text(f"[kafka.names]\ncontrol_topic = '{topic}'\n")
+    said = sentence(command("coordinator"), 3)
+    assert topic in said
+    assert "cleanup.policy" in said
+
+
+def test_input_topic_that_is_not_there(command: Command, tmp_path: Path, unique: str) -> None:
+    file = write_pipeline(tmp_path, f"no-input-{unique}", input_topic=f"missing-{unique}")
+    assert f"missing-{unique}" in sentence(command("run", file), 3)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_an_example(command: Command, name: str) -> None:
+    result = command(name, "--help")
+    assert result.returncode == 0
+    assert "Example:" in result.stdout
+
+
+def test_help_lists_the_exit_codes(command: Command) -> None:
+    result = command("--help")
+    assert result.returncode == 0
+    for code in ("Exit codes:", "130  interrupted", "9    the pipeline has halted"):
+        assert code in result.stdout

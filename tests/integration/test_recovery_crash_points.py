@@ -1,0 +1,80 @@
+"""SIGKILL between any two messages of the step protocol: the coordinator's side and the node's side, one point after another.
+
+The points are named by the messages of `kcontrol.core.events`; `tests.support.crashing` says how. One pipeline lives through
+all of them, so that each crash also finds what the ones before it have left behind.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcontrol.runtime.settings import ClusterSettings
+from tests.integration.recovery import PATIENCE_S, Stage, stage
+
+pytestmark = pytest.mark.timeout(1_200)
+
+COORDINATOR_POINTS = (
+    "Publish.Claim:1",
+    "+Publish.Claim:1",
+    "ControlSeen.Claim:1",
+    "InitProducer:1",
+    "ProducerReady:1",
+    "ReadToEnds:1",
+    "EndsReached:1",
+    "AddPartitions:1",
+    "PartitionsAdded:1",
+    "+Publish.Command:1",
+    "ControlSeen.Written:1",
+    "CommitStep:1",
+    "StepCommitted:1",
+    "InitProducer:2",
+    "ProducerReady:2",
+)
+NODE_POINTS = (
+    "Joined:1",
+    "OpenEngine:1",
+    "EngineOpened:1",
+    "ControlSeen.Command:1",
+    "RunStep:1",
+    "AttemptWritten:1",
+    "Publish.Written:1",
+    "FinishStep:1",
+    "StepFinished:1",
+)
+RECORDS = 20
+
+
+@pytest.fixture
+def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
+    with stage(settings.bootstrap_servers, tmp_path, "points") as made:
+        yield made
+
+
+def test_the_coordinator_dies_at_each_point_of_its_protocol(running: Stage) -> None:
+    node = running.node()
+    node.says("joins", PATIENCE_S)
+    for number, point in enumerate(COORDINATOR_POINTS):
+        running.orders.produce(RECORDS)
+        doomed = running.coordinator(number=number, crash_at=point)
+        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
+    running.coordinator(number=len(COORDINATOR_POINTS))
+    running.orders.produce(RECORDS)
+    running.until_done()
+    running.orders.check()
+
+
+def test_the_node_dies_at_each_point_of_its_protocol(running: Stage) -> None:
+    running.coordinator()
+    for number, point in enumerate(NODE_POINTS):
+        running.orders.produce(RECORDS)
+        doomed = running.node(number=number, crash_at=point)
+        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
+        doomed.sweep()
+    running.node(number=len(NODE_POINTS))
+    running.orders.produce(RECORDS)
+    running.until_done()
+    running.orders.check()
