@@ -1,11 +1,12 @@
 """The five compressions of record batches, by the numbers and names that Kafka gives them.
 
 aiokafka's functions know the framings that Kafka wants (xerial snappy, independent lz4 blocks); what they raise for damaged
-bytes differs from one to the next and becomes one error here.
+bytes differs from one to the next and becomes one error here. Packing is a function of the bytes alone: gzip's time stamp is left out.
 """
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
@@ -35,7 +36,7 @@ _LZ4_LEVEL = 1
 
 _PACK: dict[Compression, Callable[[bytes], bytes]] = {
     Compression.NONE: bytes,
-    Compression.GZIP: lambda data: cast(bytes, codec.gzip_encode(data, _GZIP_LEVEL)),
+    Compression.GZIP: lambda data: gzip.compress(data, _GZIP_LEVEL, mtime=0),
     Compression.SNAPPY: codec.snappy_encode,
     Compression.LZ4: lambda data: cast(bytes, codec.lz4_encode(data, _LZ4_LEVEL)),
     Compression.ZSTD: codec.zstd_encode,
