@@ -1,0 +1,242 @@
+"""The shell of the coordinator: each record once and in order whichever way it came, each effect answered by one event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from kcontrol.core.coordinator import CoordinatorState, Decision
+from kcontrol.core.events import (
+    Assigned,
+    CommitStep,
+    ControlSeen,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EndsReached,
+    InitProducer,
+    ProducerReady,
+    ReadToEnds,
+    Resign,
+    StepCommitted,
+    StepSeen,
+    Tick,
+    TransactionFailed,
+)
+from kcontrol.core.model import ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary
+from kcontrol.errors import CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
+from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
+from kcontrol.runtime.partition_keeper import PartitionKeeper
+from tests.simulation.specs import simulated_spec
+from tests.support.samples import boundary, desired
+
+
+@dataclass
+class World:
+    """Logs and a transaction that do what a test says; the ports of one session."""
+
+    control: deque[Logged] = field(default_factory=deque)
+    steps: list[LoggedStep] = field(default_factory=list)
+    fault: KcontrolError | None = None
+    committed: list[StepBoundary] = field(default_factory=list)
+    reads: int = 0
+
+    def now_ms(self) -> int:
+        return 1_000
+
+    async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        return list(range(len(records)))
+
+    async def read_to_end(self) -> list[Logged]:
+        self.reads += 1
+        found = list(self.control)
+        self.control.clear()
+        return found
+
+    async def tail(self) -> AsyncIterator[list[Any]]:
+        yield []
+
+    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
+        if self.fault is not None:
+            raise self.fault
+        return 5, 6
+
+    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
+
+    async def commit_step(
+        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+    ) -> None:
+        self.committed.append(boundary)
+
+    async def close(self) -> None: ...
+
+
+class Steps:
+    """The steps log of a World."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def read_to_end(self) -> list[LoggedStep]:
+        return self._world.steps
+
+    async def tail(self) -> AsyncIterator[list[LoggedStep]]:
+        yield []
+
+    async def close(self) -> None: ...
+
+
+def logged(offset: int) -> Logged:
+    return Logged(offset, 0, desired("p", f"r{offset}"))
+
+
+class Script:
+    """Stands in for the state machine: writes down the events and answers an event's class with effects, once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[type, list[CoordinatorEffect]]) -> None:
+        self.events: list[CoordinatorEvent] = []
+        self._answers = answers
+        monkeypatch.setattr("kcontrol.runtime.coordinator_session.decide", self._decide)
+
+    def _decide(self, state: CoordinatorState, event: CoordinatorEvent) -> Decision:
+        if not isinstance(event, Tick):
+            self.events.append(event)
+        return Decision(state, tuple(self._answers.pop(type(event), [])))
+
+    def offsets(self) -> list[int]:
+        return [event.logged.offset for event in self.events if isinstance(event, ControlSeen)]
+
+
+def session(world: World) -> CoordinatorSession:
+    state = CoordinatorState.initial("p", transactional_id="t", steps_topic="s")
+    return CoordinatorSession(state, CoordinatorPorts(world, world, Steps(world), world), deadline_ms=1_000)
+
+
+def drive(world: World, act: Callable[[CoordinatorSession], Awaitable[None]]) -> None:
+    async def run() -> None:
+        made = session(world)
+        running = asyncio.create_task(made.run())
+        await act(made)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for is a list that the session fills
+            await asyncio.sleep(0.001)
+
+
+def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, {})
+    world = World(deque(logged(offset) for offset in (0, 1, 2)))
+
+    async def act(made: CoordinatorSession) -> None:
+        made.push(1, logged(1))
+        made.push(2, logged(2))
+        await until(lambda: any(isinstance(event, Assigned) for event in script.events))
+        made.push(2, logged(2))
+        made.push(3, logged(3))
+        world.control.extend(logged(offset) for offset in (3, 4, 5, 6))
+        made.push(6, logged(6))
+        await until(lambda: 6 in script.offsets())
+        made.push(5, logged(5))
+        made.push(7, None)
+        made.push(8, logged(8))
+        await until(lambda: 8 in script.offsets())
+
+    drive(world, act)
+    assert script.offsets() == [0, 1, 2, 3, 4, 5, 6, 8]
+    assert [type(event) for event in script.events[:4]] == [ControlSeen, ControlSeen, ControlSeen, Assigned]
+
+
+def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, {Assigned: [ReadToEnds()]})
+    world = World(steps=[LoggedStep(0, boundary("p", 1))])
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: bool(script.events))
+        world.control.append(logged(9))
+        await until(lambda: any(isinstance(event, EndsReached) for event in script.events))
+
+    drive(world, act)
+    kinds = [type(event) for event in script.events]
+    assert kinds.index(StepSeen) < kinds.index(EndsReached)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (FencedError("x"), FailureKind.FENCED),
+        (RetriableError("x"), FailureKind.BROKER),
+        (CommitUnknownError("x"), FailureKind.BROKER),
+        (TopicError("x"), FailureKind.BROKER),
+    ],
+)
+def test_errors_of_the_transaction_are_events(monkeypatch: pytest.MonkeyPatch, fault: KcontrolError, kind: FailureKind) -> None:
+    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)]})
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: any(isinstance(event, TransactionFailed) for event in script.events))
+
+    drive(World(fault=fault), act)
+    assert script.events[-1] == TransactionFailed(kind, "x", 1_000)
+
+
+def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = replace(boundary("p", 4), committed_ms=0)
+    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given)]})
+    world = World()
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: any(isinstance(event, StepCommitted) for event in script.events))
+
+    drive(world, act)
+    assert world.committed == [replace(given, committed_ms=1_000)]
+
+
+def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    Script(monkeypatch, {Assigned: [Resign("a newer one")]})
+    assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
+
+
+def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lives: list[str] = []
+    outcomes: deque[Exception | str] = deque([ValueError("a bug"), "a newer one", "again a newer one"])
+
+    class Doomed(CoordinatorSession):
+        async def run(self) -> str:
+            outcome = outcomes.popleft()
+            lives.append(str(outcome))
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+    @asynccontextmanager
+    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
+        state = CoordinatorState.initial(pipeline, transactional_id="t", steps_topic="s")
+        world = World()
+        yield Doomed(state, CoordinatorPorts(world, world, Steps(world), world))
+
+    async def fold() -> list[Logged]:
+        return []
+
+    async def scenario() -> None:
+        keeper = PartitionKeeper(0, fold, open_session, reclaim_after_ms=60_000)
+        keeper.start()
+        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False)))
+        await until(lambda: len(lives) == 2)
+        await asyncio.sleep(0)
+        keeper.confirm()
+        await until(lambda: len(lives) == 3)
+        await keeper.stop()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+    assert lives == ["a bug", "a newer one", "again a newer one"]
