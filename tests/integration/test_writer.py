@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory
 from tests.integration.data_path import Owner, consume
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time() * 1000)
+"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at it."""
 SMALL = WriteLimits(max_batch_bytes=2_000, buffer_bytes=20_000)
 
 

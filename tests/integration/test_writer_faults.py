@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, Owner, consume, create_topic, free_ports, proxied
 from tests.support.proxy import PRODUCE, Cut, Proxy, proxied_properties
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time() * 1000)
+"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at it."""
 
 
 def values(count: int, name: str = "v", size: int = 0) -> pa.RecordBatch:
