@@ -57,7 +57,7 @@ def resume(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: b
 @json_option
 @debug_option
 def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    """Make no more steps and close the nodes' queries.
+    """Make no more steps, close the nodes' queries and end their processes.
 
     \b
     Example:  kcontrol stop flights

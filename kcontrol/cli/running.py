@@ -17,7 +17,7 @@ from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
 from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
 from kcontrol.core.model import DesiredMode, PipelinePhase, Status, StepBoundary
-from kcontrol.errors import HaltedError, RetriableError
+from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -146,7 +146,8 @@ class Running:
                     if isinstance(logged.record, StepBoundary):
                         self._reporter.step(logged.record)
                 self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
-                self._look_at_status(logs)
+                if self._look_at_status(logs):
+                    return
                 if self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends):
                     self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
                     return
@@ -172,10 +173,11 @@ class Running:
         if rests or (halted and self._options.resume):
             self._asked = await want(logs, DesiredMode.RUNNING)
 
-    def _look_at_status(self, logs: PipelineLogs) -> None:
+    def _look_at_status(self, logs: PipelineLogs) -> bool:
+        """Tell what is new in the status; whether somebody has stopped the pipeline, so that there is nothing left to run."""
         said = logs.view.status()
         if said is None:
-            return
+            return False
         before = self._said
         self._said = said
         if before is None or (before.phase, before.reason) != (said.phase, said.reason):
@@ -184,3 +186,7 @@ class Running:
         answered = not self._asked or self._asked in said.acknowledged
         if said.phase is PipelinePhase.HALTED and self._options.until_caught_up and answered:
             raise HaltedError(f"pipeline {said.pipeline!r} has halted at step {said.step}: {said.reason}")
+        stopped = said.phase is PipelinePhase.STOPPED and answered
+        if stopped and self._options.until_caught_up:
+            raise KcontrolError(f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up")
+        return stopped
