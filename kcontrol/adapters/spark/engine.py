@@ -184,7 +184,7 @@ class SparkEngine:
         self._attempt = None
         session = self._host.channel.begin_session()
         self._host.board.begin_session(session, len(self._bound.queries))
-        if create:
+        if create or step == 0:
             self._workdir.create()
         else:
             self._workdir.roll_back(step)

@@ -1,8 +1,10 @@
 """The node's working directory: Spark's checkpoint directories of all queries, per life of the node.
 
-`<root>/<pipeline>/node-N/inc-INC/<query>/{offsets,commits,state,...}`. A life never writes into another's directory: a zombie
-that wakes up late can only damage its own. A new life is seeded with hard links from the newest older one, which costs no
-copying; Spark replaces files by renaming, never in place, so the links stay what they were. Batch id k is step k + 1.
+`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. A life never writes into another's directory:
+a zombie that wakes up late can only damage its own. A new life is seeded with hard links from the newest older one, which
+costs no copying; Spark replaces files by renaming, never in place, so the links stay what they were. Each beginning from
+nothing gets a new history, because state stores of queries that have ended may still upload a snapshot to where they were, and
+Spark refuses to begin in a directory that is not empty. Batch id k is step k + 1.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from kcontrol.errors import ConfigurationError
 
 _PREFIX = "inc-"
+_HISTORY = "history-"
 _LOGS = ("commits", "offsets")
 _HIGHEST = "highest-step.json"
 _OPERATOR_METADATA = "_metadata"
@@ -34,7 +37,11 @@ class WorkDir:
 
     def query_path(self, query: str) -> Path:
         """Spark's checkpoint location of one query."""
-        return self.path / query
+        return self._history() / query
+
+    def _history(self) -> Path:
+        """The newest: a late upload can only bring back an older one."""
+        return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
 
     def prepare(self) -> None:
         """Make the directory, from the newest older life's if there is one; forget older lives then.
@@ -56,7 +63,8 @@ class WorkDir:
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir()
             if older:
-                _link_tree(older[-1][1], staging, self.path)
+                number = max(_histories(older[-1][1]), default=0)
+                _link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
             staging.rename(self.path)
         for _, path in [*older, *self._lives(f".{_PREFIX}")]:
             shutil.rmtree(path, ignore_errors=True)
@@ -85,14 +93,16 @@ class WorkDir:
 
     def _highest(self) -> int:
         try:
-            return int(json.loads((self.path / _HIGHEST).read_text())["step"])
+            return int(json.loads((self._history() / _HIGHEST).read_text())["step"])
         except FileNotFoundError:
             return 0
 
     def create(self) -> None:
         """Forget everything: the pipeline begins before step 1."""
-        for path in self.path.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        before = _histories(self.path)
+        (self.path / f"{_HISTORY}{max(before, default=0) + 1}").mkdir()
+        for number in before:
+            shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
         for query in self._queries:
             self.query_path(query).mkdir()
 
@@ -103,9 +113,9 @@ class WorkDir:
         """
         newest = max((max(self._committed(query), default=0) for query in self._queries), default=0)
         if newest > self._highest():
-            staging = self.path / f".{_HIGHEST}"
+            staging = self._history() / f".{_HIGHEST}"
             staging.write_text(json.dumps({"step": newest}))
-            staging.replace(self.path / _HIGHEST)
+            staging.replace(self._history() / _HIGHEST)
         for query in self._queries:
             # Offsets last: a batch that is recorded but not planned is something that Spark refuses to open.
             for log in _LOGS:
@@ -119,6 +129,11 @@ class WorkDir:
         """The step at which each source of a batch ends, as Spark wrote it down before the batch ran."""
         lines = (self.query_path(query) / "offsets" / str(batch)).read_text().splitlines()
         return [json.loads(line)["step"] for line in lines[2:] if line != "-"]
+
+
+def _histories(life: Path) -> list[int]:
+    numbers = [path.name.removeprefix(_HISTORY) for path in life.glob(f"{_HISTORY}*")]
+    return [int(number) for number in numbers if number.isdecimal()]
 
 
 def _batches(log: Path) -> list[tuple[int, Path]]:
@@ -137,10 +152,15 @@ def _delete_with_checksum(path: Path) -> None:
     path.unlink()
 
 
-def _link_tree(source: Path, target: Path, final: Path) -> None:
-    """Hard links of all files. The source may still be written to by a zombie: commits are linked first, because what they
-    name was there before them, and a file that vanishes on the way was no longer needed."""
-    files = sorted(source.rglob("*"), key=lambda path: (path.parent.name not in _LOGS, path.parent.name != "commits", path))
+def _link_tree(source: Path, below: str, target: Path, final: Path) -> None:
+    """Hard links of all files of `source` that are under `below`.
+
+    The source may still be written to by a zombie: commits are linked first, because what they name was there before them, and
+    a file that vanishes on the way was no longer needed.
+    """
+    files = sorted(
+        (source / below).rglob("*"), key=lambda path: (path.parent.name not in _LOGS, path.parent.name != "commits", path)
+    )
     for path in files:
         if path.is_dir() or ".tmp" in path.name:
             continue

@@ -105,11 +105,11 @@ def test_paths_inside_operator_metadata_follow_the_move(tmp_path: Path) -> None:
     first = workdir(tmp_path, 1)
     metadata = first.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"
     metadata.parent.mkdir(parents=True)
-    metadata.write_text(f'v2\n{{"stateSchemaFilePath":"file:{first.path}/a/state/0/_stateSchema/default/0_x"}}')
+    metadata.write_text(f'v2\n{{"stateSchemaFilePath":"file:{first.query_path("a")}/state/0/_stateSchema/default/0_x"}}')
     (metadata.parent / ".0.crc").write_text("crc")
     second = workdir(tmp_path, 2)
     moved = second.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"
-    assert f"file:{second.path}/a/state" in moved.read_text()
+    assert f"file:{second.query_path('a')}/state" in moved.read_text()
     assert not (moved.parent / ".0.crc").exists()
 
 
@@ -120,7 +120,24 @@ def test_create_forgets_everything(tmp_path: Path) -> None:
     it.roll_back(2)
     it.create()
     assert it.openable() == ()
-    assert sorted(path.name for path in it.path.iterdir()) == ["a", "b"]
+    assert [list(it.query_path(query).iterdir()) for query in QUERIES] == [[], []]
+
+
+def test_a_late_upload_into_a_forgotten_history_is_seen_by_nobody(tmp_path: Path) -> None:
+    it = workdir(tmp_path, 1)
+    it.create()
+    record(it, "a", planned=1, committed=1)
+    forgotten = it.query_path("a")
+    it.create()
+    late = forgotten / "state" / "0" / "5_x.zip"
+    late.parent.mkdir(parents=True)
+    late.write_text("snapshot")
+    assert list(it.query_path("a").iterdir()) == []
+    for query in QUERIES:
+        record(it, query, planned=2, committed=2)
+    again = workdir(tmp_path, 2)
+    assert again.openable() == (2, 1)
+    assert not list(again.path.rglob("5_x.zip"))
 
 
 def test_a_place_that_can_not_be_written_is_told(tmp_path: Path) -> None:
