@@ -47,14 +47,21 @@ class Bench:
     def create(self) -> None:
         control = NewTopic(self.names.control_topic(), 8, 1, config=self.config)
         steps = NewTopic(self.names.steps_topic(PIPELINE), 1, 1, config=self.config)
-        for created in self.admin.create_topics([control, steps]).values():
+        for name, created in self.admin.create_topics([control, steps]).items():
             created.result(_DEADLINE_S)
+            self._until(name, there=True)
 
     def delete(self) -> None:
         for name, deleted in self.admin.delete_topics([self.names.control_topic(), self.names.steps_topic(PIPELINE)]).items():
             deleted.result(_DEADLINE_S)
-            while TopicAdmin(self.settings).find(name) is not None:
-                time.sleep(0.02)
+            self._until(name, there=False)
+
+    def _until(self, name: str, *, there: bool) -> None:
+        """The broker answers from metadata that may lag behind what the controller has acknowledged."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while (TopicAdmin(self.settings).find(name) is not None) is not there:
+            assert time.monotonic() < deadline, name
+            time.sleep(0.02)
 
     def put(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes]]) -> None:
         failures: list[Any] = []
