@@ -44,7 +44,7 @@ _VERDICTS = {
     20: Verdict.PASSING,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
     29: Verdict.FORBIDDEN,  # TOPIC_AUTHORIZATION_FAILED
     31: Verdict.FORBIDDEN,  # CLUSTER_AUTHORIZATION_FAILED
-    45: Verdict.FENCED,  # OUT_OF_ORDER_SEQUENCE_NUMBER: the epoch was written under already; its transaction is over or not ours
+    45: Verdict.FENCED,  # OUT_OF_ORDER_SEQUENCE_NUMBER: the epoch was written under already, its transaction is over
     46: Verdict.DUPLICATE,  # DUPLICATE_SEQUENCE_NUMBER
     47: Verdict.FENCED,  # INVALID_PRODUCER_EPOCH
     48: Verdict.FENCED,  # INVALID_TXN_STATE
