@@ -104,6 +104,10 @@ class Children:
         """Whether a child of that name was added."""
         return any(child.name == name for child in self._all)
 
+    def process_ids(self, prefix: str) -> set[int]:
+        """Of those that are running and whose names start so."""
+        return {child.process.pid for child in self._all if child.name.startswith(prefix) and child.process is not None}
+
     async def watch(self) -> None:
         """Start again what dies, until cancelled. Raises ChildError when that is of no use."""
         while True:

@@ -16,7 +16,7 @@ from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
 from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
-from kcontrol.core.model import DesiredMode, PipelinePhase, Status, StepBoundary
+from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
@@ -148,7 +148,8 @@ class Running:
                 self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
                 if self._look_at_status(logs):
                     return
-                if self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends):
+                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends)
+                if done and self._has_joined(logs):
                     self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
                     return
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -172,6 +173,11 @@ class Running:
         halted = said is not None and said.phase is PipelinePhase.HALTED
         if rests or (halted and self._options.resume):
             self._asked = await want(logs, DesiredMode.RUNNING)
+
+    def _has_joined(self, logs: PipelineLogs) -> bool:
+        """Whether every node started here has: only then is it known that the log agrees with the definition in the file."""
+        joined = {x.record.process_id for x in logs.view.latest.values() if isinstance(x.record, NodeJoin)}
+        return self._children.process_ids("node-") <= joined
 
     def _look_at_status(self, logs: PipelineLogs) -> bool:
         """Tell what is new in the status; whether somebody has stopped the pipeline, so that there is nothing left to run."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
@@ -50,17 +50,30 @@ class Orders:
     def env(self) -> dict[str, str]:
         return {"ORDERS_PIPELINE": self.name, "KCONTROL_BOOTSTRAP_SERVERS": self.servers}
 
-    def produce(self, count: int) -> None:
-        """`count` orders and as many payments, numbered on from the last call."""
+    def produce(self, count: int, payment_bytes: int = 0) -> None:
+        """`count` orders and as many payments (of at least so many bytes), numbered on from the last call."""
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
         for _ in range(count):
             number = self.produced["orders"]
             order = {"id": f"o{number}", "customer": f"c{number % CUSTOMERS}", "amount": number * 13 % 101}
             producer.produce(self.topic("orders"), json.dumps(order), partition=number % PARTITIONS["orders"])
-            payment = f"payment {self.produced['payments']}"
+            payment = f"payment {self.produced['payments']} ".ljust(payment_bytes, "x")
             producer.produce(self.topic("payments"), payment, partition=number % PARTITIONS["payments"])
             self.produced.update(("orders", "payments"))
         assert producer.flush(TIMEOUT_S) == 0
+
+    def limit(self, stem: str, max_message_bytes: int) -> None:
+        """Change how large a record batch the topic takes."""
+        entry = ConfigEntry("max.message.bytes", str(max_message_bytes), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self.topic(stem), incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
+
+    def expire(self, stem: str, partition: int) -> None:
+        """Delete all that a partition holds now, as retention would."""
+        where = TopicPartition(self.topic(stem), partition, OFFSET_END)
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.delete_records([where])[where].result(TIMEOUT_S)
 
     def steps(self) -> list[dict[str, Any]]:
         """All boundaries, as the command line prints them."""
