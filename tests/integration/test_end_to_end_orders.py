@@ -1,0 +1,173 @@
+"""A pipeline of two inputs, two queries and two outputs through the command line, from its first step to a halt and back.
+
+One story on one broker, because each start of Spark takes seconds: it runs until caught up, is looked at, verified, paused and
+stopped, meets a record that its query can't digest, halts, goes on after the code is fixed, and refuses another definition.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from itertools import islice
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from kcontrol import StepConsumer
+from kcontrol.runtime.settings import ClusterSettings
+from tests.support.orders import PIPELINE_FILE, Orders
+from tests.support.processes import KcontrolProcess, run_kcontrol, until
+
+pytestmark = pytest.mark.timeout(1_500)
+
+PATIENCE_S = 240.0
+
+
+class Story:
+    """One pipeline and the commands about it."""
+
+    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
+        self.orders = Orders(settings.bootstrap_servers, f"story-{secrets.token_hex(3)}")
+        self.directory = directory
+        self.env = {**self.orders.env, "XDG_DATA_HOME": str(directory / "home")}
+
+    def command(self, *arguments: str, **env: str) -> CompletedProcess[str]:
+        return run_kcontrol(*arguments, env={**self.env, **env}, cwd=self.directory, timeout_s=PATIENCE_S)
+
+    def run(self, *arguments: str, **env: str) -> CompletedProcess[str]:
+        return self.command("run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]", *arguments, **env)
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.command("status", self.orders.name, "--json").stdout)
+        return found
+
+
+@pytest.fixture
+def story(settings: ClusterSettings, tmp_path: Path) -> Story:
+    return Story(settings, tmp_path)
+
+
+def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story) -> None:
+    orders, name = story.orders, story.orders.name
+
+    orders.produce(2_500)
+    first = story.run("--json")
+    assert first.returncode == 0, first.stderr
+    events = [json.loads(line) for line in first.stdout.splitlines()]
+    assert events[-1]["event"] == "caught_up"
+    steps = orders.check()
+    assert [event["step"] for event in events if event["event"] == "step"] == [step["step"] for step in steps]
+    assert len(steps) >= 5, "5,000 records in steps of at most 1,000"
+
+    _looked_at(story, steps)
+    _verified(story, len(steps))
+    _consumed(story, steps)
+    _stopped_and_resumed(story)
+    _halted_and_fixed(story)
+    _too_large_for_the_broker(story)
+
+    changed = story.run(ORDERS_CHANGED="1")
+    assert changed.returncode == 2, changed.stdout
+    assert name in changed.stderr
+    assert "compatible" in changed.stderr
+    _expired(story)
+
+
+def _looked_at(story: Story, steps: list[dict[str, Any]]) -> None:
+    name = story.orders.name
+    lines = story.command("steps", name, "--from", "2", "--to", "3").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["2", "3"]
+    assert story.command("steps", name, "--from", "100000").returncode == 10
+    assert story.status()["step"] == len(steps)
+    records = [json.loads(line)["record"] for line in story.command("log", name, "--json").stdout.splitlines()]
+    assert {"PipelineSpec", "Claim", "NodeJoin", "NodeState", "Received", "Written", "Status"} <= set(records)
+    assert "PipelineSpec" in story.command("log", name).stdout
+
+
+def _verified(story: Story, last: int) -> None:
+    result = story.command("verify", story.orders.name, "--from", "2", "--to", str(last), "--master", "local[2]", "--json")
+    assert result.returncode == 0, result.stderr
+    verdicts = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    assert [(each["step"], each["agrees"]) for each in verdicts] == [(step, True) for step in range(2, last + 1)]
+    wrong = story.command("verify", str(PIPELINE_FILE), "--to", "2", "--master", "local[2]", ORDERS_LIE="1")
+    assert wrong.returncode == 7, wrong.stderr
+    assert "step 1: output 'totals' partition" in wrong.stdout
+    assert "'copies'" not in wrong.stdout
+
+
+def _consumed(story: Story, steps: list[dict[str, Any]]) -> None:
+    with StepConsumer(
+        story.orders.name, bootstrap_servers=story.orders.servers, after_step=1, timeout=PATIENCE_S, verify_digests=True
+    ) as consumer:
+        found = list(islice(consumer, len(steps) - 1))
+    assert [step.number for step in found] == [step["step"] for step in steps[1:]]
+    for step, boundary in zip(found, steps[1:], strict=True):
+        written = sum(piece["records"] for piece in boundary["outputs"])
+        assert sum(len(records) for records in step.records.values()) == written
+
+
+def _stopped_and_resumed(story: Story) -> None:
+    orders = story.orders
+    unheard = story.command("stop", orders.name, "--timeout", "1")
+    assert unheard.returncode == 1
+    assert "no coordinator" in unheard.stderr
+    assert story.status()["desired"] == "stopped"
+    orders.produce(100)
+    again = story.run()
+    assert again.returncode == 0, again.stderr
+    assert story.status()["desired"] == "running"
+    orders.check()
+    log = story.directory / "run.log"
+    with KcontrolProcess("run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=story.env) as running:
+        running.says("running at step", PATIENCE_S)
+        for command, phase in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
+            result = story.command(command, orders.name, "--json", "--timeout", "120")
+            assert result.returncode == 0, result.stderr
+            until(lambda phase=phase: story.status()["phase"] == phase, phase, PATIENCE_S)  # type: ignore[misc]
+        assert running.wait(PATIENCE_S) == 0, "a pipeline that was stopped leaves nothing to run"
+
+
+def _halted_and_fixed(story: Story) -> None:
+    orders = story.orders
+    orders.produce(50)
+    broken = f"o{orders.produced['orders'] - 1}"
+    halted = story.run(ORDERS_BREAK_ON=broken)
+    assert halted.returncode == 9, halted.stdout + halted.stderr
+    assert f"can't digest order {broken}" in halted.stderr
+    assert "totals" in halted.stderr
+    status = story.status()
+    assert status["phase"] == "halted"
+    assert f"step {status['step'] + 1}" in status["reason"]
+    still = story.run()
+    assert still.returncode == 9, "a halt is lifted only when asked for"
+    fixed = story.run("--resume")
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+    orders.check()
+
+
+def _too_large_for_the_broker(story: Story) -> None:
+    orders = story.orders
+    orders.limit("copies", max_message_bytes=2_000)
+    orders.produce(5, payment_bytes=5_000)
+    halted = story.run()
+    assert halted.returncode == 9, halted.stdout + halted.stderr
+    assert orders.topic("copies") in halted.stderr
+    assert "max.message.bytes" in halted.stderr
+    orders.limit("copies", max_message_bytes=1_000_000)
+    again = story.run("--resume")
+    assert again.returncode == 0, again.stdout + again.stderr
+    orders.check()
+
+
+def _expired(story: Story) -> None:
+    orders = story.orders
+    before = story.status()["step"]
+    orders.produce(50)
+    orders.expire("payments", partition=1)
+    halted = story.run()
+    assert halted.returncode == 9, halted.stdout + halted.stderr
+    assert "payments" in halted.stderr
+    assert "partition 1" in halted.stderr
+    assert story.status()["step"] == before, "what is left is not read as if nothing were missing"
