@@ -78,6 +78,12 @@ class Board:
             self._changed.notify_all()
             return True
 
+    def give_up(self, error: StepFailedError) -> None:
+        """Whoever waits for the queries shall wait no longer; holds until the next session begins."""
+        with self._changed:
+            self._trouble = self._trouble or error
+            self._changed.notify_all()
+
     def next_step(self, peer: Peer, start: int, timeout_s: float = LONG_POLL_S) -> int | None:
         """Wait until the step after `start` is released; None: not yet, ask again.
 

@@ -78,7 +78,6 @@ class SparkEngine:
         self._on_failure = on_failure
         self._compare = compare
         self._compression = compression or {}
-        self._compare = compare
         self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
@@ -108,7 +107,8 @@ class SparkEngine:
     async def open(self, step: int, create: bool) -> None:
         """Stop the queries, roll back to `step` (or begin anew), start them. Raises StepFailedError or ConfigurationError."""
         self.cancel()
-        await self._call(lambda: self._open(step, create))
+        cancels = self._cancels
+        await self._call(lambda: self._open(step, create, cancels))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
         """One batch of every query. Raises StepFailedError with the kind of what went wrong."""
@@ -120,16 +120,22 @@ class SparkEngine:
         await self._call(lambda: self._finish_step(step))
 
     def cancel(self) -> None:
-        """End the running attempt from any thread: no grant is given any more, its jobs are cancelled, its batches fail."""
+        """End what is under way, from any thread.
+
+        A running attempt gets no grant any more, its jobs are cancelled, its batches fail; who waits for the queries to
+        open or to finish stops waiting. Between calls nothing happens.
+        """
         with self._lock:
             self._cancels += 1
             attempt = self._attempt
-            if attempt is not None and not attempt.finished:
+            running = attempt is not None and not attempt.finished
+            if self._phase is _Phase.BUSY:
+                self._host.board.give_up(StepFailedError(FailureKind.LOST, "the call was cancelled"))
+            if attempt is not None and running:
                 self._phase = _Phase.BROKEN
                 attempt.cancel(f"step {attempt.work.step}: the attempt was cancelled")
-            else:
-                return
-        self._queries.cancel_jobs()
+        if running:
+            self._queries.cancel_jobs()
 
     async def close(self) -> None:
         """Stop all queries. The engine can be opened again."""
@@ -163,14 +169,13 @@ class SparkEngine:
                 self._phase = _Phase.IDLE if self._queries.running else _Phase.CLOSED
         return result
 
-    def _open(self, step: int, create: bool) -> None:
+    def _open(self, step: int, create: bool, cancels: int) -> None:
         if create and step != 0:
             raise ConfigurationError(f"a new pipeline begins at step 0, not {step}")
         deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000
-        cancels = self._cancels
         for tries_left in reversed(range(OPEN_TRIES)):
             try:
-                self._open_once(step, create, deadline_s)
+                self._open_once(step, create, deadline_s, cancels)
                 return
             except StepFailedError as error:
                 # Spark gives a planner process ten seconds to start, whatever the load of the machine.
@@ -179,11 +184,13 @@ class SparkEngine:
                     raise
                 _log.warning("opening at step %d failed and is tried again: %s", step, error)
 
-    def _open_once(self, step: int, create: bool, deadline_s: float) -> None:
+    def _open_once(self, step: int, create: bool, deadline_s: float, cancels: int) -> None:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
         self._host.board.begin_session(session, len(self._bound.queries))
+        if cancels != self._cancels:
+            raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
             self._workdir.create()
         else:

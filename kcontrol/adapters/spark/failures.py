@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
 from kcontrol.adapters.spark.attempt import AttemptCancelledError
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
 
 MAX_MESSAGE_CHARS = 2_000
+
+SPARK_ERRORS = (PySparkException, Py4JError, OSError)
+"""All that a call of PySpark raises: Spark's own errors, py4j's, and those of the connection to a JVM that is gone."""
 
 _KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
     (FencedError, FailureKind.FENCED),
@@ -25,6 +31,7 @@ _LOST_WORDS = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|Executor heartbeat timed out"
     r"|FetchFailed|MetadataFetchFailedException|ExecutorDeadException|Could not find executor|Block .* not found"
     r"|SparkContext was shut down|cancelled as part of cancellation|Job .* cancelled|TaskKilled|CommitDeniedException"
+    r"|java\.lang\.InterruptedException"
     r"|Broken pipe|Connection reset|EOFException|Stream closed"
     # A planner process that was killed: Spark reports the end of its stream without a word.
     r"|terminated with exception:\s+SQLSTATE"
@@ -49,6 +56,8 @@ def as_step_failure(error: BaseException, step: int, query: str) -> StepFailedEr
         return StepFailedError(FailureKind.LOST, str(error))
     if isinstance(error, KcontrolError):
         return StepFailedError(kind_of(error), f"step {step}, query {query!r}: {error}")
+    if isinstance(error, OSError) or (isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)):
+        return StepFailedError(FailureKind.LOST, f"step {step}, query {query!r}: Spark's JVM does not answer: {error}")
     text = str(error)
     kind = FailureKind.LOST if _LOST_WORDS.search(text) else FailureKind.QUERY
     return StepFailedError(kind, f"step {step}, query {query!r}: {root_cause(text)}")

@@ -17,12 +17,15 @@ from kcontrol.runtime.definition import KafkaInput
 from kcontrol.runtime.definition_frames import FrameQuery
 from kcontrol.runtime.pipeline import Pipeline
 
+_SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query starts."""
+
 
 class Frames:
     """The frames of one pipeline in one session."""
 
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
-        spark.dataSource.register(KcontrolSource)
+        _register(spark)
         self._spark, self._pipeline, self._address = spark, pipeline, address
 
     def read(self, name: str) -> DataFrame:
@@ -78,3 +81,19 @@ def bind(
     """Call the functions of a pipeline file and bind what they return."""
     frames = Frames(spark, pipeline, address)
     return frames.bind(pipeline.build(spark, frames.read), allow_nondeterministic)
+
+
+def _register(spark: SparkSession) -> None:
+    """Make the data source known to this session.
+
+    All queries share the one java.util.HashMap that holds its environment: a query that starts puts keys into it while
+    another query's tasks are being serialized, which then fail with `OptionalDataException` now and again. A put of a key that
+    is there already changes nothing else in a HashMap, so they are there from the start.
+    """
+    environment = spark.sparkContext.environment
+    placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]
+    try:
+        spark.dataSource.register(KcontrolSource)
+    finally:
+        for key in placed:
+            del environment[key]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.clock import StepClock
-from kcontrol.adapters.spark.failures import as_step_failure
+from kcontrol.adapters.spark.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.sink import Sink, SinkContext
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.model import FailureKind
@@ -72,7 +71,7 @@ class RunningQueries:
             try:
                 query.awaitTermination()
                 error: BaseException = StepFailedError(FailureKind.LOST, f"query {name!r} was stopped from outside")
-            except PySparkException as failure:
+            except SPARK_ERRORS as failure:
                 error = failure
             self._on_end(session, as_step_failure(error, 0, name))
 
@@ -88,6 +87,6 @@ class RunningQueries:
         for name, query in list(self._running.items()):
             try:
                 query.stop()
-            except PySparkException as error:
+            except SPARK_ERRORS as error:
                 raise StepFailedError(FailureKind.LOST, f"query {name!r} does not stop: {error}") from error
             del self._running[name]

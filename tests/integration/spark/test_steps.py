@@ -63,3 +63,21 @@ def test_aggregate_keeps_state_over_an_aborted_attempt_and_a_rollback(run_scenar
         assert latest == {"a": 7, "b": 4}
 
     run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})})
+
+
+def test_queries_that_start_leave_the_environment_that_their_tasks_share_as_it_was(run_scenario: RunScenario) -> None:
+    """Spark keeps it in a HashMap without a lock: two queries that start together would damage it by adding keys.
+
+    Their tasks then fail with `OptionalDataException` for as long as the process lives.
+    """
+
+    async def scenario(stepper: Stepper) -> None:
+        sources = stepper.spark._jsparkSession.sessionState().dataSourceManager()
+        environment = sources.lookupDataSource("kcontrol").dataSourceCls().envVars()
+        before = set(environment.keySet())
+        await stepper.engine.open(0, create=True)
+        stepper.produce("numbers", [(b"a", b"")])
+        await stepper.step()
+        assert set(environment.keySet()) == before
+
+    run_scenario([upper], scenario, {"numbers": (1, {})}, {"out": (1, {})})
