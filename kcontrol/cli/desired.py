@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from uuid import uuid4
 
 import click
 
+from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.view import PipelineLogs, pipeline_logs
-from kcontrol.core import pipeline_view
-from kcontrol.core.model import Desired, DesiredMode, PipelinePhase, Resume, Status
-from kcontrol.errors import KcontrolError
+from kcontrol.core.model import DesiredMode
 from kcontrol.runtime.settings import ClusterSettings
 
 timeout_option = click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0.1), default=60.0, show_default=True, help="Seconds to wait for it."
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    default=ACKNOWLEDGE_TIMEOUT_S,
+    show_default=True,
+    help="Seconds to wait for it.",
 )
 
 
@@ -66,40 +68,6 @@ def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: boo
 
 
 def _ask(pipeline: str, mode: DesiredMode, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    said = asyncio.run(_request(pipeline, mode, timeout_s, cluster))
+    said = asyncio.run(request_mode(cluster, pipeline, mode, timeout_s))
     facts = {"pipeline": pipeline, "phase": said.phase.value, "step": said.step, "reason": said.reason}
     click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: {said.phase.value} at step {said.step}")
-
-
-async def _request(pipeline: str, mode: DesiredMode, timeout_s: float, cluster: ClusterSettings) -> Status:
-    async with pipeline_logs(cluster, pipeline) as logs:
-        await logs.read()
-        request_id = await want(logs, mode)
-        try:
-            return await asyncio.wait_for(_acknowledged(logs, request_id), timeout_s)
-        except TimeoutError:
-            raise KcontrolError(
-                f"pipeline {pipeline!r}: the request is recorded, but no coordinator has acted on it within {timeout_s:g} s; "
-                "see that one runs (kcontrol coordinator) and look at kcontrol status"
-            ) from None
-
-
-async def want(logs: PipelineLogs, mode: DesiredMode) -> str:
-    """Record what is wanted; returns the request id that the status will acknowledge."""
-    pipeline, request_id = logs.view.pipeline, uuid4().hex
-    said = logs.view.status()
-    halted = said is not None and said.phase is PipelinePhase.HALTED
-    resume_id = uuid4().hex
-    resumed = [Resume(pipeline, resume_id)] if halted and mode is DesiredMode.RUNNING else []
-    await logs.control.append([*resumed, Desired(pipeline, mode, request_id)])
-    return request_id
-
-
-async def _acknowledged(logs: PipelineLogs, request_id: str) -> Status:
-    async for chunk in logs.control.tail():
-        for logged in chunk:
-            logs.view = pipeline_view.evolve(logs.view, logged)
-        said = logs.view.status()
-        if said is not None and request_id in said.acknowledged:
-            return said
-    raise KcontrolError("the control topic ended")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kcontrol.adapters.kafka.requests import record_mode
 from kcontrol.cli.children import Child, Children
-from kcontrol.cli.desired import want
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
@@ -172,7 +172,7 @@ class Running:
         rests = desired is not None and desired.mode is not DesiredMode.RUNNING
         halted = said is not None and said.phase is PipelinePhase.HALTED
         if rests or (halted and self._options.resume):
-            self._asked = await want(logs, DesiredMode.RUNNING)
+            self._asked = await record_mode(logs.control, logs.view.pipeline, DesiredMode.RUNNING, said)
 
     def _has_joined(self, logs: PipelineLogs) -> bool:
         """Whether every node started here has: only then is it known that the log agrees with the definition in the file."""

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.requests import never_submitted
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core import pipeline_view, steps_view
 from kcontrol.core.model import Logged, LoggedStep, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
-from kcontrol.errors import NotFoundError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import check_pipeline_name
 
@@ -51,10 +51,7 @@ class PipelineLogs:
         """The definition in force; NotFoundError when there is none."""
         spec = self.view.spec()
         if spec is None:
-            raise NotFoundError(
-                f"there is no pipeline {self.view.pipeline!r} in this cluster; a node submits one when it starts: "
-                "kcontrol run FILE.py"
-            )
+            raise never_submitted(self.view.pipeline)
         return spec
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Resume, Status
+from kcontrol.core.model import Desired, DesiredMode, Logged, PipelinePhase, PipelineSpec, Resume, Status
 from kcontrol.errors import NotFoundError, RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 
-ACKNOWLEDGE_TIMEOUT_S = 30.0
+ACKNOWLEDGE_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,13 @@ class PipelineOverview:
     desired: Desired | None
     status: Status | None
     status_at_ms: int
+
+
+def never_submitted(pipeline: str) -> NotFoundError:
+    """The error of whoever looks for a pipeline that is not there."""
+    return NotFoundError(
+        f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: kcontrol run FILE.py"
+    )
 
 
 async def overview(settings: ClusterSettings, pipeline: str) -> PipelineOverview:
@@ -41,28 +48,31 @@ async def request_mode(
     Raises NotFoundError: there is no such pipeline. RetriableError: nobody acknowledged in time; the request stays and is
     followed by the next coordinator.
     """
-    return await _ask(settings, Desired(pipeline, mode, uuid4().hex), timeout_s)
-
-
-async def request_resume(settings: ClusterSettings, pipeline: str, timeout_s: float = ACKNOWLEDGE_TIMEOUT_S) -> Status:
-    """Ask to go on after a halt; as `request_mode`."""
-    return await _ask(settings, Resume(pipeline, uuid4().hex), timeout_s)
-
-
-async def _ask(settings: ClusterSettings, request: Desired | Resume, timeout_s: float) -> Status:
-    log = await KafkaControlLog.open(settings, request.pipeline)
+    log = await KafkaControlLog.open(settings, pipeline)
     try:
-        _overview(request.pipeline, await log.read_to_end())
-        await log.append([request])
+        now = _overview(pipeline, await log.read_to_end())
+        request_id = await record_mode(log, pipeline, mode, now.status)
         async with asyncio.timeout(timeout_s):
-            return await _acknowledgement(log, request.request_id)
+            return await _acknowledgement(log, request_id)
     except TimeoutError as error:
         raise RetriableError(
-            f"Pipeline {request.pipeline!r}: no coordinator acknowledged the request within {timeout_s:.0f} s. It is recorded "
-            "and will be followed once one runs: start `kcontrol coordinator`."
+            f"pipeline {pipeline!r}: the request is recorded, but no coordinator has acted on it within {timeout_s:g} s; "
+            "see that one runs (kcontrol coordinator) and look at kcontrol status"
         ) from error
     finally:
         await log.close()
+
+
+async def record_mode(log: KafkaControlLog, pipeline: str, mode: DesiredMode, now: Status | None) -> str:
+    """Write down what is wanted, and the end of a halt if that is what stands against it; the id of the request.
+
+    now: the newest status of the pipeline.
+    """
+    halted = now is not None and now.phase is PipelinePhase.HALTED
+    lifted = [Resume(pipeline, uuid4().hex)] if halted and mode is DesiredMode.RUNNING else []
+    wanted = Desired(pipeline, mode, uuid4().hex)
+    await log.append([*lifted, wanted])
+    return wanted.request_id
 
 
 async def _acknowledgement(log: KafkaControlLog, request_id: str) -> Status:
@@ -77,7 +87,9 @@ def _overview(pipeline: str, entries: list[Logged]) -> PipelineOverview:
     newest = {type(entry.record): entry for entry in entries}
     spec, desired, status = (newest.get(kind) for kind in (PipelineSpec, Desired, Status))
     if spec is None or not isinstance(spec.record, PipelineSpec):
-        raise NotFoundError(f"There is no pipeline {pipeline!r}: nobody has started it here. `kcontrol run FILE.py` does.")
+        raise NotFoundError(
+            f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: kcontrol run FILE.py"
+        )
     return PipelineOverview(
         spec=spec.record,
         desired=desired.record if desired and isinstance(desired.record, Desired) else None,

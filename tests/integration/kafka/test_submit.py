@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.requests import overview, request_mode, request_resume
+from kcontrol.adapters.kafka.requests import overview, request_mode
 from kcontrol.adapters.kafka.submit import all_specs, submit
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import Desired, DesiredMode, PipelinePhase, PipelineSpec, Resume, Status
@@ -139,42 +139,52 @@ def test_specs_of_all_pipelines_are_found_whatever_partition_they_live_in(flight
     assert set(asyncio.run(all_specs(flights.settings))) == names
 
 
-async def _acknowledge(settings: ClusterSettings) -> Desired | Resume:
-    """As a coordinator does: waits for a request and says in its status that it has seen it."""
+async def _acknowledge(settings: ClusterSettings, phase: PipelinePhase) -> list[Desired | Resume]:
+    """As a coordinator does: waits until something is wanted and says in its status that it has seen it."""
     log = await KafkaControlLog.open(settings, "flights")
+    seen: list[Desired | Resume] = []
     try:
         async for chunk in log.tail():
-            for entry in chunk:
-                if isinstance(entry.record, (Desired, Resume)):
-                    await log.append([Status("flights", 1, PipelinePhase.PAUSED, 3, "", (entry.record.request_id,))])
-                    return entry.record
+            seen += [entry.record for entry in chunk if isinstance(entry.record, (Desired, Resume))]
+            if seen and isinstance(seen[-1], Desired):
+                await log.append([Status("flights", 1, phase, 3, "", (seen[-1].request_id,))])
+                return seen
     finally:
         await log.close()
     raise AssertionError("the tail ended")
 
 
 @pytest.mark.parametrize(
-    ("ask", "seen"),
+    ("before", "mode", "written"),
     [
-        (lambda settings: request_mode(settings, "flights", DesiredMode.PAUSED), Desired),
-        (lambda settings: request_resume(settings, "flights"), Resume),
+        (PipelinePhase.RUNNING, DesiredMode.PAUSED, [Desired]),
+        (PipelinePhase.PAUSED, DesiredMode.RUNNING, [Desired]),
+        (PipelinePhase.HALTED, DesiredMode.STOPPED, [Desired]),
+        (PipelinePhase.HALTED, DesiredMode.RUNNING, [Resume, Desired]),
     ],
 )
-def test_a_request_returns_when_a_coordinator_acknowledges_it(flights: Flights, ask: Callable[..., Any], seen: type) -> None:
+def test_a_request_returns_when_a_coordinator_acknowledges_it(
+    flights: Flights, before: PipelinePhase, mode: DesiredMode, written: list[type]
+) -> None:
     flights.submit(flights.pipeline())
 
-    async def both() -> tuple[Desired | Resume, Status]:
-        return await asyncio.gather(_acknowledge(flights.settings), ask(flights.settings))
+    async def both() -> tuple[list[Desired | Resume], Status]:
+        log = await KafkaControlLog.open(flights.settings, "flights")
+        await log.append([Status("flights", 1, before, 3, "", ())])
+        await log.close()
+        return await asyncio.gather(
+            _acknowledge(flights.settings, PipelinePhase.RUNNING), request_mode(flights.settings, "flights", mode)
+        )
 
-    request, status = asyncio.run(both())
-    assert isinstance(request, seen)
-    assert status.acknowledged == (request.request_id,)
+    seen, status = asyncio.run(both())
+    assert [type(record) for record in seen] == written
+    assert status.acknowledged == (seen[-1].request_id,)
     assert asyncio.run(overview(flights.settings, "flights")).status == status
 
 
 def test_a_request_that_nobody_acknowledges_stays_in_the_log(flights: Flights) -> None:
     flights.submit(flights.pipeline())
-    with pytest.raises(RetriableError, match="no coordinator acknowledged"):
+    with pytest.raises(RetriableError, match="no coordinator has acted on it"):
         asyncio.run(request_mode(flights.settings, "flights", DesiredMode.STOPPED, timeout_s=0.2))
     found = asyncio.run(overview(flights.settings, "flights"))
     assert found.desired is not None
