@@ -67,7 +67,7 @@ def _running(places: Places, measurement: Measurement, name: str) -> Iterator[tu
     }
     with tempfile.TemporaryDirectory(prefix="bench-kcontrol-") as scratch:
         home = Path(scratch)
-        node = processes.node(PIPELINE_FILE, places.bootstrap_servers, home, f"local[{places.cores}]")
+        node = processes.node(PIPELINE_FILE, places.bootstrap_servers, home, master=f"local[{places.cores}]")
         node.environment.update(environment)
         started = [processes.coordinator("bench", places.bootstrap_servers, home), node]
         feed = StepFeed(name, places.bootstrap_servers)

@@ -103,7 +103,8 @@ def coordinator(name: str, bootstrap_servers: str, home: Path) -> KcontrolProces
     return KcontrolProcess(name, ["coordinator", "--instance", name, "--bootstrap-servers", bootstrap_servers], home)
 
 
-def node(file: Path, bootstrap_servers: str, home: Path, master: str = "local[2]") -> KcontrolProcess:
-    """Node 0 of the pipeline in `file`, with its working directory under `home`."""
+def node(file: Path, bootstrap_servers: str, home: Path, number: int = 0, master: str = "local[2]") -> KcontrolProcess:
+    """A node of the pipeline in `file`, with its working directory under `home`."""
     place = ["--work-dir", str(home / "nodes"), "--master", master]
-    return KcontrolProcess("node-0", ["node", str(file), "--node", "0", "--bootstrap-servers", bootstrap_servers, *place], home)
+    which = ["--node", str(number), "--bootstrap-servers", bootstrap_servers]
+    return KcontrolProcess(f"node-{number}", ["node", str(file), *which, *place], home)

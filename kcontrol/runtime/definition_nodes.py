@@ -30,6 +30,12 @@ def check_nodes(
         raise ConfigurationError(
             f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
         )
+    for output in outputs:
+        if output.partitions < pipeline.nodes:
+            raise ConfigurationError(
+                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} partitions, so some nodes "
+                f"could write nothing to it; it needs at least {pipeline.nodes}"
+            )
     keyed = [each for each in outputs if each.key or each.name in brings_key]
     if not stateful and not keyed:
         return

@@ -1,4 +1,4 @@
-"""Everything that runs: broker, coordinators and node as real processes, found, hit and started again by kind."""
+"""Everything that runs: broker, coordinators and nodes as real processes, found, hit and started again by kind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ from examples import processes
 from examples.processes import KcontrolProcess
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from tests.chaos.faults import Action, Target
-from tests.chaos.names import INPUTS, OUTPUTS
+from tests.chaos.names import INPUTS, NODES, OUTPUTS
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
@@ -24,13 +25,13 @@ WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
 
 class Cluster:
-    """One broker, some coordinators, one node. `ended` counts processes that ended by themselves, by name."""
+    """One broker, some coordinators, the nodes. `ended` counts processes that ended by themselves, by name."""
 
     def __init__(self, home: Path, coordinators: int) -> None:
         self.broker = EmbeddedBroker(home / "broker").start()
         servers = self.broker.bootstrap_servers
         self._coordinators = [processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)]
-        self._node = processes.node(PIPELINE_FILE, servers, home)
+        self._nodes = [processes.node(PIPELINE_FILE, servers, home, number) for number in range(NODES)]
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
 
@@ -41,7 +42,7 @@ class Cluster:
     @property
     def processes(self) -> list[KcontrolProcess]:
         """kcontrol's own; not the broker."""
-        return [*self._coordinators, self._node]
+        return [*self._coordinators, *self._nodes]
 
     def start(self) -> None:
         """Make the user's topics and start all."""
@@ -101,7 +102,7 @@ class Cluster:
             case Target.COORDINATOR:
                 return [psutil.Process(process.pid) for process in self._coordinators if process.is_running]
             case Target.NODE:
-                return [psutil.Process(self._node.pid)] if self._node.is_running else []
+                return [psutil.Process(process.pid) for process in self._nodes if process.is_running]
             case Target.JVM:
                 return self._descendants(lambda command: Path(command[0]).name == "java")
             case Target.PLANNER:
@@ -110,12 +111,11 @@ class Cluster:
                 return self._descendants(lambda command: any(module in word for module in WORKER_MODULES for word in command))
 
     def _descendants(self, matches: Callable[[list[str]], bool]) -> list[psutil.Process]:
-        if not self._node.is_running:
-            return []
-        try:
-            family = psutil.Process(self._node.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
+        family: list[psutil.Process] = []
+        for node in self._nodes:
+            if node.is_running:
+                with suppress(psutil.NoSuchProcess):
+                    family += psutil.Process(node.pid).children(recursive=True)
         return sorted((each for each in family if (command := _command(each)) and matches(command)), key=lambda each: each.pid)
 
 

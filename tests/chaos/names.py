@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 PIPELINE = "chaos"
-INPUTS = {"orders": 4, "visits": 3}
+NODES = int(os.environ.get("CHAOS_NODES", "1"))
+"""Of the pipeline. On several nodes equal keys must share a partition number everywhere, so the counts must be equal."""
+INPUTS = {"orders": 4, "visits": 3} if NODES == 1 else {"orders": 6, "visits": 6}
 """By topic: partitions. Inputs and outputs are named as their topics."""
-OUTPUTS = {"totals": 3, "large": 2}
+OUTPUTS = {"totals": 3, "large": 2} if NODES == 1 else {"totals": 6, "large": NODES}
 KEYED_OUTPUT = "totals"
 LARGE_AMOUNT = 50
 MAX_RECORDS = 1_000

@@ -10,18 +10,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, PIPELINE
+from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
     inputs=[
-        kcontrol.KafkaInput("orders", topic="orders", value_format="json", schema="id BIGINT, user STRING, amount BIGINT"),
-        kcontrol.KafkaInput("visits", topic="visits"),
+        kcontrol.KafkaInput(
+            "orders",
+            topic="orders",
+            value_format="json",
+            schema="id BIGINT, user STRING, amount BIGINT",
+            partitioned_by="user",
+        ),
+        kcontrol.KafkaInput("visits", topic="visits", partitioned_by="user"),
     ],
     outputs=[
         kcontrol.KafkaOutput("totals", topic="totals", value_format="json", key="user"),
         kcontrol.KafkaOutput("large", topic="large", value_format="json"),
     ],
+    nodes=NODES,
     steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
     limits=kcontrol.Limits(heartbeat_timeout="5 s", max_lost=100, backoff="100 ms", max_backoff="2 s"),
 )

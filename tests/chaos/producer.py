@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.chaos.names import INPUTS
+from tests.chaos.names import INPUTS, NODES
 
 USERS = 40
 MAX_BURST = 150
@@ -52,6 +52,7 @@ class Feeder:
         settings = {
             "bootstrap.servers": self._bootstrap_servers,
             "linger.ms": 1,
+            "partitioner": "murmur2_random",
             "message.timeout.ms": MESSAGE_TIMEOUT_MS,
             "log_level": 0,
         }
@@ -97,6 +98,8 @@ class Feeder:
             if topic == "orders":
                 order = {"id": self._number, "user": user, "amount": self._random.randrange(100)}
                 producer.produce(topic, json.dumps(order), key=user)
-            else:
+            elif NODES == 1:
                 producer.produce(topic, b"", key=user, partition=self._random.randrange(INPUTS[topic]))
+            else:
+                producer.produce(topic, b"", key=user)
             self._number += 1

@@ -130,6 +130,7 @@ UNSAID = KafkaInput("flights", topic="flights")
 UNKEYED = KafkaOutput("delays", topic="delays", value_format="json")
 RAW = KafkaOutput("delays", topic="delays")
 BY_ORIGIN = KafkaOutput("delays", topic="delays", value_format="json", key="origin")
+NARROW = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 1)}}
 WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
 
 
@@ -146,6 +147,12 @@ WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
         ),
         (QUERIES, FACTS, {"outputs": [BY_ORIGIN]}, "has the key 'origin', but inputs are partitioned by carrier"),
         (QUERIES, WIDER, {}, "but input 'flights' has 4, output 'delays' has 8"),
+        (
+            QUERIES,
+            NARROW,
+            {"inputs": [UNSAID], "outputs": [UNKEYED]},
+            "has 1 partitions, so some nodes could write nothing",
+        ),
         (QUERIES, FACTS, {"nodes": 5}, "at most 4 partitions, so some nodes would have nothing to read"),
     ],
 )
