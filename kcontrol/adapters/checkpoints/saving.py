@@ -3,11 +3,12 @@
 1. a mark in `saving`, which keeps every sweep away from this life's data;
 2. the files that no earlier part of this life has stored, under names that nobody has used or will use;
 3. the manifest, in one atomic write: from here on the part exists;
-4. the mark goes.
+4. the mark goes; had somebody taken it away, who took this life for dead, then the manifest goes instead.
 
-Dead after 1 or 2: nothing refers to what was written, and it goes with the next sweep. Dead after 3: the part is whole.
+Dead after 1 or 2: nothing refers to what was written, and it goes with a later sweep. Dead after 3: the part is whole.
 The manifests of earlier parts are read after the mark was written, and a drop deletes the manifest before it looks for marks:
-so either this save does not see the dropped part, or the drop sees the mark.
+so either this save does not see the dropped part, or the drop sees the mark. A sweep of a dead life takes the marks away before
+it reads the manifests: so either this save misses its mark, or the sweep sees the manifest.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Saving:
         self._name = save_name(place)
         self._manifest = self._life.manifest(place.step, place.claim_epoch)
         self._mark = f"{self._life.saving}/{self._name}"
+        self._publishing = False
+        """Whether the manifest, if there is one, may be this save's."""
         self.read: dict[FileKey, str] = {}
         """SHA-256 of the files of this part, for the next save."""
 
@@ -69,13 +72,14 @@ class Saving:
 
     def _run(self, part: list[Pinned]) -> SavedPart:
         self._clear_marks()
-        self._files.publish(self._mark, b"")
-        earlier, sizes = self._earlier()
-        if (manifest := earlier.get(self._manifest)) is not None and all(is_stored(file, sizes) for file in manifest.files):
+        try:
+            self._files.publish(self._mark, b"")
+            earlier, sizes = self._earlier()
+            manifest = earlier.get(self._manifest)
+            if manifest is None or not all(is_stored(file, sizes) for file in manifest.files):
+                return self._copy_and_publish(part, earlier, sizes)
             self._files.delete(self._mark)
             return self._saved(manifest, 0)
-        try:
-            return self._copy_and_publish(part, earlier, sizes)
         except BaseException:
             self._undo()
             raise
@@ -106,12 +110,13 @@ class Saving:
             step=place.step,
             files=files,
         )
+        self._publishing = True
+        self._files.publish(self._manifest, manifest.model_dump_json().encode())
         if not self._files.exists(self._mark):
             raise CheckpointError(
-                f"{self._files.where(self._manifest)} is not written: a newer life of node {place.node} has cleared this one's "
-                f"files away; this process is not the node any more"
+                f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has cleared away what "
+                f"this one had copied; this process is not the node any more"
             )
-        self._files.publish(self._manifest, manifest.model_dump_json().encode())
         copied_bytes = sum(file.size_bytes for file in files if file.stored.startswith(mine))
         saved = self._saved(manifest, copied_bytes)
         self._files.delete(self._mark)
@@ -159,7 +164,8 @@ class Saving:
         """As if it had not begun. In this order, so that there is never a manifest of files that are gone."""
         files = self._files.uncancelled()
         try:
-            files.delete(self._manifest)
+            if self._publishing:
+                files.delete(self._manifest)
             files.delete_directory(f"{self._life.path}/{self._stored('').rstrip('/')}")
             files.delete(self._mark)
         except CheckpointError as error:

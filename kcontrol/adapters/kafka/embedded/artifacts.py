@@ -137,7 +137,9 @@ def _fetch(context: MavenContext, artifact: Artifact, directory: Path) -> None:
 
 
 def _download(context: MavenContext, artifact: Artifact) -> Path:
-    wanted = context.project(artifact.group, artifact.name).at_version(artifact.version).artifact(classifier=artifact.classifier)
+    wanted = (
+        context.project(artifact.group, artifact.name).at_version(artifact.version).artifact(classifier=artifact.classifier)
+    )
     failure: Exception | None = None
     for _ in range(_FETCH_ATTEMPTS):
         try:
