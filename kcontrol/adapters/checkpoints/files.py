@@ -20,6 +20,7 @@ from kcontrol.errors import CheckpointCancelledError, CheckpointError
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _WAIT_SLICE_MS = 100
+_LISTING_TRIES = 20
 
 Cancelled = Callable[[], bool]
 
@@ -163,9 +164,19 @@ class Files:
 
     def _listed(self, directory: str, recursive: bool) -> list[tuple[str, Any]]:
         selector = fs.FileSelector(self._full(directory), allow_not_found=True, recursive=recursive)
-        found = self._tried(f"listing {self.where(directory)}", lambda: self._fs.get_file_info(selector))
+        found = self._done(f"listing {self.where(directory)}", lambda: self._list(selector))
         prefix = len(self._full(directory)) + 1
         return [(info.path[prefix:], info) for info in found]
+
+    def _list(self, selector: Any) -> Any:
+        """A directory that comes or goes during a listing fails it, though its absence is fine."""
+        for tries_left in reversed(range(_LISTING_TRIES)):
+            try:
+                return self._fs.get_file_info(selector)
+            except FileNotFoundError:
+                if not tries_left:
+                    raise
+        raise AssertionError("there is at least one try")
 
     def _make_directory(self, path: str) -> None:
         self._fs.create_dir(self._full(path.rpartition("/")[0]), recursive=True)

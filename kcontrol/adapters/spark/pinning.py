@@ -10,6 +10,7 @@ operators' metadata, the query's id) is small and is needed whole.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -39,7 +40,7 @@ def needed_files(query: Path, batch: int) -> list[Path]:
     logs = [Path("offsets", str(number)) for number in (batch - 1, batch) if number >= 0] + [Path("commits", str(batch))]
     for log in logs:
         if not (query / log).is_file():
-            raise FileNotFoundError(query / log)
+            raise _missing(query / log)
     files = [path for log in logs for path in (log, *_checksums(query, log))]
     files += _plain_files(query)
     if (query / _STATE).is_dir():
@@ -78,7 +79,7 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         for unique_id in wanted:
             if (operator, partition, unique_id) not in found:
                 missing = StateVersion(batch + 1, unique_id).changelog
-                raise FileNotFoundError(query / _STATE / operator / partition / missing)
+                raise _missing(query / _STATE / operator / partition / missing)
 
 
 def _unique_ids(query: Path, batch: int) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -116,7 +117,7 @@ def _files_of(directory: Path, store: set[str], version: StateVersion) -> list[s
     after = [each for each in line if base is None or each.version > base.version]
     for each in after:
         if each.changelog not in store:
-            raise FileNotFoundError(directory / each.changelog)
+            raise _missing(directory / each.changelog)
     if base is None:
         return [each.changelog for each in after]
     shared = shared_files(directory / base.snapshot)
@@ -148,3 +149,7 @@ def _checksums(query: Path, path: Path) -> Iterator[Path]:
 
 def _without_checksum(name: str) -> str:
     return name.removesuffix(".crc").removeprefix(".") if name.endswith(".crc") else name
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

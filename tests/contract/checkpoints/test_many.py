@@ -77,7 +77,7 @@ def test_drops_and_sweeps_by_others_during_saves(where: Place, tmp_path: Path) -
     """Two nodes save one part after the other, another process drops all but the last two, a third sweeps all the time."""
     dice = seeded()
     done = threading.Event()
-    saves = 10 if where.environment else 30
+    saves = 10 if where.environment else 20
     kept: dict[int, dict[str, dict[str, bytes]]] = {0: {}, 1: {}}
     pins = {node: tmp_path / f"pins-{node}" for node in kept}
     plans = {node: [random.Random(dice.randrange(1 << 32)) for _ in range(2)] for node in kept}
