@@ -150,7 +150,7 @@ def test_a_step_that_can_not_be_kept_is_told_and_leaves_nothing(first: Node) -> 
     (first.store / first.line[1].changelog).unlink()
     with pytest.raises(CheckpointError, match=rf"step 4 .*{first.line[1].changelog} is not there"):
         first.workdir.pin(4)
-    assert list((first.workdir.path / "pins").iterdir()) == []
+    assert list(first.workdir.path.glob("pins/*")) == []
 
 
 def test_a_part_of_other_queries_is_refused_and_what_was_there_stays(first: Node, tmp_path: Path) -> None:
