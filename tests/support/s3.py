@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -85,6 +86,11 @@ class S3Server:
             self._process.wait(_PROBE_WAIT_S)
         except subprocess.TimeoutExpired:
             pass
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay and nothing is answered, until `stop`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
 
     def stop(self) -> None:
         """SIGKILL: as when the machine is gone."""

@@ -42,7 +42,7 @@ def open_location(location: str, limits: StoreLimits) -> Location:
         url = urlsplit(location)
     except ValueError as error:
         raise ConfigurationError(f"the location of the checkpoints is not a URL or path: {error}") from error
-    if url.username is not None or url.password is not None:
+    if url.password is not None or (url.scheme == "s3" and url.username is not None):
         raise ConfigurationError(
             "the location of the checkpoints holds credentials; remove them, and set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws, for every node"

@@ -44,6 +44,18 @@ def test_tries_are_bounded_and_what_was_saved_is_there_when_the_server_is_back(s
         assert store.save(place(location, 3), pin).copied_bytes == 0
 
 
+def test_a_server_that_hangs_is_given_up_after_the_limits(server: S3Server, tmp_path: Path) -> None:
+    location, pin = server.location("a"), make_pin(tmp_path / "pin", CONTENTS)
+    store = CheckpointStore(FAST)
+    with server:
+        store.save(place(location, 2), pin)
+        server.pause()
+        began = time.monotonic()
+        with pytest.raises(CheckpointError, match="failed 2 times"):
+            store.save(place(location, 3), pin)
+        assert time.monotonic() - began < 30
+
+
 def test_a_bucket_that_is_not_there_is_named(server: S3Server, tmp_path: Path) -> None:
     with server:
         location = server.location("a").replace("s3://checkpoints", "s3://absent")

@@ -50,7 +50,15 @@ def test_what_can_not_be_a_location_is_told(location: str, said: str) -> None:
         CheckpointStore().parts(location, "orders", "log", 0)
 
 
-@pytest.mark.parametrize("location", ["s3://AKIA:sEcReT@bucket/path", "s3://bucket/path?secret_key=sEcReT"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://AKIA:sEcReT@bucket/path",
+        "s3://sEcReT@bucket/path",
+        "s3://bucket/path?secret_key=sEcReT",
+        "hdfs://a:sEcReT@host/path",
+    ],
+)
 def test_credentials_in_the_location_are_refused_and_not_repeated(location: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         CheckpointStore().parts(location, "orders", "log", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,26 @@ def test_a_pin_costs_no_copies(first: Node) -> None:
     pinned = first.workdir.pin(4)
     name = first.line[2].changelog
     assert (pinned / "counts" / STORE / name).samefile(first.store / name)
+
+
+def test_a_pin_is_whole_although_spark_uploads_and_deletes_meanwhile(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.workdir.create()
+    node.run(*range(1, 41))
+
+    def maintenance(newest: int) -> None:
+        put_snapshot(node.store, node.line[newest])
+        for version in node.line[:newest]:
+            for name in (version.snapshot, version.changelog):
+                (node.store / name).unlink(missing_ok=True)
+
+    with ThreadPoolExecutor(1) as spark:
+        for newest in range(39):
+            running = spark.submit(maintenance, newest)
+            pinned = node.workdir.pin(40)
+            running.result()
+            assert load(pinned / "counts" / STORE, node.line[39])[-1] == node.line[39].changelog
+            node.workdir.unpin(40)
 
 
 def test_a_step_is_pinned_once(first: Node) -> None:
