@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,17 @@ def test_tries_are_bounded_and_what_was_saved_is_there_when_the_server_is_back(s
         store.restore(location, saved.manifest, tmp_path / "back")
         assert contents_of(tmp_path / "back") == CONTENTS
         assert store.save(place(location, 3), pin).copied_bytes == 0
+
+
+def test_a_server_that_comes_back_in_time_is_waited_for(server: S3Server, tmp_path: Path) -> None:
+    location, pin = server.location("a"), make_pin(tmp_path / "pin", CONTENTS)
+    with server:
+        CheckpointStore(FAST).save(place(location, 1), pin)
+    patient = StoreLimits(attempts=60, request_attempts=1, first_wait_ms=500, longest_wait_ms=500)
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(CheckpointStore(patient).save, place(location, 2), pin)
+        with server:
+            assert saving.result(60).files == 2
 
 
 def test_a_server_that_hangs_is_given_up_after_the_limits(server: S3Server, tmp_path: Path) -> None:
