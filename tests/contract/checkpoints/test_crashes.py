@@ -4,13 +4,16 @@ and the next life clears up."""
 from __future__ import annotations
 
 import multiprocessing
+import os
+import random
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from tests.contract.checkpoints.conftest import Place
-from tests.support.parts import SMALL_PIECES, contents_of, make_pin, place, save_and_die
+from tests.support.parts import SMALL_PIECES, contents_of, make_pin, place, save_and_die, save_in_parallel
 
 OLD = {"out/commits/1": b"record", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id"}
 NEW = {"out/commits/2": b"record 2", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id", "more/empty": b""}
@@ -93,3 +96,29 @@ def test_saves_go_on_after_one_that_was_killed(where: Place, tmp_path: Path) -> 
     assert contents_of(tmp_path / "back") == NEW
     store.sweep(where.location, "orders", LOG_ID, 0, incarnation=20)
     assert {path.split("/")[3] for path in where.files()} == {"inc-20"}
+
+
+def test_a_save_by_several_threads_that_is_killed_from_outside(where: Place, tmp_path: Path) -> None:
+    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
+    dice = random.Random(seed)
+    contents = {f"q{number % 3}/{number}": dice.randbytes(dice.randrange(2_000)) for number in range(150)}
+    pin, store = make_pin(tmp_path / "pin", contents), CheckpointStore()
+    for incarnation in range(1, 9):
+        part = place(where.location, step=incarnation, incarnation=incarnation)
+        process = _processes.Process(target=save_in_parallel, args=(dict(where.environment), part, pin))
+        process.start()
+        process.join(dice.uniform(0, 0.6))
+        process.kill()
+        process.join()
+        for found in store.parts(where.location, "orders", LOG_ID, 0):
+            back = tmp_path / "back" / str(incarnation) / str(found.step)
+            store.restore(where.location, found.manifest, back)
+            assert contents_of(back) == contents
+    last = store.save(place(where.location, step=9, incarnation=9), pin)
+    store.sweep(where.location, "orders", LOG_ID, 0, incarnation=9)
+    for found in store.parts(where.location, "orders", LOG_ID, 0):
+        assert store.readable(where.location, found.manifest)
+        store.drop(where.location, found.manifest)
+    assert not store.readable(where.location, last.manifest)
+    assert where.files() == set()
