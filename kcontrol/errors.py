@@ -124,3 +124,17 @@ class SparkLostError(KcontrolError):
     """The JVM of this process's Spark application has ended; a new life of the node takes its place."""
 
     exit_code = 13
+
+
+class CheckpointError(KcontrolError):
+    """A part of a checkpoint can't be written, is missing or is damaged."""
+
+    exit_code = 14
+
+
+class CheckpointDamagedError(CheckpointError):
+    """A part of a checkpoint is not there, or not as it was written: another try will find the same."""
+
+
+class CheckpointCancelledError(CheckpointError):
+    """Saving a part of a checkpoint was given up because whoever wanted it said so."""

@@ -2,9 +2,10 @@
 
 `<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. A life never writes into another's directory:
 a zombie that wakes up late can only damage its own. A new life is seeded with hard links from the newest older one, which
-costs no copying; Spark replaces files by renaming, never in place, so the links stay what they were. Each beginning from
-nothing gets a new history, because state stores of queries that have ended may still upload a snapshot to where they were, and
-Spark refuses to begin in a directory that is not empty. Batch id k is step k + 1.
+costs no copying (`linking`). Each beginning, from nothing or from a checkpoint, gets a new history, because state stores of
+queries that have ended may still upload a snapshot to where they were, and Spark refuses to begin in a directory that is not
+empty. `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved, whatever Spark
+deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kcontrol.errors import ConfigurationError
+from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.spark.linking import fit_restored, link_pin, link_tree
+from kcontrol.adapters.spark.pinning import LOGS, is_stray, needed_files
+from kcontrol.errors import CheckpointError, ConfigurationError
 
 _PREFIX = "inc-"
 _HISTORY = "history-"
-_LOGS = ("commits", "offsets")
+_PINS = "pins"
 _HIGHEST = "highest-step.json"
-_OPERATOR_METADATA = "_metadata"
+_PIN_TRIES = 3
+"""Spark may delete, while a pin is made, a file of it that a newer snapshot has made superfluous."""
 
 
 class WorkDir:
@@ -44,7 +49,7 @@ class WorkDir:
         return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
 
     def prepare(self) -> None:
-        """Make the directory, from the newest older life's if there is one; forget older lives then.
+        """Make the directory, from the newest older life's if there is one; forget older lives, and all pins, then.
 
         Raises ConfigurationError when the file system does not allow it.
         """
@@ -64,10 +69,11 @@ class WorkDir:
             staging.mkdir()
             if older:
                 number = max(_histories(older[-1][1]), default=0)
-                _link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
+                link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
             staging.rename(self.path)
         for _, path in [*older, *self._lives(f".{_PREFIX}")]:
             shutil.rmtree(path, ignore_errors=True)
+        self._forget_pins()
 
     def _lives(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
         """Directories of older lives; never one of a newer, should this process be a zombie."""
@@ -101,10 +107,83 @@ class WorkDir:
         """Forget everything: the pipeline begins before step 1."""
         before = _histories(self.path)
         (self.path / f"{_HISTORY}{max(before, default=0) + 1}").mkdir()
-        for number in before:
-            shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
+        self._forget(before)
         for query in self._queries:
             self.query_path(query).mkdir()
+
+    def restore_from(self, store: CheckpointStore, location: str, manifest: str) -> int:
+        """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then go.
+
+        location, manifest: as `CheckpointStore.restore` takes them.
+        Raises CheckpointError: the part is missing or damaged, or is not of these queries. What was there then stays.
+        """
+        before = _histories(self.path)
+        history = self.path / f"{_HISTORY}{max(before, default=0) + 1}"
+        staging = self.path / f".{history.name}.{os.getpid()}"
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            restored = store.restore(location, manifest, staging)
+            missing = [query for query in self._queries if not (staging / query / "commits" / str(restored.step - 1)).is_file()]
+            if missing:
+                raise CheckpointError(
+                    f"the checkpoint part {manifest} holds nothing of {', '.join(missing)} at step {restored.step}: it is of "
+                    f"other queries than pipeline {restored.pipeline!r} has now; open another checkpoint or create anew"
+                )
+            fit_restored(staging, history)
+            staging.rename(history)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        self._forget(before)
+        return restored.step
+
+    def _forget(self, histories: Sequence[int]) -> None:
+        for number in histories:
+            shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
+        self._forget_pins()
+
+    def pin(self, step: int) -> Path:
+        """At the boundary of `step`, before the next one begins: keep what Spark needs to go on after it.
+
+        Returns the directory of the pin: hard links in a directory per query, and operators' metadata without absolute
+        paths. It stays as it is until `unpin`, a new life, or a new beginning. A step that is pinned already is pinned once.
+        Raises CheckpointError: the step is not recorded by every query, its state is not there, or the disk refused.
+        """
+        pin = self._pin_path(step)
+        if pin.is_dir():
+            return pin
+        for tries_left in reversed(range(_PIN_TRIES)):
+            try:
+                self._make_pin(step, pin)
+                break
+            except FileNotFoundError as error:
+                if not tries_left:
+                    raise CheckpointError(
+                        f"step {step} can't be kept for a checkpoint: {error.filename} is not there"
+                    ) from error
+            except OSError as error:
+                raise CheckpointError(f"step {step} can't be kept for a checkpoint in {pin}: {error}") from error
+        return pin
+
+    def _make_pin(self, step: int, pin: Path) -> None:
+        history = self._history()
+        staging = pin.with_name(f".{pin.name}.{os.getpid()}")
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            for query in self._queries:
+                link_pin(history / query, needed_files(history / query, step - 1), staging / query, history)
+            staging.rename(pin)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def unpin(self, step: int) -> None:
+        """Give up the pin of `step`, if there is one."""
+        shutil.rmtree(self._pin_path(step), ignore_errors=True)
+
+    def _pin_path(self, step: int) -> Path:
+        return self.path / _PINS / f"step-{step}"
+
+    def _forget_pins(self) -> None:
+        shutil.rmtree(self.path / _PINS, ignore_errors=True)
 
     def roll_back(self, step: int) -> None:
         """Make Spark resume after `step`: its queries must be stopped. What it planned or recorded later is deleted.
@@ -118,7 +197,7 @@ class WorkDir:
             staging.replace(self._history() / _HIGHEST)
         for query in self._queries:
             # Offsets last: a batch that is recorded but not planned is something that Spark refuses to open.
-            for log in _LOGS:
+            for log in LOGS:
                 for batch, path in _batches(self.query_path(query) / log):
                     if batch >= step:
                         _delete_with_checksum(path)
@@ -144,39 +223,9 @@ def _batches(log: Path) -> list[tuple[int, Path]]:
 
 def _strays(log: Path) -> list[Path]:
     """Temporary files that a killed process left in a log."""
-    return [path for path in log.iterdir() if ".tmp" in path.name] if log.is_dir() else []
+    return [path for path in log.iterdir() if is_stray(path.name)] if log.is_dir() else []
 
 
 def _delete_with_checksum(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.unlink()
-
-
-def _link_tree(source: Path, below: str, target: Path, final: Path) -> None:
-    """Hard links of all files of `source` that are under `below`.
-
-    The source may still be written to by a zombie: commits are linked first, because what they name was there before them, and
-    a file that vanishes on the way was no longer needed.
-    """
-    files = sorted(
-        (source / below).rglob("*"), key=lambda path: (path.parent.name not in _LOGS, path.parent.name != "commits", path)
-    )
-    for path in files:
-        if path.is_dir() or ".tmp" in path.name:
-            continue
-        place = target / path.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if _OPERATOR_METADATA in path.parts:
-                _copy_moved(path, place, source, final)
-            else:
-                os.link(path, place)
-        except FileNotFoundError:
-            continue
-
-
-def _copy_moved(path: Path, place: Path, before: Path, after: Path) -> None:
-    """Copy a stateful operator's metadata, which names the files of its state schema by absolute path, to its new place."""
-    if path.suffix == ".crc":
-        return  # of what the file was; Spark does without
-    place.write_bytes(path.read_bytes().replace(before.as_uri()[7:].encode(), after.as_uri()[7:].encode()))

@@ -40,19 +40,24 @@ class Artifact:
     version: str
     sha256: str
     size_bytes: int
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
+        return f"{'-'.join(filter(None, (self.name, self.version, self.classifier)))}.jar"
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.name}:{self.version}"
+        return ":".join(filter(None, (self.group, self.name, self.version, self.classifier)))
 
 
 def locked_artifacts() -> list[Artifact]:
     """The broker's class path, as `jars.lock` says."""
-    lines = files(__package__).joinpath("jars.lock").read_text(encoding="utf-8").splitlines()
-    return [_parse(line) for line in lines if line and not line.startswith("#")]
+    return read_lock(files(__package__).joinpath("jars.lock").read_text(encoding="utf-8"))
+
+
+def read_lock(text: str) -> list[Artifact]:
+    """A line a jar: `group:artifact:version[:classifier] SHA-256 SIZE_BYTES`; `#` begins a comment."""
+    return [_parse(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def default_cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
@@ -76,8 +81,8 @@ def ensure_jars(cache_dir: Path | None = None, artifacts: Sequence[Artifact] | N
 
 def _parse(line: str) -> Artifact:
     coordinate, sha256, size = line.split()
-    group, name, version = coordinate.split(":")
-    return Artifact(group, name, version, sha256, int(size))
+    group, name, version, *classifier = coordinate.split(":")
+    return Artifact(group, name, version, sha256, int(size), *classifier)
 
 
 def _is_good(path: Path, artifact: Artifact) -> bool:
@@ -107,7 +112,7 @@ def _fetch_all(missing: Sequence[Artifact], directory: Path) -> None:
             f"The cache directory {directory} can't be written: {error}. Set XDG_CACHE_HOME to one that can."
         ) from error
     megabytes = sum(artifact.size_bytes for artifact in missing) / 1e6
-    _log.info("Fetching %d jars of Apache Kafka (%.0f MB) into %s", len(missing), megabytes, directory)
+    _log.info("Fetching %d jars (%.0f MB) into %s", len(missing), megabytes, directory)
     context = MavenContext(repo_cache=scratch, remote_repos=configured_repositories(), timeout=_FETCH_TIMEOUT_S)
     try:
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
@@ -124,7 +129,7 @@ def _fetch(context: MavenContext, artifact: Artifact, directory: Path) -> None:
     found = _sha256(fetched)
     if found != artifact.sha256:
         raise ArtifactError(
-            f"The repository served another {artifact} than the one recorded in jars.lock: SHA-256 {found} with "
+            f"The repository served another {artifact} than the one that is recorded: SHA-256 {found} with "
             f"{fetched.stat().st_size} bytes instead of {artifact.sha256} with {artifact.size_bytes} bytes. It was not kept. "
             "Check the repository or mirror that this machine uses."
         )
@@ -132,7 +137,9 @@ def _fetch(context: MavenContext, artifact: Artifact, directory: Path) -> None:
 
 
 def _download(context: MavenContext, artifact: Artifact) -> Path:
-    wanted = context.project(artifact.group, artifact.name).at_version(artifact.version).artifact()
+    wanted = (
+        context.project(artifact.group, artifact.name).at_version(artifact.version).artifact(classifier=artifact.classifier)
+    )
     failure: Exception | None = None
     for _ in range(_FETCH_ATTEMPTS):
         try:
@@ -146,6 +153,6 @@ def _download(context: MavenContext, artifact: Artifact) -> Path:
             failure = error
             break
     raise ArtifactError(
-        f"{artifact}, a jar of the embedded broker, could not be fetched: {failure}. Connect this machine to a Maven "
-        "repository (a mirror in ~/.m2/settings.xml is honoured), or use a Kafka of your own with --bootstrap-servers."
+        f"{artifact} could not be fetched: {failure}. Connect this machine to a Maven repository (a mirror in "
+        "~/.m2/settings.xml is honoured), or, when it is for the broker, use a Kafka of your own with --bootstrap-servers."
     ) from failure

@@ -1,0 +1,188 @@
+"""Saving one part. The order of what is written makes every crash harmless:
+
+1. a mark in `saving`, which keeps every sweep away from this life's data;
+2. the files that no earlier part of this life has stored, under names that nobody has used or will use;
+3. the manifest, in one atomic write: from here on the part exists;
+4. the mark goes; had somebody taken it away, who took this life for dead, then the manifest goes instead.
+
+Dead after 1 or 2: nothing refers to what was written, and it goes with a later sweep. Dead after 3: the part is whole.
+The manifests of earlier parts are read after the mark was written, and a drop deletes the manifest before it looks for marks:
+so either this save does not see the dropped part, or the drop sees the mark. A sweep of a dead life takes the marks away before
+it reads the manifests: so either this save misses its mark, or the sweep sees the manifest.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
+from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
+from kcontrol.adapters.checkpoints.limits import StoreLimits
+from kcontrol.adapters.checkpoints.manifests import is_stored, manifests_of, read_manifest, stored_sizes
+from kcontrol.adapters.checkpoints.model import Manifest, ManifestFile, PartPlace, SavedPart
+from kcontrol.errors import CheckpointDamagedError, CheckpointError
+
+_log = logging.getLogger(__name__)
+
+FileKey = tuple[int, int, int, int]
+"""Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """One file of the pin. path: from the pin."""
+
+    source: Path
+    path: str
+    key: FileKey
+
+    @property
+    def size_bytes(self) -> int:
+        return self.key[2]
+
+
+class Saving:
+    """One call of `CheckpointStore.save`."""
+
+    def __init__(
+        self, files: Files, place: PartPlace, limits: StoreLimits, known: Mapping[FileKey, str], cancelled: Cancelled
+    ) -> None:
+        """known: SHA-256 of files that an earlier save has read."""
+        self._files, self._place, self._limits, self._known, self._cancelled = files, place, limits, known, cancelled
+        self._life: LifeFolder = life_of(place)
+        self._name = save_name(place)
+        self._manifest = self._life.manifest(place.step, place.claim_epoch)
+        self._mark = f"{self._life.saving}/{self._name}"
+        self._publishing = False
+        """Whether the manifest, if there is one, may be this save's."""
+        self.read: dict[FileKey, str] = {}
+        """SHA-256 of the files of this part, for the next save."""
+
+    def run(self, pinned: Path) -> SavedPart:
+        """Raises CheckpointError, and CheckpointCancelledError."""
+        try:
+            return self._run(list(_pinned_files(pinned)))
+        except OSError as error:
+            raise CheckpointError(f"the pin {pinned} can't be read: {error}") from error
+
+    def _run(self, part: list[Pinned]) -> SavedPart:
+        self._clear_marks()
+        try:
+            self._files.publish(self._mark, b"")
+            earlier, sizes = self._earlier()
+            manifest = earlier.get(self._manifest)
+            if manifest is None or not all(is_stored(file, sizes) for file in manifest.files):
+                return self._copy_and_publish(part, earlier, sizes)
+            self._files.delete(self._mark)
+            return self._saved(manifest, 0)
+        except BaseException:
+            self._undo()
+            raise
+
+    def _copy_and_publish(self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]) -> SavedPart:
+        stored: dict[tuple[str, int], ManifestFile] = {
+            (file.path, file.size_bytes): file
+            for manifest in earlier.values()
+            for file in manifest.files
+            if is_stored(file, sizes)
+        }
+        with ThreadPoolExecutor(self._limits.parallel_files, thread_name_prefix="kcontrol-checkpoint") as pool:
+            copies = [pool.submit(self._copied, file, stored.get((file.path, file.size_bytes))) for file in part]
+            try:
+                files = tuple(copy.result() for copy in copies)
+            except BaseException:
+                for copy in copies:
+                    copy.cancel()
+                raise
+        place, mine = self._place, self._stored("")
+        self._files.settle_directories(f"{self._life.path}/{file.stored}" for file in files if file.stored.startswith(mine))
+        manifest = Manifest(
+            pipeline=place.pipeline,
+            log_id=place.log_id,
+            node=place.node,
+            incarnation=place.incarnation,
+            claim_epoch=place.claim_epoch,
+            step=place.step,
+            files=files,
+        )
+        self._publishing = True
+        self._files.publish(self._manifest, manifest.model_dump_json().encode())
+        if not self._files.exists(self._mark):
+            raise CheckpointError(
+                f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has cleared away what "
+                f"this one had copied; this process is not the node any more"
+            )
+        copied_bytes = sum(file.size_bytes for file in files if file.stored.startswith(mine))
+        saved = self._saved(manifest, copied_bytes)
+        self._files.delete(self._mark)
+        return saved
+
+    def _copied(self, file: Pinned, stored: ManifestFile | None) -> ManifestFile:
+        """The file's line in the manifest, when it is stored: by an earlier part, or now."""
+        if stored is not None and self._digest(file) == stored.sha256:
+            return stored
+        path = self._stored(file.path)
+        size_bytes, digest = self._files.upload(file.source, f"{self._life.path}/{path}")
+        if size_bytes != file.size_bytes:
+            raise CheckpointError(f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}")
+        self.read[file.key] = digest
+        return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest)
+
+    def _digest(self, file: Pinned) -> str:
+        known = self._known.get(file.key)
+        if known is None:
+            digest = sha256()
+            with file.source.open("rb") as reader:
+                while chunk := reader.read(self._limits.chunk_bytes):
+                    check(self._cancelled)
+                    digest.update(chunk)
+            known = digest.hexdigest()
+        self.read[file.key] = known
+        return known
+
+    def _earlier(self) -> tuple[dict[str, Manifest], dict[str, int]]:
+        """This life's parts by path of their manifest, and what is stored of them. A part that is damaged is no help."""
+        found = {}
+        for manifest in manifests_of(self._files, self._life):
+            try:
+                found[manifest] = read_manifest(self._files, manifest)
+            except CheckpointDamagedError as error:
+                _log.warning("%s", error)
+        return found, stored_sizes(self._files, self._life)
+
+    def _clear_marks(self) -> None:
+        """A life saves one part at a time, so older marks are of saves that failed and could not clean up."""
+        for name in self._files.sizes(self._life.saving):
+            self._files.delete(f"{self._life.saving}/{name}")
+
+    def _undo(self) -> None:
+        """As if it had not begun. In this order, so that there is never a manifest of files that are gone."""
+        files = self._files.uncancelled()
+        try:
+            if self._publishing:
+                files.delete(self._manifest)
+            files.delete_directory(f"{self._life.path}/{self._stored('').rstrip('/')}")
+            files.delete(self._mark)
+        except CheckpointError as error:
+            _log.warning("what a failed save has left goes with a later sweep: %s", error)
+
+    def _stored(self, path: str) -> str:
+        return f"data/{self._name}/{path}"
+
+    def _saved(self, manifest: Manifest, copied_bytes: int) -> SavedPart:
+        return SavedPart(self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes)
+
+
+def _pinned_files(pinned: Path) -> Iterator[Pinned]:
+    if not pinned.is_dir():
+        raise CheckpointError(f"there is no pin {pinned}: pin the step before it is saved")
+    for source in sorted(pinned.rglob("*")):
+        if source.is_file():
+            status = source.stat()
+            key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            yield Pinned(source, source.relative_to(pinned).as_posix(), key)

@@ -1,0 +1,83 @@
+"""CheckpointStore: save, restore, look at and drop parts of checkpoints. Its calls block; they may come from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from kcontrol.adapters.checkpoints import restoring, sweeping
+from kcontrol.adapters.checkpoints.files import Files, never
+from kcontrol.adapters.checkpoints.layout import LifeFolder, NodeFolder, incarnation_of
+from kcontrol.adapters.checkpoints.limits import StoreLimits
+from kcontrol.adapters.checkpoints.locations import Location, open_location
+from kcontrol.adapters.checkpoints.model import Manifest, PartPlace, SavedPart, StoredPart
+from kcontrol.adapters.checkpoints.saving import FileKey, Saving
+
+_DEFAULT_LIMITS = StoreLimits()
+
+
+class CheckpointStore:
+    """Parts of checkpoints under any location.
+
+    location: `file:///path`, an absolute path, `s3://bucket/path?region=...&endpoint_override=...&scheme=...`,
+    `hdfs://host:port/path`. manifest: a part's name: the path of its manifest from the location.
+    All methods raise ConfigurationError for a location that can't be one, CheckpointDamagedError for a part that is not there
+    or not as it was written, and CheckpointError for everything else; each names location and file.
+    """
+
+    def __init__(self, limits: StoreLimits = _DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._locations: dict[str, Location] = {}
+        self._known: dict[FileKey, str] = {}
+        self._lock = threading.Lock()
+        self._saving = threading.Lock()
+
+    def save(self, place: PartPlace, pinned: Path, cancelled: Callable[[], bool] = never) -> SavedPart:
+        """Copy everything under `pinned` to the part's place, except what an earlier part of the same life has stored.
+
+        A part that is there already, whole, is left as it is. One save at a time: others wait. `cancelled` is asked by several
+        threads, before every operation and every `chunk_bytes`; it raises CheckpointCancelledError then.
+        """
+        with self._saving:
+            saving = Saving(self._files(place.location, cancelled), place, self._limits, self._known, cancelled)
+            saved = saving.run(pinned)
+            self._known = saving.read or self._known
+            return saved
+
+    def restore(self, location: str, manifest: str, target: Path) -> Manifest:
+        """Fill `target`, an empty directory or none, with the part's files; each one's size and SHA-256 are checked."""
+        return restoring.restore(self._files(location), self._limits, manifest, target)
+
+    def readable(self, location: str, manifest: str) -> bool:
+        """Whether the part has a manifest and every file of it is stored with its size. Contents are checked by `restore`."""
+        return restoring.is_readable(self._files(location), manifest)
+
+    def drop(self, location: str, manifest: str) -> None:
+        """Forget a part, if it is there, and delete what no other part refers to."""
+        sweeping.drop(self._files(location), manifest)
+
+    def sweep(self, location: str, pipeline: str, log_id: str, node: int, incarnation: int) -> None:
+        """Delete what broken-off saves of this life and of older ones of the node have left. Parts stay.
+
+        Older lives are taken for dead. One that is not can't finish its save afterwards.
+        """
+        sweeping.sweep(self._files(location), NodeFolder(pipeline, log_id, node), incarnation)
+
+    def parts(self, location: str, pipeline: str, log_id: str, node: int) -> tuple[StoredPart, ...]:
+        """All parts of a node, of all its lives: newest step first, then newest claim and life. They are not looked into."""
+        files, folder = self._files(location), NodeFolder(pipeline, log_id, node)
+        found = [
+            part
+            for name in files.folders(folder.path)
+            if (incarnation := incarnation_of(name)) is not None
+            for file in files.sizes(f"{folder.path}/{name}/manifests")
+            if (part := LifeFolder(folder, incarnation).part(file)) is not None
+        ]
+        return tuple(sorted(found, key=lambda part: (part.step, part.claim_epoch, part.incarnation), reverse=True))
+
+    def _files(self, location: str, cancelled: Callable[[], bool] = never) -> Files:
+        with self._lock:
+            if location not in self._locations:
+                self._locations[location] = open_location(location, self._limits)
+            return Files(self._locations[location], self._limits, cancelled)

@@ -1,0 +1,92 @@
+"""A node's disk is wiped: what was pinned and saved comes back, and Spark goes on from it to the last bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.spark.workdir import WorkDir
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Stepper
+from tests.replay import queries
+from tests.replay.test_replay import JSON, KEYED, SPREAD, check_committed, feed, step_and_its_empty_ones
+
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+CASES = [
+    pytest.param([queries.update], {"out": (3, KEYED)}, False, id="aggregate, changelogs"),
+    pytest.param([queries.update], {"out": (3, KEYED)}, True, id="aggregate, a snapshot and changelogs"),
+    pytest.param([queries.outer_join], {"out": (2, JSON)}, True, id="stream-stream outer join"),
+    pytest.param([queries.timers], {"out": (2, JSON)}, False, id="transformWithState"),
+    pytest.param([queries.stateless, queries.counted], {"out": (2, JSON), "more": (2, KEYED)}, False, id="two queries"),
+]
+
+
+def workdir_of(stepper: Stepper) -> WorkDir:
+    return WorkDir(stepper.work_root, stepper.pipeline.name, 0, stepper.incarnation, stepper.bound.names, retained=100)
+
+
+async def lose_the_disk(stepper: Stepper) -> None:
+    """The node's process and its directory are gone; a new life finds nothing."""
+    await stepper.engine.close()
+    stepper.engine.shut_down()
+    shutil.rmtree(stepper.work_root / stepper.pipeline.name)
+    stepper.incarnation += 1
+    stepper.engine = stepper._engine()
+    assert stepper.engine.openable() == ()
+
+
+@pytest.mark.parametrize(("functions", "outputs", "snapshots"), CASES)
+def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
+    run_scenario: RunScenario, tmp_path: Path, functions: list[Callable[..., Any]], outputs: dict[str, Any], snapshots: bool
+) -> None:
+    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
+    dice = random.Random(seed)
+    inputs = ["events", "others"] if functions == [queries.outer_join] else ["events"]
+    location, store = (tmp_path / "durable").as_uri(), CheckpointStore()
+
+    async def steps(stepper: Stepper, count: int) -> int:
+        for _ in range(count):
+            feed(stepper, inputs, len(stepper.log) + 1, dice)
+            await step_and_its_empty_ones(stepper)
+        return len(stepper.log)
+
+    def save(stepper: Stepper, step: int) -> str:
+        part = PartPlace(location, stepper.pipeline.name, "log", 0, stepper.incarnation, 1, step)
+        return store.save(part, workdir_of(stepper).pin(step)).manifest
+
+    async def scenario(stepper: Stepper) -> None:
+        if snapshots:
+            stepper.spark.conf.set(CHANGELOGS, "false")
+        await stepper.engine.open(0, create=True)
+        stepper.spark.conf.set(CHANGELOGS, "true")
+        first = await steps(stepper, 2)
+        await stepper.engine.open(first, create=False)
+        first = await steps(stepper, 2)
+        save(stepper, first)
+        second = await steps(stepper, 1)
+        manifest = save(stepper, second)
+        last = await steps(stepper, 2)
+        for _ in range(2):
+            await lose_the_disk(stepper)
+            assert workdir_of(stepper).restore_from(store, location, manifest) == second
+            assert stepper.engine.openable() == (second,)
+            await stepper.engine.open(second, create=False)
+            for step in range(second + 1, last + 1):
+                await stepper.replay(step)
+            second = await steps(stepper, 1)
+            manifest = save(stepper, second)
+            last = await steps(stepper, 1)
+        check_committed(stepper)
+        assert not stepper.failures
+
+    run_scenario(functions, scenario, {name: (2, {}) for name in inputs}, outputs, layout=SPREAD)
