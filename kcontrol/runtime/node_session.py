@@ -22,6 +22,7 @@ from kcontrol.core.events import (
     CancelAttempt,
     CloseEngine,
     ControlSeen,
+    DropParts,
     Exit,
     FinishStep,
     InputArrived,
@@ -29,8 +30,10 @@ from kcontrol.core.events import (
     NodeEffect,
     NodeEvent,
     OpenEngine,
+    PinStep,
     Publish,
     RunStep,
+    SavePart,
     StepFinished,
     StepSeen,
     Tick,
@@ -110,7 +113,8 @@ class NodeSession:
             async with asyncio.TaskGroup() as self._group:
                 self._see_control(control)
                 self._see_steps(steps)
-                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms()))
+                restorable = await engine.restorable(self._state.steps.checkpoints)
+                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms(), restorable))
                 self._start(watchers)
                 ended = await self._exit
                 await self._publisher.drained()
@@ -118,6 +122,7 @@ class NodeSession:
                     task.cancel()
         finally:
             engine.cancel()
+            await self._jobs.parts.close()
             try:
                 await engine.close()
             finally:
@@ -211,8 +216,12 @@ class NodeSession:
             case RunStep(work):
                 self._timeline.begin(work.step)
                 self._jobs.put(effect)
-            case OpenEngine() | FinishStep() | CloseEngine():
+            case OpenEngine() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)
+            case SavePart():
+                self._jobs.parts.save(effect)
+            case DropParts(kept):
+                self._jobs.parts.drop(kept)
             case CancelAttempt():
                 self._jobs.cancel()
             case Exit():

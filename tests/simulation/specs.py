@@ -27,6 +27,9 @@ LIMITS = LimitsSpec(
     step_timeout_ms=15_000,
     replay_timeout_ms=20_000,
     transaction_timeout_ms=20_000,
+    pin_timeout_ms=3_000,
+    save_timeout_ms=30_000,
+    max_forgotten=3,
 )
 
 
@@ -46,5 +49,5 @@ def simulated_spec(nodes: int, clock_ms: int, impatient: bool) -> PipelineSpec:
         policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
-        checkpoint=CheckpointSpec("", 60_000, 2),
+        checkpoint=CheckpointSpec("", 60_000, 2, -1),
     )

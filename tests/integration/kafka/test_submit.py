@@ -146,7 +146,7 @@ async def _acknowledge(settings: ClusterSettings) -> Desired | Resume:
         async for chunk in log.tail():
             for entry in chunk:
                 if isinstance(entry.record, (Desired, Resume)):
-                    await log.append([Status("flights", 1, PipelinePhase.PAUSED, 3, "", (entry.record.request_id,))])
+                    await log.append([Status("flights", 1, PipelinePhase.PAUSED, 3, "", (entry.record.request_id,), 0, "", ())])
                     return entry.record
     finally:
         await log.close()

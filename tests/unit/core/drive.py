@@ -150,6 +150,7 @@ class CoordinatorDriver:
             openable=(),
             error="",
             beat=self.beat,
+            checkpoint=self.state.steps.checkpoint,
         )
         return self.see(replace(said, **changes))
 

@@ -28,6 +28,9 @@ LIMITS = LimitsSpec(
     step_timeout_ms=30_000,
     replay_timeout_ms=25_000,
     transaction_timeout_ms=60_000,
+    pin_timeout_ms=5_000,
+    save_timeout_ms=90_000,
+    max_forgotten=3,
 )
 SPEC = PipelineSpec(
     pipeline="p",
@@ -41,7 +44,7 @@ SPEC = PipelineSpec(
     policy=StepPolicySpec(min_records=1, max_delay_ms=100, max_records=10, clock_ms=0),
     layout=LayoutSpec(max_tasks=2, records_per_task=100, shuffle_partitions=1),
     limits=LIMITS,
-    checkpoint=CheckpointSpec("", 60_000, 2),
+    checkpoint=CheckpointSpec("", 60_000, 2, -1),
 )
 TOKEN = Token(1, 1, 7, 3, (2,))
 
