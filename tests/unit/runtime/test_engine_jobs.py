@@ -20,7 +20,7 @@ from kcontrol.core.events import (
     RunStep,
     StepFinished,
 )
-from kcontrol.core.model import FailureKind, Layout, Reason, StepBoundary, StepResult, StepWork, Token
+from kcontrol.core.model import Checkpoint, FailureKind, Layout, Reason, StepBoundary, StepResult, StepWork, Token
 from kcontrol.errors import ConfigurationError, FencedError, InputGoneError, RetriableError, StepFailedError
 from kcontrol.runtime.engine_jobs import EngineJobs, failure_kind
 
@@ -43,7 +43,7 @@ class ScriptedEngine:
     def openable(self) -> tuple[int, ...]:
         return (3, 2)
 
-    async def open(self, step: int, create: bool) -> None:
+    async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
         self.calls.append(f"open {step} {create}")
         self.cancelled = False
 
