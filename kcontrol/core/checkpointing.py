@@ -137,6 +137,7 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
 
 def _give_up(state: CoordinatorState, saving: Saving, why: str, answer: bool) -> None:
     state.saving = None
+    state.saving_ms = state.now_ms
     state.saving_failure = f"the checkpoint of step {saving.step} was given up: {why}"
     if answer and saving.request_id and saving.request_id not in state.acknowledged:
         _answer(state, saving.request_id, 0, state.saving_failure)

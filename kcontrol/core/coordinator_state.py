@@ -140,7 +140,7 @@ class CoordinatorState:
     # --- checkpoints
     saving: Saving | None = None
     saving_ms: int = 0
-    """When a checkpoint was last begun, by this coordinator's clock; the tenure's beginning before the first."""
+    """When a checkpoint was last begun or given up, by this coordinator's clock: steps get their turn in between."""
     saving_failure: str = ""
     """Why the last one was given up; '' if it is in the log."""
     answers: tuple[CheckpointAnswer, ...] = ()

@@ -288,7 +288,6 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
         0,
     ),
     (_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there", 0),
-
     (_nodes_are_judged_before_they_know_the_log, _OPENABLE, 0),
     (_checkpoints_are_not_openable, _OPENABLE, 0),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.model import (
     BadRecords,
+    Checkpoint,
     CheckpointSpec,
     InputSlice,
     InputSpec,
@@ -13,6 +14,7 @@ from kcontrol.core.model import (
     OutputSpec,
     PipelineSpec,
     Reason,
+    SavedPart,
     StepBoundary,
     StepPolicySpec,
     Token,
@@ -70,4 +72,19 @@ def boundary(step: int, from_: tuple[int, int] = (5, 0), to: tuple[int, int] = (
         committed_ms=1_000 + step,
         skipped=(),
         watermark_moved=False,
+    )
+
+
+def checkpoint(step: int, nodes: int) -> Checkpoint:
+    """Of all nodes, made a while after the step."""
+    return Checkpoint(
+        pipeline="p",
+        step=step,
+        claim_epoch=1,
+        boundary_offset=step,
+        location="file:///c",
+        parts=tuple(SavedPart(number, 2 + number, f"m{number}", 1, 10) for number in range(nodes)),
+        begun_ms=3_000 + step,
+        now_ms=4_000 + step,
+        request_id="",
     )

@@ -231,7 +231,7 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
     async def scenario() -> None:
         keeper = PartitionKeeper(0, fold, open_session, reclaim_after_ms=60_000)
         keeper.start()
-        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False)))
+        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
         await until(lambda: len(lives) == 2)
         await asyncio.sleep(0)
         keeper.confirm()
