@@ -259,12 +259,12 @@ _PARTS = "a checkpoint in the log has the parts of all nodes for exactly that st
 _OPENABLE = "a node can always be opened, for its checkpoints are there"
 _PROGRESS = "without faults the pipeline makes progress"
 RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
-    (_no_reading_after_init_producer, "steps are contiguous and committed once", 110),
-    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
-    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
-    (_no_resignation, _PROGRESS, 210),
+    (_no_reading_after_init_producer, "steps are contiguous and committed once", 340),
+    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 880),
+    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 880),
+    (_no_resignation, _PROGRESS, 1310),
     (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
-    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 500),
+    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 440),
     (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 0),
     (_states_need_no_echo, _ASKED, 0),
     (_no_rollback_of_what_was_not_committed, _ASKED, 0),
@@ -274,9 +274,9 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     (_input_is_read_from_the_start, "every input record is in exactly one committed step", 0),
     (_the_newest_claim_is_forgotten, _PROGRESS, 0),
     (_replays_are_not_needed, _PROGRESS, 0),
-    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 750),
-    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 780),
-    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 0),
+    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 4990),
+    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 440),
+    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 1460),
     (_no_reading_after_init_producer, "checkpoint monotone", 0),
     (_a_checkpoint_needs_no_parts, _PARTS, 0),
     (_parts_of_other_checkpoints_count, _PARTS, 0),
@@ -288,7 +288,7 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
         0,
     ),
     (_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there", 0),
-    (_nodes_are_judged_before_they_know_the_log, _OPENABLE, 0),
+    (_nodes_are_judged_before_they_know_the_log, _OPENABLE, 110),
     (_checkpoints_are_not_openable, _OPENABLE, 0),
 )
 """Each with the invariant that it breaks, and a seed to begin with, because most schedules find nothing."""
