@@ -104,7 +104,10 @@ class Engine(Protocol):
         ...
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """The steps of those checkpoints of which this node's part is there and can be read. Asked once, before all else."""
+        """The steps of those checkpoints of which this node's part is there and can be read. Asked once, before all else.
+
+        Raises KcontrolError when that can't be told now.
+        """
         ...
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
