@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from kcontrol.core.model import ControlRecord, StepBoundary
+from kcontrol.core.model import Checkpoint, ControlRecord, StepBoundary, StepRecord
 from kcontrol.wire.shapes import optional_of
 
 T = TypeVar("T")
@@ -63,4 +63,4 @@ def _of_hint(hint: Any) -> st.SearchStrategy[Any]:
 
 CONTROL_RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(*(instances(cls) for cls in get_args(ControlRecord)))
 BOUNDARIES: st.SearchStrategy[StepBoundary] = instances(StepBoundary)
-RECORDS: st.SearchStrategy[ControlRecord | StepBoundary] = CONTROL_RECORDS | BOUNDARIES
+RECORDS: st.SearchStrategy[ControlRecord | StepRecord] = CONTROL_RECORDS | BOUNDARIES | instances(Checkpoint)

@@ -53,6 +53,7 @@ COMMANDS = {
     "pause": "kcontrol.cli.desired",
     "resume": "kcontrol.cli.desired",
     "stop": "kcontrol.cli.desired",
+    "checkpoint": "kcontrol.cli.checkpoint",
     "verify": "kcontrol.cli.verify",
     "conf": "kcontrol.cli.conf",
 }

@@ -40,6 +40,9 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
     if facts["reason"]:
         click.echo(f"reason     {facts['reason']}")
     click.echo(f"committed  step {facts['step']}" + (f", {time_text(facts['step_ms'])}" if facts["step"] else ""))
+    if facts["checkpoint"] or facts["checkpoint_failure"]:
+        saved = f"step {facts['checkpoint']}" if facts["checkpoint"] else "nothing"
+        click.echo(f"saved      {saved}" + (f"; {facts['checkpoint_failure']}" if facts["checkpoint_failure"] else ""))
     for waiting in facts["inputs"]:
         click.echo(f"input      {waiting['input']}: {waiting['waiting']:,} offsets wait")
     for each in facts["nodes"]:
@@ -61,6 +64,8 @@ async def _status(pipeline: str, cluster: ClusterSettings) -> dict[str, Any]:
             "reason": said.reason if said else "no coordinator has looked after it yet",
             "step": logs.committed.step,
             "step_ms": last.now_ms if last else None,
+            "checkpoint": logs.committed.checkpoint,
+            "checkpoint_failure": said.checkpoint_failure if said else "",
             "claim_epoch": logs.view.epoch,
             "fingerprint": logs.spec().fingerprint,
             "inputs": [{"input": lag.input, "waiting": lag.offsets} for lag in lags(logs)],

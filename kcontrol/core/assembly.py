@@ -1,7 +1,8 @@
 """Bringing all nodes to the last committed step: where each one stands, and what it is told.
 
 A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts no process and no
-query. Any other is told to open, and replays by itself what it lacks. Every wait for a node has a limit.
+query. Any other is told to open the newest step that it can, on its own disk or from a checkpoint, and replays by itself what
+it lacks; nodes share no state, so they need not begin at the same step. Every wait for a node has a limit.
 """
 
 from __future__ import annotations
@@ -189,21 +190,41 @@ def roll_back(turn: Turn, nodes: int) -> None:
 def _remedy(turn: Turn, node: int, now: Standing) -> list[Command]:
     state = turn.state
     if now.place is Place.DANGLING:
-        return [_open(turn, node)]
+        return _open(turn, node)
     if now.place is Place.CLOSED:
         if state.now_ms >= state.retry.not_before_ms:
-            return [_open(turn, node)]
+            return _open(turn, node)
         turn.wake_at(state.retry.not_before_ms)
     return []
 
 
-def _open(turn: Turn, node: int) -> Command:
-    """From the newest step that the node can open and that is committed; from nothing if there is none."""
-    said = turn.state.view.node_state(node)
-    committed = turn.state.steps.step
+def _open(turn: Turn, node: int) -> list[Command]:
+    """At the newest step that the node can open and go on from; from nothing if there is none.
+
+    When the log's oldest steps were dropped, a node that can't open any later one halts the pipeline. Nothing is done before
+    the node knows of the checkpoints that took their place.
+    """
+    state = turn.state
+    steps, said = state.steps, state.view.node_state(node)
     openable = () if said is None else said.openable
-    step = max((one for one in openable if one <= committed), default=0)
-    return give(turn, node, CommandKind.OPEN if step > 0 else CommandKind.CREATE, step)
+    step = max((one for one in openable if steps.can_replay_after(one)), default=0)
+    if steps.can_replay_after(step):
+        return [give(turn, node, CommandKind.OPEN if step > 0 else CommandKind.CREATE, step)]
+    if said is not None and said.checkpoint >= steps.checkpoint:
+        state.halt = _nothing_to_open(state, node, openable)
+    return []
+
+
+def _nothing_to_open(state: CoordinatorState, node: int, openable: tuple[int, ...]) -> str:
+    steps = state.steps
+    checkpoints = ", ".join(str(one.step) for one in steps.checkpoints) or "none"
+    can_open = ", ".join(map(str, openable)) or "none"
+    return (
+        f"node {node} of pipeline {state.pipeline} can't be opened: the log holds steps {steps.first} to {steps.step}, so it "
+        f"must begin at one from {steps.first - 1} to {steps.step}. Steps that it can open, from its own disk or from a "
+        f"checkpoint: {can_open}; checkpoints in the log: {checkpoints}. Put the files of a checkpoint back or give the node "
+        "access to them, start the node again, then resume the pipeline"
+    )
 
 
 def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
@@ -221,7 +242,7 @@ def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
     count_failure(turn, FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms")
     state.waits = _without(state.waits, node)
     if not state.halt:
-        turn.effects.append(Publish((_open(turn, node),)))
+        turn.effects.extend(Publish((command,)) for command in _open(turn, node))
     return True
 
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core import checkpointing, pipeline_view, steps_view
 from kcontrol.core.assembly import all_in_place, count_failure, give, wake_before_silence
 from kcontrol.core.attempt import boundary_of, make_attempt, trouble, written_by
 from kcontrol.core.coordinator_state import CoordinatorState, Decision, Failure, Turn
 from kcontrol.core.coordinator_table import RESTING, TABLE, Cause, State
 from kcontrol.core.events import (
     Assigned,
+    CheckpointCommitted,
+    CommitCheckpoint,
     CommitStep,
     ControlSeen,
     CoordinatorEvent,
@@ -32,16 +34,30 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.model import Claim, Command, CommandKind, FailureKind, NodeJoin, NodeState, PipelinePhase, Replaying, Status
+from kcontrol.core.model import (
+    Checkpoint,
+    Claim,
+    Command,
+    CommandKind,
+    FailureKind,
+    NodeJoin,
+    NodeState,
+    PipelinePhase,
+    Replaying,
+    Status,
+)
 from kcontrol.core.pipeline_view import superseded_keys
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 
-_UNANSWERED = (State.FENCING, State.READING, State.ADDING, State.COMMITTING, State.CHECKING_CLAIM)
+_UNANSWERED = (
+    *(State.FENCING, State.READING, State.CHECKING_CLAIM),
+    *(State.ADDING, State.COMMITTING, State.ADDING_LOG, State.RECORDING),
+)
 """A transactional effect is under way."""
-_ANSWERS = (ProducerReady, EndsReached, PartitionsAdded, StepCommitted, TransactionFailed)
+_ANSWERS = (ProducerReady, EndsReached, PartitionsAdded, StepCommitted, CheckpointCommitted, TransactionFailed)
 _GAP_DIVISOR = 4
 """A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
 
@@ -115,6 +131,7 @@ def _enter_claiming(turn: Turn) -> None:
     state.attempt = state.producer = None
     state.caught_up_ms = -1
     state.cleared = state.assembled = False
+    state.saving = None
     turn.effects.append(Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),)))
 
 
@@ -155,6 +172,7 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
             _go(turn, Cause.CLAIM_SEEN)
         return
     state.commands = {}
+    state.saving = None
     if state.at is State.ATTEMPTING:
         _end_attempt(turn, FailureKind.BROKER, "the claim was written to Kafka twice")
 
@@ -164,7 +182,7 @@ def _resign(turn: Turn, claim: Claim) -> None:
     if state.at in _UNANSWERED:
         state.overdue_answers += 1
     _go(turn, Cause.NEWER_CLAIM)
-    state.attempt = state.plan = state.producer = None
+    state.attempt = state.plan = state.producer = state.saving = None
     turn.effects.append(Resign(f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"))
 
 
@@ -179,6 +197,8 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
     state = turn.state
     before = state.steps.step
     state.steps = steps_view.evolve(state.steps, event.logged)
+    if isinstance(event.logged.record, Checkpoint):
+        checkpointing.on_recorded(state, event.logged.record)
     if state.steps.step == before:
         return
     state.plan = None
@@ -231,15 +251,23 @@ def _take_over(turn: Turn) -> None:
     gone = superseded_keys(state.view)
     if gone:
         turn.effects.append(Publish((), gone))
+    if state.claims > 1:
+        return
+    checkpointing.start_timer(state)
     left = state.view.status()
-    if left is not None and state.claims == 1:
+    if left is not None:
         state.acknowledged = left.acknowledged
+        state.answers = left.answers
+        state.saving_failure = left.checkpoint_failure
         state.halt = left.reason if left.phase is PipelinePhase.HALTED else ""
 
 
 def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
     """Only now may anything be written, so only now is the attempt shown to the nodes."""
     state = turn.state
+    if state.at is State.ADDING_LOG:
+        _record_checkpoint(turn)
+        return
     plan, producer = state.plan, state.producer
     if plan is None or producer is None:
         _on_fenced(turn, "another coordinator has committed the step")
@@ -255,6 +283,20 @@ def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
         commands.append(give(turn, node, CommandKind.STEP, plan.step, work))
     turn.effects.append(Publish(tuple(commands)))
     _look_at_attempt(turn)
+
+
+def _record_checkpoint(turn: Turn) -> None:
+    """All parts were there when the transaction was opened; a node that was restarted since takes its part back."""
+    state, spec = turn.state, turn.state.view.spec()
+    if state.saving is None or state.producer is None or spec is None:
+        _on_fenced(turn, "another coordinator has recorded a checkpoint")
+    elif not checkpointing.is_saved(state):
+        _go(turn, Cause.OUT_OF_PLACE)
+    else:
+        made = checkpointing.saved_checkpoint(state, state.saving)
+        gone = checkpointing.needless_keys(state.steps, made, spec.checkpoint, spec.limits)
+        _go(turn, Cause.PARTITIONS_ADDED)
+        turn.effects.append(CommitCheckpoint(*state.producer, made, gone))
 
 
 def _look_at_attempt(turn: Turn) -> None:
@@ -292,7 +334,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
     _go(turn, Cause.ATTEMPT_FAILED)
 
 
-def _on_committed(turn: Turn, _event: StepCommitted) -> None:
+def _on_committed(turn: Turn, _event: StepCommitted | CheckpointCommitted) -> None:
     _go(turn, Cause.COMMITTED)
 
 
@@ -336,5 +378,6 @@ _HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
     EndsReached: _on_ends,
     PartitionsAdded: _on_partitions_added,
     StepCommitted: _on_committed,
+    CheckpointCommitted: _on_committed,
     TransactionFailed: _on_transaction_failed,
 }

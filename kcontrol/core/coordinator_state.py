@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.events import CoordinatorEffect, WakeAt
 from kcontrol.core.model import (
+    CheckpointAnswer,
+    CheckpointSpec,
     Command,
     FailureKind,
     InputRange,
@@ -45,6 +47,23 @@ class Attempt:
     """By node."""
     opened_ms: int
     """When its transaction was opened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """A checkpoint under way: from the commands to the nodes until it is in the log, or given up."""
+
+    step: int
+    boundary_offset: int
+    """Of the step's boundary in the log of steps."""
+    policy: CheckpointSpec
+    commands: tuple[Command, ...]
+    """By node: each one's part answers exactly this command."""
+    begun_ms: int
+    request_id: str
+    """The request that it answers; '' for none."""
+    pinned: bool = False
+    """All nodes hold fast what the step needs, so that later steps can't take it away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +136,15 @@ class CoordinatorState:
     """All nodes have been in place at once, and none has been lost since."""
     forgiven: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node, the (epoch, serial) of the failed state that a resume request lifted."""
+
+    # --- checkpoints
+    saving: Saving | None = None
+    saving_ms: int = 0
+    """When a checkpoint was last begun or given up, by this coordinator's clock: steps get their turn in between."""
+    saving_failure: str = ""
+    """Why the last one was given up; '' if it is in the log."""
+    answers: tuple[CheckpointAnswer, ...] = ()
+    """To the newest requests for one, newest last."""
 
     # --- what people see
     halt: str = ""

@@ -5,6 +5,9 @@ One coordinator looks after one pipeline. It takes over by a claim, and after th
     claim -> fence (InitProducer) -> read both logs to their ends -> all nodes in place -> a step is due ->
     add partitions -> the attempt runs -> commit -> fence, early, for the next transaction -> ...
 
+A checkpoint is begun between two steps and saved beside them; once all nodes have saved it, the same circle is gone through
+without an attempt: add the log of steps -> record the checkpoint -> fence -> ...
+
 Three rules of design 5 are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
   That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
@@ -33,6 +36,8 @@ class State(StrEnum):
     ADDING = "adding"
     ATTEMPTING = "attempting"
     COMMITTING = "committing"
+    ADDING_LOG = "adding the log"
+    RECORDING = "recording checkpoint"
     BACKING_OFF = "backing off"
     CHECKING_CLAIM = "checking claim"
     BACKING_OFF_FENCED = "backing off fenced"
@@ -55,6 +60,7 @@ class Cause(StrEnum):
     DUE = "step due"
     PARTITIONS_ADDED = "partitions added"
     ALL_WRITTEN = "all nodes have written"
+    SAVED = "checkpoint saved"
     COMMITTED = "committed"
     ATTEMPT_FAILED = "attempt failed"
     BROKER_FAILED = "broker fault"
@@ -75,6 +81,7 @@ RESTING = (State.ASSEMBLING, State.READY, State.PAUSED, State.STOPPING, State.ST
 """No transaction is open and none is being opened: what to do is decided anew after each event."""
 
 _S, _C = State, Cause
+_TRANSACTING = (_S.ADDING, _S.COMMITTING, _S.ADDING_LOG, _S.RECORDING)
 
 _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     # --- taking over
@@ -90,13 +97,17 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.ADDING, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
     (_S.ATTEMPTING, _C.ALL_WRITTEN, _S.COMMITTING),
     (_S.COMMITTING, _C.COMMITTED, _S.FENCING),
-    # --- what goes wrong with it
-    (_S.ADDING, _C.OUT_OF_PLACE, _S.FENCING),
+    # --- a checkpoint that all nodes have saved, in a transaction of its own
+    (_S.READY, _C.SAVED, _S.ADDING_LOG),
+    (_S.ADDING_LOG, _C.PARTITIONS_ADDED, _S.RECORDING),
+    (_S.RECORDING, _C.COMMITTED, _S.FENCING),
+    # --- what goes wrong with them
+    ((_S.ADDING, _S.ADDING_LOG), _C.OUT_OF_PLACE, _S.FENCING),
     (_S.ATTEMPTING, _C.ATTEMPT_FAILED, _S.FENCING),
-    ((_S.FENCING, _S.READING, _S.ADDING, _S.COMMITTING), _C.BROKER_FAILED, _S.BACKING_OFF),
+    ((_S.FENCING, _S.READING, *_TRANSACTING), _C.BROKER_FAILED, _S.BACKING_OFF),
     (_S.BACKING_OFF, _C.BACKED_OFF, _S.FENCING),
-    ((_S.FENCING, _S.READING, _S.ADDING, _S.ATTEMPTING, _S.COMMITTING), _C.FENCED, _S.CHECKING_CLAIM),
-    ((_S.FENCING, _S.READING, _S.ADDING, _S.ATTEMPTING, _S.COMMITTING), _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
+    ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED, _S.CHECKING_CLAIM),
+    ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
     (_S.CHECKING_CLAIM, _C.CLAIM_HOLDS, _S.CLAIMING),
     (_S.CHECKING_CLAIM, _C.BROKER_FAILED, _S.BACKING_OFF_FENCED),
     (_S.BACKING_OFF_FENCED, _C.BACKED_OFF, _S.CHECKING_CLAIM),

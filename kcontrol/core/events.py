@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model import (
+    Checkpoint,
     ControlRecord,
     FailureKind,
     Logged,
     LoggedStep,
     ReceivedPartition,
+    SavedFiles,
     StepBoundary,
     StepResult,
     StepWork,
@@ -106,10 +108,18 @@ class StepCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionFailed:
-    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions` or `CommitStep` instead of the good one.
+class CheckpointCommitted:
+    """Answer to `CommitCheckpoint`: the checkpoint is in the log. Its `StepSeen` follows or went before."""
 
-    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for `CommitStep`) the answer was
+    step: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFailed:
+    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions`, `CommitStep` or `CommitCheckpoint` instead of the good one.
+
+    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for the last two) the answer was
     lost and the outcome is unknown until the steps topic has been read after fencing.
     """
 
@@ -144,7 +154,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """Write the boundary (and the tombstones of dropped steps) inside the transaction, then commit it.
+    """Write the boundary inside the transaction, then commit it.
 
     The shell stamps `committed_ms` with its clock just before it writes.
     """
@@ -152,7 +162,16 @@ class CommitStep:
     producer_id: int
     producer_epoch: int
     boundary: StepBoundary
-    forget: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCheckpoint:
+    """Write the checkpoint, and the tombstones of the checkpoints and steps that it makes needless, then commit."""
+
+    producer_id: int
+    producer_epoch: int
+    checkpoint: Checkpoint
+    forget: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +189,16 @@ class Resign:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The node's join record has its offset; both topics have been read to their ends (sent as events before this)."""
+    """The node's join record has its offset; both topics have been read to their ends (sent as events before this).
+
+    openable: steps that the node's own directory holds. restorable: those of the checkpoints in the log whose files of this
+    node the engine can read.
+    """
 
     incarnation: int
     openable: tuple[int, ...]
     now_ms: int
+    restorable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +230,30 @@ class AttemptWritten:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """Answer to `FinishStep`: Spark has recorded its batches; `openable` is what could be opened now."""
+    """Answer to `FinishStep`: Spark has recorded its batches; `openable` is what its own directory holds now."""
 
     step: int
     openable: tuple[int, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepPinned:
+    """Answer to `PinStep`: what the step needs is held fast, whatever later steps do; or it is not, for the reason given."""
+
+    step: int
+    error: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartSaved:
+    """Answer to `SavePart`, some time later and beside all others: the files are there, or why they are not."""
+
+    claim_epoch: int
+    command_serial: int
+    saved: SavedFiles | None
+    error: str
     now_ms: int
 
 
@@ -234,10 +278,14 @@ class EngineClosed:
 
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
-    """Cancel whatever runs, wait until it has ended, go back to `step` (0 with create: an empty state), start the queries."""
+    """Cancel whatever runs, wait until it has ended, go back to `step` (0 with create: an empty state), start the queries.
+
+    checkpoint: the one in the log that has this step, if any; it is used when the node's own directory does not hold it.
+    """
 
     step: int
     create: bool
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +301,30 @@ class FinishStep:
     """The step is committed (or its replay agrees): let Spark record its batches."""
 
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinStep:
+    """Hold fast what opening `step` needs, the step that the engine holds complete. Takes milliseconds."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavePart:
+    """Copy what was pinned to the checkpoint location, while steps go on. A later `PinStep` ends it unanswered."""
+
+    step: int
+    claim_epoch: int
+    command_serial: int
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropParts:
+    """Delete this node's saved parts of steps up to the newest kept checkpoint that no kept checkpoint names. Not answered."""
+
+    kept: tuple[Checkpoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +346,18 @@ class Exit:
 
 
 CoordinatorEvent = (
-    Tick | ControlSeen | StepSeen | Assigned | ProducerReady | EndsReached | PartitionsAdded | StepCommitted | TransactionFailed
+    Tick
+    | ControlSeen
+    | StepSeen
+    | Assigned
+    | ProducerReady
+    | EndsReached
+    | PartitionsAdded
+    | StepCommitted
+    | CheckpointCommitted
+    | TransactionFailed
 )
-CoordinatorEffect = Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | Resign
+CoordinatorEffect = Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | CommitCheckpoint | Resign
 NodeEvent = (
     Tick
     | ControlSeen
@@ -286,7 +367,11 @@ NodeEvent = (
     | EngineOpened
     | AttemptWritten
     | StepFinished
+    | StepPinned
+    | PartSaved
     | EngineFailed
     | EngineClosed
 )
-NodeEffect = Publish | WakeAt | OpenEngine | RunStep | FinishStep | CancelAttempt | CloseEngine | Exit
+NodeEffect = (
+    Publish | WakeAt | OpenEngine | RunStep | FinishStep | PinStep | SavePart | DropParts | CancelAttempt | CloseEngine | Exit
+)

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointPart,
+    CheckpointRequest,
     Claim,
     Command,
     ControlRecord,
@@ -22,6 +25,7 @@ from kcontrol.core.model import (
     Resume,
     Status,
     StepBoundary,
+    StepRecord,
     Written,
 )
 
@@ -51,6 +55,11 @@ def written_key(pipeline: str, node: int, incarnation: int) -> str:
     return f"{pipeline}/node/{node}/{incarnation}/written"
 
 
+def part_key(pipeline: str, node: int, incarnation: int) -> str:
+    """Of one life's newest `CheckpointPart`."""
+    return f"{pipeline}/node/{node}/{incarnation}/checkpoint"
+
+
 def claim_key(pipeline: str, uuid: str) -> str:
     """Of one coordinator's claim."""
     return f"{pipeline}/claim/{uuid}"
@@ -66,22 +75,36 @@ def step_key(step: int) -> str:
     return f"step/{step}"
 
 
+def checkpoint_key(step: int) -> str:
+    """Of a checkpoint, in the steps topic of its pipeline."""
+    return f"checkpoint/{step}"
+
+
+def numbered(key: str) -> tuple[str, int]:
+    """What a key of the steps topic is of, 'step' or 'checkpoint', and its step; ('', 0) for a key of neither."""
+    kind, _, number = key.partition("/")
+    return (kind, int(number)) if kind in ("step", "checkpoint") and number.isdecimal() else ("", 0)
+
+
 _KEYS: dict[type, Callable[[Any], str]] = {
     PipelineSpec: lambda r: f"{r.pipeline}/spec",
     Desired: lambda r: f"{r.pipeline}/desired",
     Resume: lambda r: f"{r.pipeline}/resume",
+    CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),
     Received: lambda r: received_key(r.pipeline, r.node, r.incarnation, r.input),
     Replaying: lambda r: replay_key(r.pipeline, r.node, r.incarnation),
     Written: lambda r: written_key(r.pipeline, r.node, r.incarnation),
+    CheckpointPart: lambda r: part_key(r.pipeline, r.node, r.incarnation),
     Claim: lambda r: claim_key(r.pipeline, r.uuid),
     Command: lambda r: command_key(r.pipeline, r.claim_epoch, r.node),
     Status: lambda r: f"{r.pipeline}/status",
     StepBoundary: lambda r: step_key(r.step),
+    Checkpoint: lambda r: checkpoint_key(r.step),
 }
 
 
-def key_of(record: ControlRecord | StepBoundary) -> str:
+def key_of(record: ControlRecord | StepRecord) -> str:
     """The key under which a record is written (design 3)."""
     return _KEYS[type(record)](record)

@@ -23,10 +23,12 @@ from kcontrol.core.events import (
     InputArrived,
     Joined,
     NodeEvent,
-    OpenEngine,
+    PartSaved,
+    PinStep,
     Publish,
     RunStep,
     StepFinished,
+    StepPinned,
     StepSeen,
     Tick,
 )
@@ -34,17 +36,15 @@ from kcontrol.core.layout import writers_of
 from kcontrol.core.model import (
     Command,
     CommandKind,
-    FailureKind,
     InputRange,
     StepBoundary,
     StepResult,
     StepWork,
-    Tombstone,
-    Written,
 )
+from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, opening, refuse, save
 from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
-from kcontrol.core.node_voice import hear_arrivals, say_replaying, speak
+from kcontrol.core.node_voice import hear_arrivals, report, say_replaying, speak
 from kcontrol.core.retry import NEVER_RETRIED
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
@@ -95,7 +95,9 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
     state = turn.state
     state.steps = steps_view.evolve(state.steps, event.logged)
     boundary = event.logged.record
-    if isinstance(boundary, Tombstone):
+    if not isinstance(boundary, StepBoundary):
+        if state.at is not State.JOINING:
+            on_log(turn, boundary)
         return
     state.boundaries = state.boundaries.extended(boundary)
     if state.at in (State.WRITING, State.WRITTEN) and state.work is not None and boundary.step == state.work.step:
@@ -131,7 +133,9 @@ def _obey(turn: NodeTurn) -> None:
         case CommandKind.STOP | CommandKind.SHUTDOWN:
             state.obeying = command
             _close(turn)
-        case CommandKind.PAUSE | CommandKind.CHECKPOINT:
+        case CommandKind.CHECKPOINT:
+            _pin(turn, command)
+        case CommandKind.PAUSE:
             if state.at not in UNANSWERED:
                 _done(state, command)
 
@@ -147,7 +151,7 @@ def _open(turn: NodeTurn, cause: Cause, step: int) -> None:
     turn.state.step = step
     turn.state.has_run = False
     turn.state.openable = tuple(one for one in turn.state.openable if one <= step)
-    turn.effects.append(OpenEngine(step, step == 0))
+    turn.effects.append(opening(turn.state, step))
 
 
 def _cancel(turn: NodeTurn) -> None:
@@ -198,6 +202,20 @@ def _step(turn: NodeTurn, command: Command) -> None:
     state.work = work
     _go(turn, Cause.STEP)
     turn.effects.append(RunStep(work, None))
+
+
+def _pin(turn: NodeTurn, command: Command) -> None:
+    """Between two steps, and at exactly the step that is asked for; later steps wait until it is done."""
+    state = turn.state
+    if state.at in UNANSWERED:
+        return
+    if state.at is State.IDLE and state.step == command.step:
+        state.obeying = command
+        _go(turn, Cause.PIN)
+        turn.effects.append(PinStep(command.step))
+        return
+    _done(state, command)
+    refuse(turn, command, f"it was {state.at} at step {state.step} when asked to save step {command.step}")
 
 
 def _replay(turn: NodeTurn) -> None:
@@ -251,15 +269,18 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state = turn.state
     state.incarnation = event.incarnation
     _go(turn, Cause.JOINED)
+    state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
+    drop_parts(turn)
     if state.view.lives.get(state.node, -1) > state.incarnation:
         _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
 def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
     state.openable = openable
-    if openable:
-        oldest = min(openable)
+    reachable = all_openable(state)
+    if reachable:
+        oldest = min(reachable)
         state.boundaries = state.boundaries.without(oldest)
         state.trimmed = max(state.trimmed, oldest)
 
@@ -285,23 +306,7 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
         turn.effects.append(FinishStep(work.step))
     elif state.at is State.WRITING:
         _go(turn, Cause.WROTE)
-        turn.records.append(_report(state, work, event.result, None, ""))
-
-
-def _report(state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str) -> Written:
-    return Written(
-        state.pipeline,
-        state.node,
-        state.incarnation,
-        work.step,
-        work.token,
-        result.inputs,
-        result.outputs,
-        result.skipped,
-        result.watermark_moved,
-        failure,
-        error,
-    )
+        turn.records.append(report(state, work, event.result, None, ""))
 
 
 def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
@@ -315,6 +320,18 @@ def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
     _now_openable(state, event.openable)
 
 
+def _on_pinned(turn: NodeTurn, event: StepPinned) -> None:
+    state, command = turn.state, turn.state.obeying
+    if _overdue(state) or state.at is not State.PINNING or command is None:
+        return
+    _go(turn, Cause.PINNED)
+    _done(state, command)
+    if event.error:
+        refuse(turn, command, event.error)
+    else:
+        save(turn, command)
+
+
 def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     """The queries are down. An attempt that was already written needs them no more, so its report stands."""
     state = turn.state
@@ -326,7 +343,9 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     if state.at not in (State.OPENING, *AT_WORK):
         return
     if state.at is State.WRITING and state.work is not None:
-        turn.records.append(_report(state, state.work, _NO_RESULT, event.kind, event.error))
+        turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error))
+    if state.at is State.PINNING and state.obeying is not None:
+        refuse(turn, state.obeying, event.error)
     what = f"step {state.work.step}: " if state.work is not None else ""
     state.error = f"{what}{event.error}"
     state.work = None
@@ -358,6 +377,8 @@ _HANDLERS: dict[type, Callable[[NodeTurn, Any], None]] = {
     EngineOpened: _on_opened,
     AttemptWritten: _on_written,
     StepFinished: _on_finished,
+    StepPinned: _on_pinned,
+    PartSaved: on_part_saved,
     EngineFailed: _on_failed,
     EngineClosed: _on_closed,
 }

@@ -39,6 +39,11 @@ class NodeMachine:
 
     # --- the engine
     openable: tuple[int, ...] = ()
+    """Steps that the node's own directory holds, newest first."""
+    unreadable: frozenset[int] = frozenset()
+    """Checkpoints that were in the log when the node joined, and of which it can't read its part."""
+    saving: Command | None = None
+    """The command whose checkpoint is being saved."""
     step: int = 0
     """The last step that the engine holds complete."""
     has_run: bool = False
@@ -60,8 +65,8 @@ class NodeMachine:
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
-    said: tuple[NodePhase, int, Token | None, int, int, int, tuple[int, ...], str] | None = None
-    """The newest `NodeState`, from `phase` to `error`."""
+    said: tuple[NodePhase, int, Token | None, int, int, int, tuple[int, ...], str, int] | None = None
+    """The newest `NodeState`, without its `beat`."""
     said_ms: int = 0
     beat: int = 0
 

@@ -2,6 +2,7 @@
 
     closed -> opening -> idle -> writing -> written -> finishing -> idle -> ...
                           idle -> replaying -> finishing -> idle            while the log is ahead
+                          idle -> pinning -> idle                           for a checkpoint, saved beside the steps
 
 The node is never ahead of the log: FINISHING is entered only for a step whose boundary was read, and that names the node's own
 token, or whose replay agreed with it. Whatever else ends an attempt leads through OPENING, which takes back what the attempt
@@ -24,6 +25,7 @@ class State(StrEnum):
     WRITING = "writing"
     WRITTEN = "written"
     FINISHING = "finishing"
+    PINNING = "pinning"
     CLOSING = "closing"
     FAILED = "failed"
     EXITED = "exited"
@@ -44,15 +46,17 @@ class Cause(StrEnum):
     FINISHED = "step finished"
     FAILED = "engine failed"
     BROKEN = "engine failed for good"
+    PIN = "told to checkpoint"
+    PINNED = "step pinned"
     CLOSE = "told to stop"
     CLOSED = "engine closed"
     EXIT = "shut down or replaced"
 
 
 _S, _C = State, Cause
-AT_WORK = (State.IDLE, State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING)
+AT_WORK = (State.IDLE, State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING, State.PINNING)
 """The queries run; a command to open or close interrupts."""
-UNANSWERED = (State.OPENING, State.REPLAYING, State.WRITING, State.FINISHING, State.CLOSING)
+UNANSWERED = (State.OPENING, State.REPLAYING, State.WRITING, State.FINISHING, State.PINNING, State.CLOSING)
 """The engine owes an answer."""
 _LIVE = tuple(state for state in State if state not in (State.JOINING, State.EXITED))
 
@@ -70,6 +74,9 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.IDLE, _C.BEHIND, _S.REPLAYING),
     (_S.REPLAYING, _C.AGREED, _S.FINISHING),
     (_S.FINISHING, _C.FINISHED, _S.IDLE),
+    # --- a checkpoint
+    (_S.IDLE, _C.PIN, _S.PINNING),
+    (_S.PINNING, _C.PINNED, _S.IDLE),
     # --- the engine fails
     ((_S.OPENING, *AT_WORK), _C.FAILED, _S.CLOSED),
     ((_S.OPENING, *AT_WORK), _C.BROKEN, _S.FAILED),

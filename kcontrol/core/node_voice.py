@@ -10,7 +10,18 @@ from dataclasses import replace
 
 from kcontrol.core.division import next_offset
 from kcontrol.core.events import InputArrived
-from kcontrol.core.model import NodePhase, NodeState, Received, ReceivedPartition, Replaying
+from kcontrol.core.model import (
+    FailureKind,
+    NodePhase,
+    NodeState,
+    Received,
+    ReceivedPartition,
+    Replaying,
+    StepResult,
+    StepWork,
+    Written,
+)
+from kcontrol.core.node_checkpoints import all_openable
 from kcontrol.core.node_state import Arrivals, NodeMachine, NodeTurn
 from kcontrol.core.node_table import State
 
@@ -28,12 +39,13 @@ def speak(turn: NodeTurn) -> None:
         return
     _say_received(turn)
     attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
-    now = (_phase(state), state.step, attempt, state.view.epoch, *state.done, state.openable, state.error)
+    openable, checkpoint = all_openable(state), state.steps.checkpoint
+    now = (_phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint)
     if now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
         state.said = now
         state.said_ms = state.now_ms
         state.beat += 1
-        turn.records.append(NodeState(state.pipeline, state.node, state.incarnation, *now, state.beat))
+        turn.records.append(NodeState(state.pipeline, state.node, state.incarnation, *now[:-1], state.beat, now[-1]))
     turn.wake_at(state.said_ms + STATE_EVERY_MS)
 
 
@@ -43,6 +55,23 @@ def _phase(state: NodeMachine) -> NodePhase:
     if state.at is State.CLOSED or (state.at is State.OPENING and state.obeying is not None):
         return NodePhase.CLOSED
     return NodePhase.RUNNING if state.has_run else NodePhase.OPEN
+
+
+def report(state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str) -> Written:
+    """What came of an attempt."""
+    return Written(
+        state.pipeline,
+        state.node,
+        state.incarnation,
+        work.step,
+        work.token,
+        result.inputs,
+        result.outputs,
+        result.skipped,
+        result.watermark_moved,
+        failure,
+        error,
+    )
 
 
 def say_replaying(turn: NodeTurn, step: int) -> None:

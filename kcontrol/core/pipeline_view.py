@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 from kcontrol.core import keys
 from kcontrol.core.model import (
+    CheckpointPart,
+    CheckpointRequest,
     Claim,
     Command,
     Desired,
@@ -64,6 +66,11 @@ class PipelineView:
         record = self._record(f"{self.pipeline}/resume")
         return record if isinstance(record, Resume) else None
 
+    def checkpoint_request(self) -> CheckpointRequest | None:
+        """The newest request for a checkpoint."""
+        record = self._record(f"{self.pipeline}/checkpoint/request")
+        return record if isinstance(record, CheckpointRequest) else None
+
     def status(self) -> Status | None:
         """What the coordinators last said."""
         record = self._record(f"{self.pipeline}/status")
@@ -111,6 +118,14 @@ class PipelineView:
             return None
         record = self._record(keys.written_key(self.pipeline, node, incarnation))
         return record if isinstance(record, Written) else None
+
+    def checkpoint_part(self, node: int) -> CheckpointPart | None:
+        """What a node's newest life has saved, or failed to save, last."""
+        incarnation = self.lives.get(node)
+        if incarnation is None:
+            return None
+        record = self._record(keys.part_key(self.pipeline, node, incarnation))
+        return record if isinstance(record, CheckpointPart) else None
 
     def command(self, node: int) -> Command | None:
         """What the newest coordinator last asked of a node."""
@@ -173,7 +188,7 @@ def superseded_keys(view: PipelineView) -> tuple[str, ...]:
                 old = record.claim_epoch < view.epoch
             case NodeJoin():
                 old = logged.offset != view.lives.get(record.node)
-            case NodeState() | Received() | Replaying() | Written():
+            case NodeState() | Received() | Replaying() | Written() | CheckpointPart():
                 old = record.incarnation < view.lives.get(record.node, -1)
             case _:
                 old = False

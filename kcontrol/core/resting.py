@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kcontrol.core import checkpointing
 from kcontrol.core.assembly import Place, assemble, give, has_done, roll_back, standing
 from kcontrol.core.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator_state import CoordinatorState, Turn
@@ -21,7 +22,6 @@ from kcontrol.core.retry import Retry
 Go = Callable[[Turn, Cause], None]
 
 _STATUS_EVERY_MS = 1000
-_REMEMBERED_REQUESTS = 16
 
 
 def rest(turn: Turn, go: Go) -> None:
@@ -32,8 +32,11 @@ def rest(turn: Turn, go: Go) -> None:
     desired = state.view.desired()
     mode = DesiredMode.RUNNING if desired is None else desired.mode
     _take_resume(turn)
-    if spec is not None and not state.halt:
-        state.halt = _refused(state, spec) or gone_input(spec, state.steps, state.view)
+    if spec is not None:
+        checkpointing.tend(turn, spec)
+        checkpointing.answer_request(turn, spec)
+        if not state.halt:
+            state.halt = _refused(state, spec) or gone_input(spec, state.steps, state.view)
     if state.halt and mode is not DesiredMode.STOPPED:
         _move(turn, go, Cause.HALT, (State.HALTED,))
         roll_back(turn, nodes)
@@ -78,7 +81,7 @@ def _take_resume(turn: Turn) -> None:
     resume = state.view.resume()
     if resume is None or resume.request_id in state.acknowledged:
         return
-    _remember(state, resume.request_id)
+    checkpointing.remember_request(state, resume.request_id)
     state.halt = ""
     state.failure = None
     state.retry = Retry()
@@ -92,11 +95,7 @@ def _take_resume(turn: Turn) -> None:
 def _acknowledge(state: CoordinatorState) -> None:
     desired = state.view.desired()
     if desired is not None and desired.request_id not in state.acknowledged:
-        _remember(state, desired.request_id)
-
-
-def _remember(state: CoordinatorState, request_id: str) -> None:
-    state.acknowledged = (*state.acknowledged, request_id)[-_REMEMBERED_REQUESTS:]
+        checkpointing.remember_request(state, desired.request_id)
 
 
 def _tell_paused(turn: Turn, nodes: int) -> None:
@@ -154,7 +153,7 @@ def _stop(turn: Turn, go: Go, nodes: int) -> None:
 
 
 def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
-    state = turn.state
+    state, producer = turn.state, turn.state.producer
     waiting = assemble(turn, spec.nodes)
     if state.halt:
         go(turn, Cause.HALT)
@@ -170,9 +169,12 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         go(turn, Cause.LIMITS_CHANGED)
     elif state.now_ms < state.retry.not_before_ms:
         turn.wake_at(state.retry.not_before_ms)
-    elif _has_plan(turn, spec) and state.producer is not None:
+    elif producer is not None and checkpointing.is_saved(state):
+        go(turn, Cause.SAVED)
+        turn.effects.append(AddPartitions(*producer, ((state.steps_topic, 0),)))
+    elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec) and producer is not None:
         go(turn, Cause.DUE)
-        turn.effects.append(AddPartitions(*state.producer, output_partitions(state, spec)))
+        turn.effects.append(AddPartitions(*producer, output_partitions(state, spec)))
 
 
 def _note_arrivals(state: CoordinatorState, spec: PipelineSpec) -> None:
@@ -230,7 +232,10 @@ def report(turn: Turn) -> None:
 
 
 def _news(status: Status) -> tuple[object, ...]:
-    return status.claim_epoch, status.phase, status.reason, status.acknowledged
+    return (
+        *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
+        *(status.checkpoint, status.checkpoint_failure, status.answers),
+    )
 
 
 def _status(turn: Turn) -> Status:
@@ -247,7 +252,17 @@ def _status(turn: Turn) -> Status:
             reason = "stopping"
         case _ if not state.assembled:
             phase, reason = PipelinePhase.STARTING, _missing(turn)
-    return Status(state.pipeline, state.epoch, phase, state.steps.step, reason, state.acknowledged)
+    return Status(
+        pipeline=state.pipeline,
+        claim_epoch=state.epoch,
+        phase=phase,
+        step=state.steps.step,
+        reason=reason,
+        acknowledged=state.acknowledged,
+        checkpoint=state.steps.checkpoint,
+        checkpoint_failure=state.saving_failure,
+        answers=state.answers,
+    )
 
 
 def _missing(turn: Turn) -> str:

@@ -21,6 +21,9 @@ DEFAULT_LIMITS = LimitsSpec(
     step_timeout_ms=50_000,
     replay_timeout_ms=120_000,
     transaction_timeout_ms=60_000,
+    pin_timeout_ms=10_000,
+    save_timeout_ms=600_000,
+    max_forgotten=10_000,
 )
 """What holds while no specification has been read."""
 

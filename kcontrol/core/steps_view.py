@@ -1,15 +1,17 @@
 """What the log of steps says: how far the pipeline is committed and where the next step begins.
 
-Only committed boundaries are ever folded. They are contiguous by construction, so a gap means that the log was damaged or
-belongs to something else; going on would lose or repeat input, so it is an error and never repaired here.
+Only committed records are ever folded. Boundaries are contiguous by construction, so a gap means that the log was damaged or
+belongs to something else; going on would lose or repeat input, so it is an error and never repaired here. The oldest steps may
+be gone: they are dropped in order, beginning with the oldest, and only together with a checkpoint that makes up for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
+from kcontrol.core.keys import numbered
+from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError
 
 
@@ -24,6 +26,12 @@ class StepsView:
     last: StepBoundary | None = None
     next_from: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """By (input, partition): one past the last offset that is in a committed step."""
+    first: int = 1
+    """The oldest step that was not dropped; one more than `step` if there is none."""
+    last_offset: int = -1
+    """Of `last` in the log."""
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """Those that were not dropped, oldest first."""
 
     @property
     def step(self) -> int:
@@ -35,21 +43,55 @@ class StepsView:
         """The time of the last committed step; 0 before the first."""
         return 0 if self.last is None else self.last.now_ms
 
+    @property
+    def checkpoint(self) -> int:
+        """The step of the newest checkpoint; 0 if there is none."""
+        return self.checkpoints[-1].step if self.checkpoints else 0
+
+    def can_replay_after(self, step: int) -> bool:
+        """Whether every step from the next one on is still in the log, for a node that holds `step`."""
+        return self.first - 1 <= step <= self.step
+
+    def checkpoint_of(self, step: int) -> Checkpoint | None:
+        """The checkpoint of a step, if there is one."""
+        return next((one for one in self.checkpoints if one.step == step), None)
+
 
 def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     """The view after one more record of the steps topic, in offset order.
 
     Raises DamagedRecordError when a boundary is not the next step, goes back in time, or starts an input elsewhere than the
-    step before ended it. The first boundary that is still in the log may have any number: older ones may be tombstoned.
+    step before ended it, and when a checkpoint is not newer than the last one or is of a step that is not there. The first
+    boundary that is still in the log may have any number: older ones may be tombstoned.
     """
-    boundary = logged.record
-    if isinstance(boundary, Tombstone):
-        return view
-    last = view.last
-    if last is not None:
-        _check_follows(view, last, boundary, logged.offset)
-    next_from = {(piece.input, piece.partition): piece.to for piece in boundary.inputs}
-    return StepsView(view.pipeline, boundary, next_from)
+    record = logged.record
+    if isinstance(record, Tombstone):
+        return _without(view, record.key)
+    if isinstance(record, Checkpoint):
+        return _with_checkpoint(view, record, logged.offset)
+    if view.last is not None:
+        _check_follows(view, view.last, record, logged.offset)
+    next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
+    first = record.step if view.last is None else view.first
+    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints)
+
+
+def _without(view: StepsView, key: str) -> StepsView:
+    kind, step = numbered(key)
+    if kind == "step" and view.last is not None:
+        return replace(view, first=max(view.first, step + 1))
+    if kind == "checkpoint":
+        return replace(view, checkpoints=tuple(one for one in view.checkpoints if one.step != step))
+    return view
+
+
+def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> StepsView:
+    if not view.checkpoint < checkpoint.step <= view.step:
+        raise DamagedRecordError(
+            f"pipeline {view.pipeline}: the steps log at offset {offset} holds a checkpoint of step {checkpoint.step} after "
+            f"step {view.step} and the checkpoint of step {view.checkpoint}; the log was changed from outside"
+        )
+    return replace(view, checkpoints=(*view.checkpoints, checkpoint))
 
 
 def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, offset: int) -> None:

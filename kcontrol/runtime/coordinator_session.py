@@ -22,6 +22,8 @@ from kcontrol.core.coordinator import CoordinatorState, decide
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
+    CheckpointCommitted,
+    CommitCheckpoint,
     CommitStep,
     ControlSeen,
     CoordinatorEffect,
@@ -177,6 +179,8 @@ class CoordinatorSession:
                 self._spawn(self._answer(self._add_partitions(effect)))
             case CommitStep():
                 self._spawn(self._answer(self._commit_step(effect)))
+            case CommitCheckpoint():
+                self._spawn(self._answer(self._commit_checkpoint(effect)))
             case Resign(reason):
                 self._resign(reason)
 
@@ -217,8 +221,13 @@ class CoordinatorSession:
 
     async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:
         boundary = replace(effect.boundary, committed_ms=self._now_ms())
-        await self._ports.transaction.commit_step(effect.producer_id, effect.producer_epoch, boundary, effect.forget)
+        await self._ports.transaction.commit_step(effect.producer_id, effect.producer_epoch, boundary)
         return StepCommitted(boundary.step, self._now_ms())
+
+    async def _commit_checkpoint(self, effect: CommitCheckpoint) -> CoordinatorEvent:
+        made, forget = effect.checkpoint, effect.forget
+        await self._ports.transaction.commit_checkpoint(effect.producer_id, effect.producer_epoch, made, forget)
+        return CheckpointCommitted(made.step, self._now_ms())
 
     def _now_ms(self) -> int:
         return self._ports.clock.now_ms()

@@ -157,12 +157,16 @@ class StepPolicy:
 
 @definition
 class Checkpoint:
-    """Where checkpoints are put (a URL or path that every node can write), how often, and how many are kept."""
+    """Where checkpoints are put (a URL or path that every node can write), how often, and how many are kept.
+
+    keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; None keeps all.
+    """
 
     location: Annotated[str, Field(min_length=1)]
     _: KW_ONLY
     every: PositiveDuration = "60 s"
     keep: Annotated[int, Field(ge=1, le=1_000)] = 2
+    keep_steps: Annotated[int, Field(ge=0)] | None = None
 
     @property
     def every_ms(self) -> int:

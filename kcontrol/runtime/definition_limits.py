@@ -31,6 +31,9 @@ class Limits:
     open_timeout, step_timeout, replay_timeout: for opening a node, for one attempt, for each step of a replay.
     transaction_timeout: after this the broker aborts a step that nobody ended; longer than step_timeout, and at most the
         broker's transaction.max.timeout.ms.
+    pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given up.
+    save_timeout: for copying a checkpoint, beside the steps.
+    max_forgotten: most steps that are dropped from the log in one transaction.
     """
 
     _: KW_ONLY
@@ -43,6 +46,9 @@ class Limits:
     step_timeout: PositiveDuration = "50 s"
     replay_timeout: PositiveDuration = "120 s"
     transaction_timeout: PositiveDuration = "60 s"
+    pin_timeout: PositiveDuration = "10 s"
+    save_timeout: PositiveDuration = "10 min"
+    max_forgotten: Annotated[int, Field(ge=1, le=10_000)] = 10_000
 
     def __post_init__(self) -> None:
         if duration_ms(self.backoff) > duration_ms(self.max_backoff):
@@ -66,5 +72,5 @@ class Limits:
     def to_spec(self) -> LimitsSpec:
         """The same with every duration in milliseconds."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        counts = {name: given.pop(name) for name in ("max_attempts", "max_lost")}
+        counts = {name: given.pop(name) for name in ("max_attempts", "max_lost", "max_forgotten")}
         return LimitsSpec(**counts, **{f"{name}_ms": duration_ms(value) for name, value in given.items()})

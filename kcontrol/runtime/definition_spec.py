@@ -15,7 +15,7 @@ from typing import Any
 
 from kcontrol.core.model import CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
+from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput
 from kcontrol.runtime.definition_frames import OutputMode
 from kcontrol.runtime.definition_nodes import check_nodes
 from kcontrol.runtime.definition_schemas import schema_text
@@ -98,7 +98,6 @@ def build_spec(
     stateful = any(query.stateful_operators for query in queries)
     brings_key = {name for query in queries if query.brings_key for name in query.outputs}
     check_nodes(pipeline, read, written, stateful=stateful, brings_key=brings_key)
-    checkpoint = pipeline.checkpoint
     return PipelineSpec(
         pipeline=pipeline.name,
         fingerprint=fingerprint(pipeline, queries),
@@ -120,10 +119,15 @@ def build_spec(
             shuffle_partitions=pipeline.layout.shuffle_partitions,
         ),
         limits=pipeline.limits.to_spec(),
-        checkpoint=CheckpointSpec("", 0, 0)
-        if checkpoint is None
-        else CheckpointSpec(checkpoint.location, checkpoint.every_ms, checkpoint.keep),
+        checkpoint=_checkpoint_spec(pipeline.checkpoint),
     )
+
+
+def _checkpoint_spec(checkpoint: Checkpoint | None) -> CheckpointSpec:
+    if checkpoint is None:
+        return CheckpointSpec("", 0, 0, -1)
+    keep_steps = -1 if checkpoint.keep_steps is None else checkpoint.keep_steps
+    return CheckpointSpec(checkpoint.location, checkpoint.every_ms, checkpoint.keep, keep_steps)
 
 
 def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> str:

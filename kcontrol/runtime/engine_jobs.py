@@ -19,14 +19,17 @@ from kcontrol.core.events import (
     FinishStep,
     NodeEvent,
     OpenEngine,
+    PinStep,
     RunStep,
     StepFinished,
+    StepPinned,
 )
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import DigestMismatchError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+from kcontrol.runtime.checkpoint_parts import CheckpointParts
 from kcontrol.runtime.ports import Clock, Engine
 
-EngineEffect = OpenEngine | RunStep | FinishStep | CloseEngine
+EngineEffect = OpenEngine | RunStep | FinishStep | PinStep | CloseEngine
 
 _KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
     (FencedError, FailureKind.FENCED),
@@ -48,6 +51,7 @@ class EngineJobs:
     """The line of work before one engine. `run` is to be kept running as a task of the session."""
 
     def __init__(self, engine: Engine, clock: Clock, dispatch: Callable[[NodeEvent], None], log: logging.Logger) -> None:
+        self.parts = CheckpointParts(engine, clock, dispatch, log)
         self._engine = engine
         self._clock = clock
         self._dispatch = dispatch
@@ -89,12 +93,14 @@ class EngineJobs:
         try:
             return await self._call(effect)
         except Exception as error:  # noqa: BLE001 - whatever Spark raises is an event for the state machine, which counts it
-            return self._failure(error)
+            failure = self._failure(error)
+            # The queries run on without a pin; if they don't, the next call says so.
+            return StepPinned(effect.step, failure.error, failure.now_ms) if isinstance(effect, PinStep) else failure
 
     async def _call(self, effect: EngineEffect) -> NodeEvent:
         match effect:
-            case OpenEngine(step, create):
-                await self._engine.open(step, create)
+            case OpenEngine(step, create, checkpoint):
+                await self._engine.open(step, create, checkpoint)
                 return EngineOpened(step, self._now_ms())
             case RunStep(work, expected):
                 result = await self._engine.run_step(work, expected)
@@ -102,6 +108,10 @@ class EngineJobs:
             case FinishStep(step):
                 await self._engine.finish_step(step)
                 return StepFinished(step, self._engine.openable(), self._now_ms())
+            case PinStep(step):
+                await self.parts.end_saving()
+                await self._engine.pin(step)
+                return StepPinned(step, "", self._now_ms())
             case CloseEngine():
                 await self._engine.close()
                 return EngineClosed(self._now_ms())

@@ -22,6 +22,7 @@ from kcontrol.core.events import (
     CancelAttempt,
     CloseEngine,
     ControlSeen,
+    DropParts,
     Exit,
     FinishStep,
     InputArrived,
@@ -29,8 +30,10 @@ from kcontrol.core.events import (
     NodeEffect,
     NodeEvent,
     OpenEngine,
+    PinStep,
     Publish,
     RunStep,
+    SavePart,
     StepFinished,
     StepSeen,
     Tick,
@@ -38,10 +41,10 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import InputSpec, Logged, LoggedStep, NodeJoin, PipelineSpec, ReceivedPartition, StepBoundary
 from kcontrol.core.node import NodeMachine, decide
-from kcontrol.errors import NotFoundError
+from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.runtime.arrivals import Arrivals
 from kcontrol.runtime.engine_jobs import EngineJobs
-from kcontrol.runtime.ports import Clock, ControlLog, EngineFactory, InputWatcher, StepsLog
+from kcontrol.runtime.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.runtime.publisher import Publisher
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.runtime.ticker import Ticker
@@ -110,7 +113,8 @@ class NodeSession:
             async with asyncio.TaskGroup() as self._group:
                 self._see_control(control)
                 self._see_steps(steps)
-                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms()))
+                restorable = await self._restorable(engine)
+                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms(), restorable))
                 self._start(watchers)
                 ended = await self._exit
                 await self._publisher.drained()
@@ -118,6 +122,7 @@ class NodeSession:
                     task.cancel()
         finally:
             engine.cancel()
+            await self._jobs.parts.close()
             try:
                 await engine.close()
             finally:
@@ -135,6 +140,17 @@ class NodeSession:
 
     async def _again(self, action: Callable[[], Awaitable[_Chunk]], what: str) -> _Chunk:
         return await until_deadline(action, what, self._log, self._deadline_ms)
+
+    async def _restorable(self, engine: Engine) -> tuple[int, ...]:
+        """The checkpoints that could be opened. A node that needs none of them does not need their storage to start."""
+        steps = self._state.steps
+        try:
+            return await engine.restorable(steps.checkpoints) if steps.checkpoints else ()
+        except KcontrolError as error:
+            if not any(steps.can_replay_after(step) for step in engine.openable()):
+                raise
+            self._log.warning("the checkpoints can't be read, and will not be opened by this life of the node: %s", error)
+            return ()
 
     def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:
         specs = [x.record for x in control if isinstance(x.record, PipelineSpec) and x.record.pipeline == self._pipeline]
@@ -211,8 +227,12 @@ class NodeSession:
             case RunStep(work):
                 self._timeline.begin(work.step)
                 self._jobs.put(effect)
-            case OpenEngine() | FinishStep() | CloseEngine():
+            case OpenEngine() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)
+            case SavePart():
+                self._jobs.parts.save(effect)
+            case DropParts(kept):
+                self._jobs.parts.drop(kept)
             case CancelAttempt():
                 self._jobs.cancel()
             case Exit():

@@ -111,6 +111,7 @@ class PartitionKeeper:
 
 async def _pause(pause_ms: int, unless: asyncio.Event) -> None:
     try:
-        await asyncio.wait_for(unless.wait(), pause_ms / 1000)
+        async with asyncio.timeout(pause_ms / 1000):
+            await unless.wait()
     except TimeoutError:
         pass

@@ -11,11 +11,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from kcontrol.core.model import (
+    Checkpoint,
     ControlRecord,
     Logged,
     LoggedStep,
     PipelineSpec,
     ReceivedPartition,
+    SavedFiles,
     StepBoundary,
     StepResult,
     StepWork,
@@ -74,6 +76,12 @@ class Transaction(Protocol):
         """Write the boundary and the tombstones to the steps partition inside the transaction, then EndTxn(commit)."""
         ...
 
+    async def commit_checkpoint(
+        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+    ) -> None:
+        """The same with a checkpoint instead of a boundary."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -88,14 +96,26 @@ class InputWatcher(Protocol):
 
 
 class Engine(Protocol):
-    """The Spark application of one node. One call at a time, except `cancel`."""
+    """The Spark application of one node. One call at a time, except `cancel`, and `save` and `drop_parts`, which run beside the
+    others, from a pin that the others don't touch, for as long as they need."""
 
     def openable(self) -> tuple[int, ...]:
         """Steps that could be opened from the node's own directory, newest first; () when there is nothing but `create`."""
         ...
 
-    async def open(self, step: int, create: bool) -> None:
-        """Cancel, stop the queries, roll the directory back to `step`, start the queries."""
+    async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
+        """The steps of those checkpoints of which this node's part is there and can be read. Asked once, before all else.
+
+        Raises KcontrolError when that can't be told now.
+        """
+        ...
+
+    async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
+        """Cancel, stop the queries, roll the directory back to `step`, start the queries.
+
+        checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is emptied and
+        filled from this node's part of it.
+        """
         ...
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
@@ -104,6 +124,24 @@ class Engine(Protocol):
 
     async def finish_step(self, step: int) -> None:
         """Let the waiting batches end well; returns when every query's batch is in Spark's commit log."""
+        ...
+
+    async def pin(self, step: int) -> None:
+        """Between two steps, with `step` finished last: hold fast what opening it needs (hard links: milliseconds), whatever
+        later steps and openings do. Replaces an earlier pin, whose `save` has ended. Raises KcontrolError: nothing is held."""
+        ...
+
+    async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
+        """Copy what is pinned to the location, the manifest last, and let go of the pin.
+
+        Incarnation and claim epoch are in its paths, so that no two tries share a file. When it is cancelled, or raises
+        KcontrolError, nothing that counts is there.
+        """
+        ...
+
+    async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
+        """Delete this node's parts of every step up to the newest of the kept checkpoints that no kept one names; parts of
+        later steps may still become checkpoints and stay. Doing it twice, or by an older life, must do no harm."""
         ...
 
     def cancel(self) -> None:

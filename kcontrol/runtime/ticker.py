@@ -37,6 +37,8 @@ class Ticker:
         while (remaining_ms := min(self._due_ms - self._clock.now_ms(), LONGEST_PAUSE_MS)) > 0:
             self._sooner.clear()
             try:
-                await asyncio.wait_for(self._sooner.wait(), remaining_ms / 1000)
+                # Not wait_for: before Python 3.12 it loses a cancellation that comes together with what it waits for.
+                async with asyncio.timeout(remaining_ms / 1000):
+                    await self._sooner.wait()
             except TimeoutError:
                 return

@@ -16,7 +16,7 @@ from fastavro import schemaless_reader, schemaless_writer
 from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType
 
-from kcontrol.core.model import ControlRecord, StepBoundary
+from kcontrol.core.model import ControlRecord, StepRecord
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.wire.schemas import Schema, current_schemas, make_schema, released_schemas
 from kcontrol.wire.shapes import from_avro, to_avro
@@ -25,8 +25,8 @@ MAGIC = b"\xc3\x01"
 HEADER_BYTES = 10
 SCHEMA_KEY = "schema/"
 
-AnyRecord = ControlRecord | StepBoundary
-RECORD_CLASSES: dict[str, type] = {cls.__name__: cls for cls in (*get_args(ControlRecord), StepBoundary)}
+AnyRecord = ControlRecord | StepRecord
+RECORD_CLASSES: dict[str, type] = {cls.__name__: cls for cls in (*get_args(ControlRecord), *get_args(StepRecord))}
 
 # What fastavro and the dataclasses raise for bytes that are not what the schema says, or a schema that can't be resolved.
 _DAMAGE = (

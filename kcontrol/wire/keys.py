@@ -7,7 +7,7 @@ with another partitioner, and would survive compaction beside the rightful one.
 from __future__ import annotations
 
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import ControlRecord, StepBoundary
+from kcontrol.core.model import ControlRecord, StepBoundary, StepRecord
 from kcontrol.wire.codec import is_schema_key
 from kcontrol.wire.names import control_partition
 
@@ -37,13 +37,14 @@ def why_key_misplaced(key: str, partition: int, partitions: int) -> str:
     return f"key {key!r} is in partition {partition}, but its pipeline lives in partition {home} of {partitions}"
 
 
-def why_step_misplaced(key: str, boundary: StepBoundary, pipeline: str) -> str:
-    """Why a boundary does not belong under this key of this pipeline's steps topic, or '' if it does."""
-    if boundary.pipeline != pipeline:
-        return f"a boundary of pipeline {boundary.pipeline!r} is in the steps topic of {pipeline!r}"
-    return _why_wrong_key(key, boundary)
+def why_step_misplaced(key: str, record: StepRecord, pipeline: str) -> str:
+    """Why a boundary or checkpoint does not belong under this key of this pipeline's steps topic, or '' if it does."""
+    if record.pipeline != pipeline:
+        what = "boundary" if isinstance(record, StepBoundary) else "checkpoint"
+        return f"a {what} of pipeline {record.pipeline!r} is in the steps topic of {pipeline!r}"
+    return _why_wrong_key(key, record)
 
 
-def _why_wrong_key(key: str, record: ControlRecord | StepBoundary) -> str:
+def _why_wrong_key(key: str, record: ControlRecord | StepRecord) -> str:
     own = key_of(record)
     return "" if own == key else f"a {type(record).__name__} whose key is {own!r} lies under the key {key!r}"

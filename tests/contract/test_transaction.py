@@ -12,7 +12,7 @@ from kcontrol.runtime.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.proxy import Cut
-from tests.support.samples import boundary
+from tests.support.samples import boundary, checkpoint
 
 TIMEOUT_MS = 30_000
 
@@ -46,6 +46,33 @@ def test_a_committed_boundary_is_seen_by_tails_with_the_tombstones_of_its_commit
         made = boundary(world.pipeline, 2, producer)
         await transaction.commit_step(*producer, made, forget=["step/1"])
         assert [logged.record for logged in await _wait_for(log, 2)] == [made, Tombstone("step/1")]
+
+    run(scenario)
+
+
+def test_a_committed_checkpoint_is_seen_with_the_tombstones_of_its_commit(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        step = await _step(world, transaction, 3)
+        producer = await transaction.init_producer(TIMEOUT_MS)
+        await transaction.add_partitions(*producer, world.partitions()[:1])
+        made = checkpoint(world.pipeline, 3)
+        await transaction.commit_checkpoint(*producer, made, ["checkpoint/1", "step/2"])
+        found = [logged.record for logged in await _wait_for(log, 4)]
+        assert found == [step, made, Tombstone("checkpoint/1"), Tombstone("step/2")]
+
+    run(scenario)
+
+
+def test_a_fenced_owner_records_no_checkpoint(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        old, rightful = await world.transaction(), await world.transaction()
+        producer = await _begin(world, old)
+        await _step(world, rightful, 1)
+        with pytest.raises(FencedError):
+            await old.commit_checkpoint(*producer, checkpoint(world.pipeline, 1), [])
+        log = await world.steps()
+        assert len(await log.read_to_end()) == 1
 
     run(scenario)
 

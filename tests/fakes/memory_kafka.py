@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Any
 
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import ControlRecord, Logged, LoggedStep, StepBoundary, Tombstone
+from kcontrol.core.model import Checkpoint, ControlRecord, Logged, LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.errors import CommitUnknownError, FencedError
 from kcontrol.wire.keys import pipeline_of
 
@@ -188,7 +188,15 @@ class MemoryTransaction:
     async def commit_step(
         self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
     ) -> None:
-        values = [boundary, *map(Tombstone, forget)]
+        self._commit(producer_id, producer_epoch, boundary, forget)
+
+    async def commit_checkpoint(
+        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+    ) -> None:
+        self._commit(producer_id, producer_epoch, checkpoint, forget)
+
+    def _commit(self, producer_id: int, producer_epoch: int, record: StepRecord, forget: Sequence[str]) -> None:
+        values = [record, *map(Tombstone, forget)]
         producer = (producer_id, producer_epoch)
         self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
         loss, self._state.loss = self._state.loss, None

@@ -15,6 +15,8 @@ from kcontrol.core.coordinator_table import State
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
+    CheckpointCommitted,
+    CommitCheckpoint,
     CommitStep,
     ControlSeen,
     CoordinatorEffect,
@@ -37,10 +39,10 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Tombstone
+from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import Directory, SimulatedEngine
-from tests.simulation.invariants import check_fold, require
+from tests.simulation.invariants import check_answers, check_fold, require
 from tests.simulation.world import Fenced, World, twin_of
 
 
@@ -65,19 +67,28 @@ class Reader:
     def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
         """The next record of one of the logs."""
         world = self.world
+        self._pass_over_gone_steps()
         boundary = self.steps_at < len(world.steps) and self.blind_until <= world.events
         if boundary and (prefer_steps or self.control_at >= len(world.control)):
-            self.steps_at += 1
-            return StepSeen(world.steps[self.steps_at - 1], now_ms)
+            return self._next_step(now_ms)
         while self.control_at < len(world.control) and self.deaf_until <= world.events:
             logged = world.control[self.control_at]
             self.control_at += 1
             if logged is not None:
                 return ControlSeen(logged, now_ms)
-        if boundary:
+        return self._next_step(now_ms) if boundary else None
+
+    def _next_step(self, now_ms: int) -> StepSeen:
+        logged = self.world.steps[self.steps_at]
+        assert logged is not None
+        self.steps_at += 1
+        self._pass_over_gone_steps()
+        return StepSeen(logged, now_ms)
+
+    def _pass_over_gone_steps(self) -> None:
+        steps = self.world.steps
+        while self.steps_at < len(steps) and steps[self.steps_at] is None:
             self.steps_at += 1
-            return StepSeen(world.steps[self.steps_at - 1], now_ms)
-        return None
 
     def reached(self, target: tuple[int, int]) -> bool:
         """Whether both logs were read up to there."""
@@ -140,11 +151,12 @@ class CoordinatorActor:
         """One event, with the rules that can be seen from outside checked."""
         self.world.events += 1
         resigned = self.state.at is State.RESIGNED
+        passed_over = self.state.overdue_answers > 0
         if isinstance(event, Assigned) or self.state.overdue_answers:
             self.unread = self.fenced = False
         decision = coordinator.decide(self.state, event)
         self.state = decision.state
-        if self.state.at is State.RESIGNED or self.state.at is State.CLAIMING:
+        if passed_over or self.state.at in (State.RESIGNED, State.CLAIMING):
             pass
         elif isinstance(event, ProducerReady):
             self.unread = True
@@ -154,6 +166,8 @@ class CoordinatorActor:
             self.unread = False
         elif isinstance(event, TransactionFailed):
             self.fenced = self.fenced or event.kind is FailureKind.FENCED
+        openable = "can't be opened" not in self.state.halt
+        require(openable, "a node can always be opened, for its checkpoints are there", self.state.halt)
         for effect in decision.effects:
             self._check(effect, resigned and not isinstance(event, Assigned))
             if isinstance(effect, Publish):
@@ -164,13 +178,15 @@ class CoordinatorActor:
                 self.request = effect
 
     def _check(self, effect: CoordinatorEffect, resigned: bool) -> None:
-        if isinstance(effect, Publish | AddPartitions | CommitStep | InitProducer):
+        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | InitProducer):
             require(not resigned, "after resigning nothing is done", effect)
-        if isinstance(effect, Publish | AddPartitions | CommitStep):
+        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint):
             require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
         if isinstance(effect, Publish) and effect.records:
             self.fenced = False
             for record in effect.records:
+                if isinstance(record, Status):
+                    check_answers(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
                     said = self.state.view.node_state(record.node)
                     require(
@@ -249,6 +265,9 @@ def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> Coordinator
         case CommitStep():
             world.commit(effect.producer_epoch, effect.boundary)
             return StepCommitted(effect.boundary.step, now_ms)
+        case CommitCheckpoint():
+            world.commit_checkpoint(effect.producer_epoch, effect.checkpoint, effect.forget)
+            return CheckpointCommitted(effect.checkpoint.step, now_ms)
     raise AssertionError(effect)
 
 
@@ -285,7 +304,8 @@ class NodeActor:
                 break
             self.decide(event)
         check_fold(self.world, self.state.view)
-        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms))
+        restorable = self.engine.restorable(self.state.steps.checkpoints)
+        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
 
     def decide(self, event: NodeEvent) -> None:
         """One event."""
@@ -300,7 +320,7 @@ class NodeActor:
             if isinstance(effect, RunStep) and effect.expected is None:
                 begun = effect.work.token.claim_epoch
                 require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
-        require(decision.state.step <= len(self.world.steps), "a node is never ahead of the log", decision.state.step)
+        require(decision.state.step <= len(self.world.boundaries), "a node is never ahead of the log", decision.state.step)
         for effect in decision.effects:
             if isinstance(effect, Publish):
                 self.effects.append(effect)

@@ -12,20 +12,26 @@ from kcontrol.core.events import (
     AttemptWritten,
     CancelAttempt,
     CloseEngine,
+    DropParts,
     EngineClosed,
     EngineFailed,
     EngineOpened,
     FinishStep,
     NodeEvent,
     OpenEngine,
+    PartSaved,
+    PinStep,
     RunStep,
+    SavePart,
     StepFinished,
+    StepPinned,
 )
-from kcontrol.core.model import FailureKind, InputSlice, OutputSlice, StepResult, StepWork
-from tests.simulation.invariants import check_finish, require, signature, signature_of
-from tests.simulation.world import Fenced, World, twin_of
+from kcontrol.core.model import Checkpoint, FailureKind, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
+from tests.simulation.invariants import check_begun, check_finish, require, signature, signature_of
+from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
 _KEPT = 3
+_SLOWEST_SAVE = 5
 
 
 class Directory:
@@ -62,6 +68,13 @@ class SimulatedEngine:
         self.to_write: list[tuple[int, int]] | None = None
         self.written: list[OutputSlice] = []
         self.cancelled = 0
+        self.pinned: tuple[object, ...] = ()
+        self.saving: SavePart | None = None
+        self.to_save = 0
+        """How much of it is still to be copied."""
+        self.drops: deque[DropParts] = deque()
+        self.trouble: type | None = None
+        """What will fail next: a PinStep or a SavePart."""
 
     def clone(self, world: World, directory: Directory, random: Random) -> SimulatedEngine:
         """The same in another world."""
@@ -70,12 +83,17 @@ class SimulatedEngine:
         twin.queue, twin.answers = self.queue.copy(), self.answers.copy()
         twin.to_write = None if self.to_write is None else list(self.to_write)
         twin.written = list(self.written)
+        twin.drops = self.drops.copy()
         return twin
 
     def ask(self, effect: object) -> None:
         """Take one more effect; a cancel reaches what runs and what waits at once."""
         if isinstance(effect, CancelAttempt):
             self.cancelled = len(self.queue)
+        elif isinstance(effect, SavePart):
+            self.saving, self.to_save = effect, 1 + int(self.random.random() * _SLOWEST_SAVE)
+        elif isinstance(effect, DropParts):
+            self.drops.append(effect)
         else:
             self.queue.append(effect)
 
@@ -97,8 +115,14 @@ class SimulatedEngine:
 
     def advance(self) -> bool:
         """Do a little of what was asked for; False if there is nothing to do."""
+        if self.drops and self.random.random() < 0.5:
+            self._drop(self.drops.popleft())
+            return True
+        if self.saving is not None and (not self.queue or self.random.random() < 0.5):
+            self._save(self.saving)
+            return True
         if not self.queue:
-            return False
+            return bool(self.drops)
         effect = self.queue[0]
         if self.cancelled and isinstance(effect, RunStep | FinishStep):
             self._end(EngineFailed(FailureKind.LOST, "cancelled", self.world.now_ms))
@@ -111,10 +135,62 @@ class SimulatedEngine:
                 self._run(effect)
             case FinishStep():
                 self._finish(effect.step)
+            case PinStep(step):
+                self._pin(step)
             case CloseEngine():
                 self.opened = False
                 self._end(EngineClosed(self.world.now_ms))
         return True
+
+    def _reached(self, step: int) -> None:
+        self.world.reached[self.incarnation] = max(step, self.world.reached.get(self.incarnation, 0))
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def restorable(self, checkpoints: tuple[Checkpoint, ...]) -> tuple[int, ...]:
+        """Those whose part of this node is in the location."""
+        return tuple(one.step for one in checkpoints if self._stored(one) is not None)
+
+    def _stored(self, checkpoint: Checkpoint) -> StoredPart | None:
+        part = checkpoint.part_of(self.number)
+        stored = None if part is None else self.world.store.get(part.manifest)
+        in_log = checkpoint in self.world.checkpoints
+        require(stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
+        return stored
+
+    def _pin(self, step: int) -> None:
+        self.saving = None
+        error = self._fails(PinStep)
+        if not error and (not self.opened or len(self.history) != step or self.ran is not None):
+            error = f"step {step} is not what the engine holds"
+        self.pinned = self.history
+        self._end(StepPinned(step, error, self.world.now_ms))
+
+    def _save(self, effect: SavePart) -> None:
+        self.to_save -= 1
+        error = self._fails(SavePart)
+        if self.to_save > 0 and not error:
+            return
+        self.saving, saved = None, None
+        if not error:
+            saved = SavedFiles(f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}", 1, 1)
+            self.world.store[saved.manifest] = StoredPart(self.number, self.pinned)
+        self.answers.append(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self.world.now_ms))
+
+    def _fails(self, kind: type) -> str:
+        if self.trouble is not kind:
+            return ""
+        self.trouble = None
+        return f"{kind.__name__} failed"
+
+    def _drop(self, effect: DropParts) -> None:
+        newest = effect.kept[-1].step
+        kept = {part.manifest for one in effect.kept for part in one.parts}
+        for manifest, part in list(self.world.store.items()):
+            if part.node == self.number and len(part.history) <= newest and manifest not in kept:
+                del self.world.store[manifest]
+                in_log = {one.manifest for checkpoint in self.world.checkpoints for one in checkpoint.parts}
+                require(manifest not in in_log, "the files of a checkpoint in the log are there", manifest)
 
     def _end(self, answer: NodeEvent) -> None:
         self.queue.popleft()
@@ -127,13 +203,17 @@ class SimulatedEngine:
             self.history = ()
             self.directory.states = {0: ()}
         elif effect.step in self.directory.states:
-            self.history = self.directory.states[effect.step]  # type: ignore[assignment]
+            self.history = self.directory.states[effect.step]
             self.directory.states = {step: kept for step, kept in self.directory.states.items() if step <= effect.step}
+        elif effect.checkpoint is not None and (stored := self._stored(effect.checkpoint)) is not None:
+            self.history = stored.history
+            self.directory.states = {effect.step: stored.history}
         else:
             self._end(EngineFailed(FailureKind.LOST, f"step {effect.step} is not there", self.world.now_ms))
             return
         self.opened = True
         self.ran = None
+        self._reached(effect.step)
         self._end(EngineOpened(effect.step, self.world.now_ms))
 
     def _run(self, effect: RunStep) -> None:
@@ -146,6 +226,8 @@ class SimulatedEngine:
             require(work.step == len(self.history) + 1, "an engine runs the step after the last", (work.step, self.history))
             self.ran = work
             self.written = []
+            if effect.expected is None:
+                check_begun(self.world, work)
             mine = work.writers if effect.expected is None else ()
             self.to_write = [(output, partition) for output, partitions in enumerate(mine) for partition in partitions]
             if effect.expected is not None:
@@ -191,4 +273,5 @@ class SimulatedEngine:
         self.directory.states[step] = self.history
         for old in sorted(self.directory.states)[:-_KEPT]:
             del self.directory.states[old]
+        self._reached(step)
         self._end(StepFinished(step, self.directory.openable(), self.world.now_ms))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, ReadToEnds
+from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer, PinStep, ReadToEnds, SavePart
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
+from kcontrol.core.node_table import State
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet
 
@@ -14,7 +15,7 @@ Fault = Callable[[Fleet, Counter[str]], bool]
 
 _MOST_COORDINATORS = 3
 _SKEWS_MS = (0, 0, -3_000, 4_000)
-_REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep)
+_REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep, CommitCheckpoint, CommitCheckpoint)
 _STALLS_MS = (3_000, 12_000, 25_000)
 _PASSING = (FailureKind.LOST, FailureKind.LOST, FailureKind.QUERY, FailureKind.BROKER, FailureKind.FENCED)
 _FOR_GOOD = (FailureKind.DIGEST, FailureKind.INPUT_GONE)
@@ -80,6 +81,33 @@ def node_killed_and_its_disk_lost(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def node_killed_while_saving(fleet: Fleet, counts: Counter[str]) -> bool:
+    for number, node in enumerate(fleet.nodes):
+        if node is not None and (node.engine.saving is not None or node.state.at is State.PINNING):
+            fleet.kill_node(number)
+            if fleet.random.random() < 0.5:
+                fleet.directories[number] = Directory()
+            fleet.start_node(number)
+            return True
+    return False
+
+
+def all_disks_lost(fleet: Fleet, counts: Counter[str]) -> bool:
+    for number in range(len(fleet.nodes)):
+        fleet.kill_node(number)
+        fleet.directories[number] = Directory()
+        fleet.start_node(number)
+    return True
+
+
+def saving_fails(fleet: Fleet, counts: Counter[str]) -> bool:
+    node = fleet.nodes[fleet.pick_node()]
+    if node is None:
+        return False
+    node.engine.trouble = PinStep if fleet.random.random() < 0.3 else SavePart
+    return True
+
+
 def node_started(fleet: Fleet, counts: Counter[str]) -> bool:
     for number, actor in enumerate(fleet.nodes):
         if actor is None:
@@ -127,7 +155,10 @@ def published_twice(fleet: Fleet, counts: Counter[str]) -> bool:
 
 
 def compaction(fleet: Fleet, counts: Counter[str]) -> bool:
-    fleet.world.compact(int(fleet.random.random() * (len(fleet.world.control) + 1)))
+    world, draw = fleet.world, fleet.random.random
+    world.compact(int(draw() * (len(world.control) + 1)))
+    read_by_all = min(actor.reader.steps_at for actor in fleet.alive())
+    world.compact_steps(int(draw() * (len(world.steps) + 1)), read_by_all)
     return True
 
 
@@ -164,6 +195,11 @@ def user_asks(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def user_asks_for_a_checkpoint(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.ask_for_checkpoint()
+    return True
+
+
 def user_resumes(fleet: Fleet, counts: Counter[str]) -> bool:
     status = fleet.coordinators[-1].state.view.status()
     if status is None or status.phase is not PipelinePhase.HALTED:
@@ -182,6 +218,9 @@ FAULTS: tuple[Fault, ...] = (
     node_killed,
     node_killed_while_writing,
     node_killed_and_its_disk_lost,
+    node_killed_while_saving,
+    all_disks_lost,
+    saving_fails,
     node_started,
     node_started_beside_a_living_one,
     control_records_delayed,
@@ -193,5 +232,6 @@ FAULTS: tuple[Fault, ...] = (
     message_of_the_dead_arrives,
     clock_jumps,
     user_asks,
+    user_asks_for_a_checkpoint,
     user_resumes,
 )

@@ -6,15 +6,15 @@ from collections import Counter
 from random import Random
 
 from kcontrol.core.coordinator_table import State
-from kcontrol.core.events import AddPartitions, CommitStep, InitProducer
-from kcontrol.core.model import Desired, DesiredMode, PipelineSpec, Resume, StepBoundary, StepWork
+from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer
+from kcontrol.core.model import CheckpointRequest, Desired, DesiredMode, PipelineSpec, Resume, StepWork
 from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
 from tests.simulation.engine import Directory
 from tests.simulation.specs import PIPELINE
 from tests.simulation.world import Fenced, World, twin_of
 
 Process = CoordinatorActor | NodeActor
-Orphan = InitProducer | AddPartitions | CommitStep | tuple[StepWork, tuple[tuple[int, int], ...], int]
+Orphan = InitProducer | AddPartitions | CommitStep | CommitCheckpoint | tuple[StepWork, tuple[tuple[int, int], ...], int]
 """A request of a dead coordinator, or what a dead node's executors have still to write, that may yet arrive."""
 
 
@@ -99,7 +99,7 @@ class Fleet:
         if actor.effects and self.random.random() < 0.5:
             effect = actor.effects[0]
             publish(self.world, effect, count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)))
-        if isinstance(actor.request, InitProducer | AddPartitions | CommitStep) and (
+        if isinstance(actor.request, InitProducer | AddPartitions | CommitStep | CommitCheckpoint) and (
             actor.doomed or self.random.random() < 0.6
         ):
             self.orphans.append(actor.request)
@@ -134,6 +134,12 @@ class Fleet:
         self.requests += 1
         self.world.append(Desired(PIPELINE, mode, f"r{self.requests}"))
 
+    def ask_for_checkpoint(self) -> None:
+        """The user's request."""
+        self.requests += 1
+        self.world.asked[f"r{self.requests}"] = len(self.world.boundaries)
+        self.world.append(CheckpointRequest(PIPELINE, f"r{self.requests}"))
+
     def resume(self) -> None:
         """The user has looked at the halt."""
         self.requests += 1
@@ -145,16 +151,30 @@ class Fleet:
         ends[int(self.random.random() * len(ends))] += 1 + int(self.random.random() * 3)
 
     def all_done(self) -> bool:
-        """Whether all input is committed and every node holds the last step."""
+        """Whether all input is committed, every node holds the last step, and it is saved if it should be."""
         world = self.world
-        last = world.steps[-1].record if world.steps else None
-        committed = [piece.to for piece in last.inputs] if isinstance(last, StepBoundary) else [0 for _ in world.input_ends[0]]
-        if committed != world.input_ends[0]:
+        last = world.boundaries[-1] if world.boundaries else None
+        committed = [0 for _ in world.input_ends[0]] if last is None else [piece.to for piece in last.inputs]
+        if committed != world.input_ends[0] or not self._all_saved():
             return False
-        return all(node is not None and node.engine.opened and node.state.step == len(world.steps) for node in self.nodes)
+        return all(node is not None and node.engine.opened and node.state.step == len(world.boundaries) for node in self.nodes)
+
+    def _all_saved(self) -> bool:
+        """Whether the last step has a checkpoint, and the last request for one its answer."""
+        world = self.world
+        request, status = world.view.checkpoint_request(), world.view.status()
+        if request is not None and (status is None or request.request_id not in [one.request_id for one in status.answers]):
+            return False
+        newest = world.checkpoints[-1].step if world.checkpoints else 0
+        return not world.spec.checkpoint.location or newest == len(world.boundaries)
 
     def describe(self) -> str:
         """Where everybody is."""
-        states = [(c.uuid, c.state.at, c.state.failure, c.state.halt) for c in self.coordinators]
+        world = self.world
+        states = [(c.uuid, c.state.at, c.state.failure, c.state.halt, c.state.saving_failure) for c in self.coordinators]
         nodes = [(n.state.at, n.state.step, n.state.error) for n in self.nodes if n is not None]
-        return f"{len(self.world.steps)} steps, input {self.world.input_ends}, coordinators {states}, nodes {nodes}"
+        saved = [one.step for one in world.checkpoints]
+        return (
+            f"{len(world.boundaries)} steps from {world.first_step}, checkpoints {saved}, input {world.input_ends}, "
+            f"coordinators {states}, nodes {nodes}"
+        )

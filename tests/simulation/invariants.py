@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import InputRange, StepBoundary, StepWork
+from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
@@ -27,8 +27,7 @@ def require(holds: bool, name: str, found: object) -> None:
 
 def check_commit(world: World, boundary: StepBoundary) -> None:
     """What a reader would see if this boundary were committed now."""
-    last = world.steps[-1].record if world.steps else None
-    assert last is None or isinstance(last, StepBoundary)
+    last = world.boundaries[-1] if world.boundaries else None
     step = 0 if last is None else last.step
     require(boundary.step == step + 1, "steps are contiguous and committed once", (step, boundary.step))
     require(boundary.token not in world.tokens, "a token is committed once", boundary.token)
@@ -78,6 +77,57 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
     require(said == written, "a step is whole: what was written is what its boundary says", (said, written))
 
 
+def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
+    """What a reader would see if this checkpoint were committed now."""
+    step, newest = checkpoint.step, max((one.step for one in world.checkpoints), default=0)
+    require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
+    require(
+        checkpoint.claim_epoch >= world.ruling_epoch,
+        "a zombie commits nothing after its successor has fenced and read",
+        (checkpoint, world.ruling_epoch),
+    )
+    found = [world.store.get(part.manifest) for part in checkpoint.parts]
+    expected = tuple(signature_of(boundary) for boundary in world.boundaries[:step])
+    require(
+        checkpoint.boundary_offset == world.offsets[step - 1]
+        and [part and part.node for part in found] == list(range(world.spec.nodes))
+        and all(part and part.history == expected for part in found),
+        "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
+        (checkpoint, [part and (part.node, len(part.history)) for part in found]),
+    )
+
+
+def check_kept(world: World) -> None:
+    """What is left when a checkpoint has been committed."""
+    steps = [one.step for one in world.checkpoints]
+    policy = world.spec.checkpoint
+    require(len(steps) == len(set(steps)) <= policy.keep, "no more checkpoints are kept than were asked for", steps)
+    require(
+        0 < world.first_step <= min(steps, default=0),
+        "retained steps cover the oldest checkpoint",
+        (world.first_step, steps),
+    )
+    asked = len(world.boundaries) - policy.keep_steps + 1 if policy.keep_steps >= 0 else 1
+    require(world.first_step <= max(1, asked), "no step is dropped that retention asks for", (world.first_step, asked))
+
+
+def check_answers(world: World, status: Status) -> None:
+    """A coordinator tells users what became of their requests."""
+    for answer in status.answers:
+        asked = world.asked[answer.request_id]
+        require(
+            bool(answer.error) or (answer.step in world.saved and answer.step >= asked),
+            "what was committed when a checkpoint was asked for is saved when the request is answered",
+            (answer, asked, world.saved),
+        )
+
+
+def check_begun(world: World, work: StepWork) -> None:
+    """An engine is about to make an attempt that may be committed."""
+    held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
+    require(min(held) >= work.step - 1, "nobody is beyond the slowest by more than one step", (work.step, held))
+
+
 def check_fold(world: World, view: PipelineView) -> None:
     """A reader that began with whatever compaction has left has read to the end.
 
@@ -90,10 +140,12 @@ def check_fold(world: World, view: PipelineView) -> None:
 
 def _what_counts(view: PipelineView) -> list[object]:
     counts: list[object] = [view.epoch, view.lives, view.claim(), view.spec(), view.desired(), view.resume(), view.status()]
-    for node in range(2):
+    counts.append(view.checkpoint_request())
+    for node in range(3):
         counts += [
             view.node_state(node),
             view.written(node),
+            view.checkpoint_part(node),
             view.replaying(node),
             view.received(node, "in"),
             view.command(node),
@@ -113,9 +165,8 @@ def signature_of(boundary: StepBoundary) -> tuple[object, ...]:
 
 def check_finish(world: World, work: StepWork, step: int) -> None:
     """An engine is about to keep a step for good."""
-    require(step <= len(world.steps), "a node is never ahead of the log", (step, len(world.steps)))
-    boundary = world.steps[step - 1].record
-    assert isinstance(boundary, StepBoundary)
+    require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
+    boundary = world.boundaries[step - 1]
     require(
         work.token == boundary.token,
         "a node keeps only the attempt that the boundary names",

@@ -17,13 +17,17 @@ from tests.simulation.actors import CoordinatorActor, NodeActor
 from tests.simulation.faults import FAULTS
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
-from tests.simulation.specs import simulated_spec
+from tests.simulation.specs import CHECKPOINTS, simulated_spec
 
+_NODES = (1, 2, 3)
 _CLOCKS_MS = (0, 500)
+_CHECKPOINTS = (0, 0, 1, 2)
 _EVENTS = (20, 20, 20, 20, 20, 40, 40, 40, 80, 150)
 """Of the part with faults: one of these."""
 _MOMENTS = 240
 """Events of the run without faults that schedules begin in: from the first record to the third step and beyond."""
+_MOMENTS_WITH_CHECKPOINTS = 600
+"""To the second checkpoint and beyond."""
 _PROGRESS_ROUNDS = 200
 _ROUND_EVENTS = 3_000
 _ROUND_MS = 200
@@ -32,13 +36,13 @@ _LATE_HALTS = 2
 
 
 @cache
-def _moments(nodes: int, clock_ms: int, impatient: bool) -> tuple[Fleet, ...]:
+def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
-    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient), random)
+    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints), random)
     schedule = Schedule(fleet, Counter())
     moments = [fleet.clone(random)]
-    while len(moments) < _MOMENTS:
+    while len(moments) < (_MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS):
         before = fleet.world.events
         schedule.nothing_wrong()
         if fleet.world.events > before:
@@ -48,10 +52,11 @@ def _moments(nodes: int, clock_ms: int, impatient: bool) -> tuple[Fleet, ...]:
 
 def prepare_moments() -> None:
     """Make all beginnings now, with the core as it is now."""
-    for nodes in (1, 2):
+    for nodes in _NODES:
         for clock_ms in _CLOCKS_MS:
             for impatient in (False, True):
-                _moments(nodes, clock_ms, impatient)
+                for checkpoints in range(len(CHECKPOINTS)):
+                    _moments(nodes, clock_ms, impatient, checkpoints)
 
 
 class Schedule:
@@ -198,8 +203,9 @@ def _do_anything(actor: Process) -> bool:
 def run_schedule(seed: int, counts: Counter[str]) -> Schedule:
     """One schedule. Raises Violation."""
     random = Random(seed)
-    nodes = 1 + seed % 2
-    moments = _moments(nodes, _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2)
+    nodes = _NODES[seed % len(_NODES)]
+    clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
+    moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))])
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts)
     try:

@@ -27,13 +27,24 @@ LIMITS = LimitsSpec(
     step_timeout_ms=15_000,
     replay_timeout_ms=20_000,
     transaction_timeout_ms=20_000,
+    pin_timeout_ms=3_000,
+    save_timeout_ms=30_000,
+    max_forgotten=3,
 )
 
 
+CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 2), CheckpointSpec("sim:", 100, 1, 0))
+"""None; some; as often and with as little kept as can be."""
+
+
 @cache
-def simulated_spec(nodes: int, clock_ms: int, impatient: bool) -> PipelineSpec:
-    """One input and one output of two partitions each, dealt out over the nodes. An impatient one halts after few failures."""
-    node_of = tuple(partition % nodes for partition in range(2))
+def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> PipelineSpec:
+    """One input and one output, dealt out over the nodes. An impatient one halts after few failures.
+
+    checkpoints: index of CHECKPOINTS.
+    """
+    partitions = max(2, nodes)
+    node_of = tuple(partition % nodes for partition in range(partitions))
     return PipelineSpec(
         pipeline=PIPELINE,
         fingerprint="f1",
@@ -41,10 +52,10 @@ def simulated_spec(nodes: int, clock_ms: int, impatient: bool) -> PipelineSpec:
         nodes=nodes,
         queries=("q",),
         stateful=True,
-        inputs=(InputSpec("in", "input", "T1", (0, 0), node_of, "raw", BadRecords.HALT, "", "k"),),
-        outputs=(OutputSpec("out", "output", "T2", 2, "k", "raw", "exact"),),
+        inputs=(InputSpec("in", "input", "T1", (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k"),),
+        outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),
         policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
-        checkpoint=CheckpointSpec("", 60_000, 2),
+        checkpoint=CHECKPOINTS[checkpoints],
     )

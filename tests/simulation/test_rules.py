@@ -14,12 +14,24 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import assembly, attempt, coordinator, division, layout, node, pipeline_view, resting
+from kcontrol.core import (
+    assembly,
+    attempt,
+    checkpointing,
+    coordinator,
+    division,
+    layout,
+    node,
+    node_checkpoints,
+    node_voice,
+    pipeline_view,
+    resting,
+)
 from kcontrol.core.assembly import Place
-from kcontrol.core.coordinator_state import CoordinatorState, Plan, Turn
+from kcontrol.core.coordinator_state import CoordinatorState, Plan, Saving, Turn
 from kcontrol.core.coordinator_table import Cause, State
-from kcontrol.core.events import FinishStep
-from kcontrol.core.model import Command, LimitsSpec, PipelineSpec, Written
+from kcontrol.core.events import DropParts, FinishStep
+from kcontrol.core.model import Checkpoint, CheckpointSpec, Command, CommandKind, LimitsSpec, PipelineSpec, Written
 from kcontrol.core.node_state import NodeTurn
 from kcontrol.core.node_table import Cause as NodeCause
 from kcontrol.core.node_table import State as NodeState
@@ -167,15 +179,92 @@ def _answers_of_an_earlier_tenure_count() -> Patches:
     return (patch.object(coordinator, "_resign", resign),)
 
 
+def _nodes_that_are_behind_are_in_place() -> Patches:
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
+        return assembly._IN_PLACE if found.what[:1] == ("replay",) else found
+
+    return _with_standing(change)
+
+
+def _a_checkpoint_needs_no_parts() -> Patches:
+    def is_saved(state: CoordinatorState) -> bool:
+        return state.saving is not None and state.saving.pinned
+
+    return (patch.object(checkpointing, "is_saved", is_saved),)
+
+
+def _parts_of_other_checkpoints_count() -> Patches:
+    def part(state: CoordinatorState, saving: Saving, number: int) -> Any:
+        return state.view.checkpoint_part(number)
+
+    return (patch.object(checkpointing, "_part", part),)
+
+
+def _steps_are_dropped_that_a_checkpoint_needs() -> Patches:
+    def needless_keys(steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec) -> tuple[str, ...]:
+        return tuple(f"step/{step}" for step in range(steps.first, steps.step - policy.keep_steps + 1))
+
+    return (patch.object(checkpointing, "needless_keys", needless_keys),)
+
+
+def _a_step_may_be_saved_twice() -> Patches:
+    return (patch.object(checkpointing, "on_recorded", lambda state, made: None),)
+
+
+def _requests_are_answered_by_the_newest_checkpoint() -> Patches:
+    def answer_request(turn: Turn, spec: PipelineSpec) -> None:
+        request = checkpointing.pending_request(turn.state)
+        if request is not None and turn.state.steps.checkpoint:
+            checkpointing._answer(turn.state, request.request_id, turn.state.steps.checkpoint, "")
+
+    return (patch.object(checkpointing, "answer_request", answer_request),)
+
+
+def _files_are_dropped_before_their_checkpoint() -> Patches:
+    def drop_parts(turn: NodeTurn) -> None:
+        if turn.state.steps.checkpoints:
+            turn.effects.append(DropParts(turn.state.steps.checkpoints[-1:]))
+
+    return patch.object(node_checkpoints, "drop_parts", drop_parts), patch.object(node, "drop_parts", drop_parts)
+
+
+def _a_node_without_a_state_always_begins_from_nothing() -> Patches:
+    def open_(turn: Turn, number: int) -> list[Command]:
+        said = turn.state.view.node_state(number)
+        step = max((one for one in said.openable if one <= turn.state.steps.step), default=0) if said is not None else 0
+        return [assembly.give(turn, number, CommandKind.OPEN if step else CommandKind.CREATE, step)]
+
+    return (patch.object(assembly, "_open", open_),)
+
+
+def _nodes_are_judged_before_they_know_the_log() -> Patches:
+    right = assembly._open
+
+    def open_(turn: Turn, number: int) -> list[Command]:
+        commands = right(turn, number)
+        said = turn.state.view.node_state(number)
+        if not commands and said is not None:
+            turn.state.halt = assembly._nothing_to_open(turn.state, number, said.openable)
+        return commands
+
+    return (patch.object(assembly, "_open", open_),)
+
+
+def _checkpoints_are_not_openable() -> Patches:
+    return (patch.object(node_voice, "all_openable", lambda state: state.openable),)
+
+
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
+_PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
+_OPENABLE = "a node can always be opened, for its checkpoints are there"
 _PROGRESS = "without faults the pipeline makes progress"
 RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
-    (_no_reading_after_init_producer, "steps are contiguous and committed once", 110),
-    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
-    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 770),
-    (_no_resignation, _PROGRESS, 210),
+    (_no_reading_after_init_producer, "steps are contiguous and committed once", 340),
+    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 880),
+    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 880),
+    (_no_resignation, _PROGRESS, 1310),
     (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
-    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 500),
+    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 440),
     (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 0),
     (_states_need_no_echo, _ASKED, 0),
     (_no_rollback_of_what_was_not_committed, _ASKED, 0),
@@ -185,8 +274,22 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     (_input_is_read_from_the_start, "every input record is in exactly one committed step", 0),
     (_the_newest_claim_is_forgotten, _PROGRESS, 0),
     (_replays_are_not_needed, _PROGRESS, 0),
-    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 750),
-    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 780),
+    (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 4990),
+    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 440),
+    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 1460),
+    (_no_reading_after_init_producer, "checkpoint monotone", 0),
+    (_a_checkpoint_needs_no_parts, _PARTS, 0),
+    (_parts_of_other_checkpoints_count, _PARTS, 0),
+    (_steps_are_dropped_that_a_checkpoint_needs, "retained steps cover the oldest checkpoint", 0),
+    (_a_step_may_be_saved_twice, "checkpoint monotone", 0),
+    (
+        _requests_are_answered_by_the_newest_checkpoint,
+        "what was committed when a checkpoint was asked for is saved when the request is answered",
+        0,
+    ),
+    (_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there", 0),
+    (_nodes_are_judged_before_they_know_the_log, _OPENABLE, 110),
+    (_checkpoints_are_not_openable, _OPENABLE, 0),
 )
 """Each with the invariant that it breaks, and a seed to begin with, because most schedules find nothing."""
 

@@ -11,7 +11,7 @@ from tests.simulation.__main__ import main
 from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.schedule import run_schedule
 
-_SCHEDULES = 3_000
+_SCHEDULES = 2_500
 _UNREACHED = {
     "coordinator: ready, transaction timeout changed",
     "coordinator: fencing, fenced",
@@ -39,7 +39,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     rows = all_transitions()
     reached = [name for name in rows if transitions[name]]
     assert not _UNREACHED & set(reached)
-    assert len(reached) > 0.75 * len(rows), sorted(set(rows) - set(reached))
+    assert len(reached) > 0.7 * len(rows), sorted(set(rows) - set(reached))
     assert min(count for count in faults.values()) > 0
     assert transitions["node: idle, log ahead"] > _OFTEN
     assert transitions["coordinator: committing, broker fault"] > _OFTEN

@@ -10,10 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kcontrol.core.keys import key_of
-from kcontrol.core.model import ControlRecord, Logged, LoggedStep, OutputSlice, PipelineSpec, StepBoundary, Token, Tombstone
+from kcontrol.core.keys import key_of, numbered
+from kcontrol.core.model import (
+    Checkpoint,
+    ControlRecord,
+    Logged,
+    LoggedStep,
+    OutputSlice,
+    PipelineSpec,
+    StepBoundary,
+    StepRecord,
+    Token,
+    Tombstone,
+)
 from kcontrol.core.pipeline_view import PipelineView, evolve
-from tests.simulation.invariants import Violation, check_commit
+from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept
 
 PRODUCER_ID = 7
 _T = TypeVar("_T")
@@ -43,6 +54,15 @@ class Segment:
     incarnation: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """What a manifest in the checkpoint location stands for."""
+
+    node: int
+    history: tuple[object, ...]
+    """The signatures of all steps that made the state."""
+
+
 class World:
     """All that survives the death of a process."""
 
@@ -53,7 +73,24 @@ class World:
         """By offset; None where compaction has removed the record."""
         self.newest: dict[str, int] = {}
         """By key, the offset of its newest record."""
-        self.steps: list[LoggedStep] = []
+        self.steps: list[LoggedStep | None] = []
+        """The log of steps, by offset; None where compaction has removed the record."""
+        self.boundaries: list[StepBoundary] = []
+        """Of every step that was ever committed."""
+        self.offsets: list[int] = []
+        """Of the boundaries in the log."""
+        self.first_step = 1
+        """The oldest that was not dropped."""
+        self.checkpoints: list[Checkpoint] = []
+        """Those in the log that were not dropped."""
+        self.store: dict[str, StoredPart] = {}
+        """The checkpoint location, by manifest."""
+        self.saved: set[int] = set()
+        """Every step of which there ever was a checkpoint."""
+        self.asked: dict[str, int] = {}
+        """By request for a checkpoint, the step that was committed then."""
+        self.reached: dict[int, int] = {}
+        """By incarnation, the newest step that its engine has held."""
         self.input_ends = [list(item.start_offsets) for item in spec.inputs]
         self.input_earliest = [0 for _ in spec.inputs]
         self.epoch = 0
@@ -74,6 +111,13 @@ class World:
         twin.control = list(self.control)
         twin.newest = dict(self.newest)
         twin.steps = list(self.steps)
+        twin.boundaries = list(self.boundaries)
+        twin.offsets = list(self.offsets)
+        twin.checkpoints = list(self.checkpoints)
+        twin.store = dict(self.store)
+        twin.saved = set(self.saved)
+        twin.asked = dict(self.asked)
+        twin.reached = dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
         twin.open = list(self.open)
         twin.output_ends = dict(self.output_ends)
@@ -100,6 +144,16 @@ class World:
             old = isinstance(logged.record, Tombstone) and offset < keep_tombstones_after
             if old or offset not in kept:
                 self.control[offset] = None
+
+    def compact_steps(self, until: int, read_by_all: int) -> None:
+        """Remove what a tombstone before `until` has made void, and the tombstone if everybody has read it."""
+        gone = {logged.record.key for logged in self.steps[:until] if logged and isinstance(logged.record, Tombstone)}
+        for offset, logged in enumerate(self.steps):
+            if logged is None:
+                continue
+            record = logged.record
+            if offset < min(until, read_by_all) if isinstance(record, Tombstone) else key_of(record) in gone:
+                self.steps[offset] = None
 
     # --- the transaction ----------------------------------------------------------------------------------------------
 
@@ -134,7 +188,30 @@ class World:
         if epoch != self.epoch or not self.added:
             raise Fenced
         check_commit(self, boundary)
-        self.steps.append(LoggedStep(len(self.steps), boundary))
+        self.offsets.append(len(self.steps))
+        self._log(boundary)
+        self.boundaries.append(boundary)
         self.tokens.add(boundary.token)
         self.open = []
         self.added = frozenset()
+
+    def commit_checkpoint(self, epoch: int, checkpoint: Checkpoint, forget: tuple[str, ...]) -> None:
+        """The checkpoint becomes visible, and what it makes needless is forgotten, at once."""
+        if epoch != self.epoch or not self.added:
+            raise Fenced
+        check_checkpoint(self, checkpoint)
+        self._log(checkpoint)
+        self.checkpoints.append(checkpoint)
+        self.saved.add(checkpoint.step)
+        for key in forget:
+            self._log(Tombstone(key))
+            kind, step = numbered(key)
+            if kind == "checkpoint":
+                self.checkpoints = [one for one in self.checkpoints if one.step != step]
+            else:
+                self.first_step = max(self.first_step, step + 1)
+        check_kept(self)
+        self.added = frozenset()
+
+    def _log(self, record: StepRecord | Tombstone) -> None:
+        self.steps.append(LoggedStep(len(self.steps), record))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    Checkpoint,
     Desired,
     DesiredMode,
     Layout,
     OutputLayout,
     OutputSlice,
     Reason,
+    SavedPart,
     StepBoundary,
     Token,
 )
@@ -40,6 +42,11 @@ def boundary(
         skipped=(),
         watermark_moved=False,
     )
+
+
+def checkpoint(pipeline: str, step: int) -> Checkpoint:
+    """Of one node."""
+    return Checkpoint(pipeline, step, 7, 0, "file:///c", (SavedPart(0, 3, f"file:///c/{step}", 2, 10),), 1, 2, "")
 
 
 def output_slice(topic: str, partition: int, from_: int, to: int, records: int) -> OutputSlice:

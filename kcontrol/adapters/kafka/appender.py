@@ -43,7 +43,8 @@ class Appender:
         """
         async with self._turn:
             try:
-                return await asyncio.wait_for(self._append(records), APPEND_TIMEOUT_MS / 1000)
+                async with asyncio.timeout(APPEND_TIMEOUT_MS / 1000):
+                    return await self._append(records)
             except kafka_errors.MessageSizeTooLargeError as error:
                 raise TopicError(
                     f"{self.where} does not take a record of {max(len(value or b'') for _, value in records)} bytes: raise "

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 
 from kcontrol.adapters.kafka.fetched import RawRecord
-from kcontrol.core.model import Logged, StepBoundary, Tombstone
+from kcontrol.core.model import Checkpoint, Logged, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import pipeline_of, why_key_misplaced, why_misplaced
@@ -66,8 +66,8 @@ class ControlDecoder:
             logged = Logged(record.offset, record.timestamp_ms, Tombstone(key))
         else:
             decoded = self._codec.decode(record.value, where)
-            if isinstance(decoded, StepBoundary):
-                raise DamagedRecordError(f"{where}: a StepBoundary belongs into a steps topic")
+            if isinstance(decoded, StepBoundary | Checkpoint):
+                raise DamagedRecordError(f"{where}: a {type(decoded).__name__} belongs into a steps topic")
             reason = why_misplaced(key, decoded, self._partition, self._partitions)
             logged = Logged(record.offset, record.timestamp_ms, decoded)
         if reason:

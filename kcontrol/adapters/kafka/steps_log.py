@@ -13,7 +13,7 @@ from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
+from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec, is_schema_key
@@ -67,7 +67,7 @@ class KafkaStepsLog:
         except UnknownRecordError as error:
             _log.warning("Left out: %s", error)
             return None
-        if not isinstance(decoded, StepBoundary):
+        if not isinstance(decoded, StepBoundary | Checkpoint):
             raise DamagedRecordError(f"{self._where(record)} is a {type(decoded).__name__}, which belongs elsewhere.")
         if reason := why_step_misplaced(key, decoded, self._pipeline):
             raise DamagedRecordError(f"{self._where(record)}: {reason}.")

@@ -19,7 +19,7 @@ from kcontrol.adapters.kafka.settled import SettledPartition
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import StepBoundary
+from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
@@ -73,9 +73,18 @@ class KafkaTransaction:
         Raises FencedError; RetriableError when the commit was never asked for; CommitUnknownError when its answer was lost;
         TopicError when the boundary is larger than the topic takes.
         """
-        publications = self._codec.publications(boundary)
+        await self._commit_record(producer_id, producer_epoch, boundary, forget)
+
+    async def commit_checkpoint(
+        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+    ) -> None:
+        """Write the checkpoint and the tombstones, then EndTxn(commit). Raises as `commit_step` does."""
+        await self._commit_record(producer_id, producer_epoch, checkpoint, forget)
+
+    async def _commit_record(self, producer_id: int, producer_epoch: int, record: StepRecord, forget: Sequence[str]) -> None:
+        publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
-        records = [*schemas, (key_of(boundary).encode(), self._codec.encode(boundary))]
+        records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
         write = TransactionalWrite(self._rpc, self._id, (producer_id, producer_epoch), self._deadline_ms)
         await write.send(self._topic, _STEPS_PARTITION, [*records, *((key.encode(), None) for key in forget)])
         await self._commit(producer_id, producer_epoch)

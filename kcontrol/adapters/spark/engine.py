@@ -29,7 +29,17 @@ from kcontrol.adapters.spark.results import check_replay, step_result
 from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.workdir import WorkDir
-from kcontrol.core.model import FailureKind, InputRange, PipelineSpec, SourceSplit, StepBoundary, StepResult, StepWork
+from kcontrol.core.model import (
+    Checkpoint,
+    FailureKind,
+    InputRange,
+    PipelineSpec,
+    SavedFiles,
+    SourceSplit,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
@@ -104,7 +114,11 @@ class SparkEngine:
         """Steps to which the working directory can be rolled back, newest first."""
         return self._workdir.openable()
 
-    async def open(self, step: int, create: bool) -> None:
+    async def restorable(self, _checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
+        """None: this engine opens only what its own directory holds."""
+        return ()
+
+    async def open(self, step: int, create: bool, _checkpoint: Checkpoint | None = None) -> None:
         """Stop the queries, roll back to `step` (or begin anew), start them. Raises StepFailedError or ConfigurationError."""
         self.cancel()
         cancels = self._cancels
@@ -118,6 +132,17 @@ class SparkEngine:
     async def finish_step(self, step: int) -> None:
         """Let Spark record the batches of `step`; returns when every query waits for the next one."""
         await self._call(lambda: self._finish_step(step))
+
+    async def pin(self, step: int) -> None:
+        """Raises ConfigurationError: this engine saves nothing, so that a checkpoint is given up before it costs anything."""
+        raise ConfigurationError(f"step {step} can't be saved: the Spark engine keeps its state in the node's directory only")
+
+    async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
+        """Raises ConfigurationError, as `pin` does."""
+        raise ConfigurationError(f"step {step} of claim {claim_epoch} can't be saved to {location}: nothing is pinned")
+
+    async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
+        """This engine has saved no parts."""
 
     def cancel(self) -> None:
         """End what is under way, from any thread.

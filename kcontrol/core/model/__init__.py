@@ -10,6 +10,14 @@ hexadecimal digits (the sum modulo 2**128 of a 128-bit hash of each record), alw
 
 from __future__ import annotations
 
+from kcontrol.core.model.checkpoints import (
+    Checkpoint,
+    CheckpointAnswer,
+    CheckpointPart,
+    CheckpointRequest,
+    SavedFiles,
+    SavedPart,
+)
 from kcontrol.core.model.control import (
     Claim,
     Command,
@@ -27,7 +35,7 @@ from kcontrol.core.model.control import (
 )
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import CheckpointSpec, InputSpec, LayoutSpec, LimitsSpec, OutputSpec, PipelineSpec, StepPolicySpec
-from kcontrol.core.model.steps import StepBoundary
+from kcontrol.core.model.steps import StepBoundary, StepRecord
 from kcontrol.core.model.values import (
     EMPTY_DIGEST,
     InputRange,
@@ -44,6 +52,10 @@ from kcontrol.core.model.words import BadRecords, CommandKind, DesiredMode, Fail
 __all__ = [
     "EMPTY_DIGEST",
     "BadRecords",
+    "Checkpoint",
+    "CheckpointAnswer",
+    "CheckpointPart",
+    "CheckpointRequest",
     "CheckpointSpec",
     "Claim",
     "Command",
@@ -73,11 +85,14 @@ __all__ = [
     "ReceivedPartition",
     "Replaying",
     "Resume",
+    "SavedFiles",
+    "SavedPart",
     "Skipped",
     "SourceSplit",
     "Status",
     "StepBoundary",
     "StepPolicySpec",
+    "StepRecord",
     "StepResult",
     "StepWork",
     "Token",

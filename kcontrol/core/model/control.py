@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.values import InputRange, InputSlice, Layout, OutputSlice, Skipped, Token
 from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
@@ -66,6 +67,8 @@ class NodeState:
     error: str
     beat: int
     """Counts the repeats, so that no two are equal."""
+    checkpoint: int
+    """The newest checkpoint that the node has found in the log of steps; 0 for none. `openable` is known up to there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +185,26 @@ class Status:
     """Why it halted or what it waits for: one sentence with what, where and what to do."""
     acknowledged: tuple[str, ...]
     """The newest request ids that were acted on, newest last; at most 16."""
+    checkpoint: int
+    """The newest checkpoint's step; 0 for none."""
+    checkpoint_failure: str
+    """Why the last try at a checkpoint was given up; '' when it succeeded."""
+    answers: tuple[CheckpointAnswer, ...]
+    """To the newest requests for a checkpoint, newest last; at most 16."""
 
 
 ControlRecord = (
-    PipelineSpec | Desired | Resume | NodeJoin | NodeState | Received | Replaying | Written | Claim | Command | Status
+    PipelineSpec
+    | Desired
+    | Resume
+    | CheckpointRequest
+    | NodeJoin
+    | NodeState
+    | Received
+    | Replaying
+    | Written
+    | CheckpointPart
+    | Claim
+    | Command
+    | Status
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.control import ControlRecord
-from kcontrol.core.model.steps import StepBoundary
+from kcontrol.core.model.steps import StepRecord
 from kcontrol.core.model.values import InputSlice, OutputSlice, Skipped
 
 
@@ -30,7 +30,7 @@ class LoggedStep:
     """A record of the steps topic with its offset."""
 
     offset: int
-    record: StepBoundary | Tombstone
+    record: StepRecord | Tombstone
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,12 @@ class LimitsSpec:
     replay_timeout_ms: int
     """A replaying node must have finished another step by then."""
     transaction_timeout_ms: int
+    pin_timeout_ms: int
+    """All nodes must hold fast what a checkpoint needs by then; the next step waits for it no longer."""
+    save_timeout_ms: int
+    """All nodes must have saved their parts of a checkpoint by then."""
+    max_forgotten: int
+    """Steps that are dropped from the log in one transaction, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,8 @@ class CheckpointSpec:
     location: str
     every_ms: int
     keep: int
+    keep_steps: int
+    """Steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; -1 keeps all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.checkpoints import Checkpoint
 from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, Token
 from kcontrol.core.model.words import Reason
 
@@ -29,3 +30,7 @@ class StepBoundary:
     skipped: tuple[Skipped, ...]
     watermark_moved: bool
     """The next step is then due for the reason `watermark`; recorded so that a takeover knows it too."""
+
+
+StepRecord = StepBoundary | Checkpoint
+"""What the log of steps holds, besides tombstones."""

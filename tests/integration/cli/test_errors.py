@@ -73,7 +73,7 @@ def test_unknown_option_and_unknown_command(command: Command) -> None:
 
 def test_a_pipeline_that_is_not_there(command: Command, settings: ClusterSettings) -> None:
     ensure_topics(settings)
-    for name in ("status", "steps", "log", "pause", "resume", "stop"):
+    for name in ("status", "steps", "log", "pause", "resume", "stop", "checkpoint"):
         assert "nobody-knows-it" in sentence(command(name, "nobody-knows-it"), 10)
 
 

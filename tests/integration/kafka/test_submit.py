@@ -147,7 +147,7 @@ async def _acknowledge(settings: ClusterSettings, phase: PipelinePhase) -> list[
         async for chunk in log.tail():
             seen += [entry.record for entry in chunk if isinstance(entry.record, (Desired, Resume))]
             if seen and isinstance(seen[-1], Desired):
-                await log.append([Status("flights", 1, phase, 3, "", (seen[-1].request_id,))])
+                await log.append([Status("flights", 1, phase, 3, "", (seen[-1].request_id,), 0, "", ())])
                 return seen
     finally:
         await log.close()
@@ -170,7 +170,7 @@ def test_a_request_returns_when_a_coordinator_acknowledges_it(
 
     async def both() -> tuple[list[Desired | Resume], Status]:
         log = await KafkaControlLog.open(flights.settings, "flights")
-        await log.append([Status("flights", 1, before, 3, "", ())])
+        await log.append([Status("flights", 1, before, 3, "", (), 0, "", ())])
         await log.close()
         return await asyncio.gather(
             _acknowledge(flights.settings, PipelinePhase.RUNNING), request_mode(flights.settings, "flights", mode)

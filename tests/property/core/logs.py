@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from kcontrol.core.keys import key_of
 from kcontrol.core.model import (
+    CheckpointPart,
+    CheckpointRequest,
     Claim,
     Command,
     CommandKind,
@@ -30,11 +32,15 @@ _UUID = st.sampled_from("uvw")
 
 
 def _state(pipeline: str, node: int, incarnation: int, step: int) -> NodeState:
-    return NodeState(pipeline, node, incarnation, NodePhase.OPEN, step, None, 0, 0, 0, (), "", 0)
+    return NodeState(pipeline, node, incarnation, NodePhase.OPEN, step, None, 0, 0, 0, (), "", 0, 0)
 
 
 def _command(pipeline: str, epoch: int, serial: int, node: int) -> Command:
     return Command(pipeline, epoch, serial, node, 0, CommandKind.PAUSE, 0, None)
+
+
+def _part(pipeline: str, node: int, incarnation: int, step: int) -> CheckpointPart:
+    return CheckpointPart(pipeline, node, incarnation, 0, 1, step, "m", 1, 2, "")
 
 
 RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
@@ -46,7 +52,20 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(Replaying, _PIPELINE, _SMALL, st.integers(0, 12), _SMALL),
     st.builds(Desired, _PIPELINE, st.sampled_from(DesiredMode), _UUID),
     st.builds(Resume, _PIPELINE, _UUID),
-    st.builds(Status, _PIPELINE, _SMALL, st.sampled_from(PipelinePhase), _SMALL, st.just(""), st.just(())),
+    st.builds(
+        Status,
+        _PIPELINE,
+        _SMALL,
+        st.sampled_from(PipelinePhase),
+        _SMALL,
+        st.just(""),
+        st.just(()),
+        _SMALL,
+        st.just(""),
+        st.just(()),
+    ),
+    st.builds(CheckpointRequest, _PIPELINE, _UUID),
+    st.builds(_part, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
 )
 
 

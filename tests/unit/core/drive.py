@@ -38,8 +38,9 @@ from kcontrol.core.model import (
     PipelineSpec,
     Received,
     ReceivedPartition,
+    Resume,
     Status,
-    StepBoundary,
+    StepRecord,
     StepWork,
     Tombstone,
     Written,
@@ -64,7 +65,7 @@ class Log:
         self.end += 1
         return ControlSeen(Logged(self.end - 1, self.now_ms, record), self.now_ms)
 
-    def next_step(self, record: StepBoundary | Tombstone) -> StepSeen:
+    def next_step(self, record: StepRecord | Tombstone) -> StepSeen:
         """The same in the log of steps."""
         self.steps_end += 1
         return StepSeen(LoggedStep(self.steps_end - 1, record), self.now_ms)
@@ -107,9 +108,9 @@ class CoordinatorDriver:
         """A record of the control log."""
         return self.feed(self.log.next(record))
 
-    def see_step(self, boundary: StepBoundary) -> list[Any]:
+    def see_step(self, record: StepRecord | Tombstone) -> list[Any]:
         """A record of the log of steps."""
-        return self.feed(self.log.next_step(boundary))
+        return self.feed(self.log.next_step(record))
 
     def tick(self, after_ms: int = 0) -> list[Any]:
         """The clock, so much later."""
@@ -150,6 +151,7 @@ class CoordinatorDriver:
             openable=(),
             error="",
             beat=self.beat,
+            checkpoint=self.state.steps.checkpoint,
         )
         return self.see(replace(said, **changes))
 
@@ -157,6 +159,14 @@ class CoordinatorDriver:
         """How far the input reaches, by partition."""
         seen = tuple(replace(ReceivedPartition(p, "T1", 0, end), **changes) for p, end in enumerate(ends))
         return self.see(Received("p", number, self.lives[number], "in", 1, seen, 0, 0))
+
+    def forget_step(self, step: int) -> list[Any]:
+        """A step is dropped from the log."""
+        return self.see_step(Tombstone(f"step/{step}"))
+
+    def resume(self) -> list[Any]:
+        """The user has looked at a halt."""
+        return self.see(Resume("p", f"r{self.log.end}"))
 
     def in_place(self) -> list[Any]:
         """A coordinator that has taken over, and node 0 open at step 0."""
@@ -213,9 +223,9 @@ class NodeDriver:
         """A record of the control log."""
         return self.feed(self.log.next(record))
 
-    def see_step(self, boundary: StepBoundary) -> list[Any]:
+    def see_step(self, record: StepRecord | Tombstone) -> list[Any]:
         """A record of the log of steps."""
-        return self.feed(self.log.next_step(boundary))
+        return self.feed(self.log.next_step(record))
 
     def tick(self, after_ms: int = 0) -> list[Any]:
         """The clock, so much later."""

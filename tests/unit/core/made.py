@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.model import (
     BadRecords,
+    Checkpoint,
     CheckpointSpec,
     InputSlice,
     InputSpec,
@@ -13,6 +14,7 @@ from kcontrol.core.model import (
     OutputSpec,
     PipelineSpec,
     Reason,
+    SavedPart,
     StepBoundary,
     StepPolicySpec,
     Token,
@@ -28,6 +30,9 @@ LIMITS = LimitsSpec(
     step_timeout_ms=30_000,
     replay_timeout_ms=25_000,
     transaction_timeout_ms=60_000,
+    pin_timeout_ms=5_000,
+    save_timeout_ms=90_000,
+    max_forgotten=3,
 )
 SPEC = PipelineSpec(
     pipeline="p",
@@ -41,7 +46,7 @@ SPEC = PipelineSpec(
     policy=StepPolicySpec(min_records=1, max_delay_ms=100, max_records=10, clock_ms=0),
     layout=LayoutSpec(max_tasks=2, records_per_task=100, shuffle_partitions=1),
     limits=LIMITS,
-    checkpoint=CheckpointSpec("", 60_000, 2),
+    checkpoint=CheckpointSpec("", 60_000, 2, -1),
 )
 TOKEN = Token(1, 1, 7, 3, (2,))
 
@@ -67,4 +72,19 @@ def boundary(step: int, from_: tuple[int, int] = (5, 0), to: tuple[int, int] = (
         committed_ms=1_000 + step,
         skipped=(),
         watermark_moved=False,
+    )
+
+
+def checkpoint(step: int, nodes: int) -> Checkpoint:
+    """Of all nodes, made a while after the step."""
+    return Checkpoint(
+        pipeline="p",
+        step=step,
+        claim_epoch=1,
+        boundary_offset=step,
+        location="file:///c",
+        parts=tuple(SavedPart(number, 2 + number, f"m{number}", 1, 10) for number in range(nodes)),
+        begun_ms=3_000 + step,
+        now_ms=4_000 + step,
+        request_id="",
     )

@@ -8,15 +8,25 @@ from functools import reduce
 import pytest
 
 from kcontrol.core.layout import layout_of
-from kcontrol.core.model import FailureKind, InputRange, LayoutSpec, LoggedStep, Reason, StepBoundary, StepPolicySpec, Tombstone
+from kcontrol.core.model import (
+    FailureKind,
+    InputRange,
+    LayoutSpec,
+    LoggedStep,
+    Reason,
+    StepBoundary,
+    StepPolicySpec,
+    StepRecord,
+    Tombstone,
+)
 from kcontrol.core.reasons import Due, due
 from kcontrol.core.retry import Retry, after_failure, must_halt
 from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.errors import DamagedRecordError
-from tests.unit.core.made import LIMITS, SPEC, boundary
+from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
 
 
-def fold(*boundaries: StepBoundary | Tombstone) -> StepsView:
+def fold(*boundaries: StepRecord | Tombstone) -> StepsView:
     return reduce(evolve, (LoggedStep(offset, one) for offset, one in enumerate(boundaries)), StepsView("p"))
 
 
@@ -43,6 +53,21 @@ def test_a_broken_log_is_an_error(second: StepBoundary, text: str) -> None:
     with pytest.raises(DamagedRecordError, match="pipeline p") as error:
         fold(boundary(1), second)
     assert text in str(error.value)
+
+
+def test_checkpoints_and_dropped_steps_are_known() -> None:
+    steps = (boundary(1), boundary(2, (6, 1), (7, 2)), boundary(3, (7, 2), (8, 3)))
+    view = fold(*steps, checkpoint(2, 1), checkpoint(3, 1), Tombstone("checkpoint/2"), Tombstone("step/1"))
+    assert (view.checkpoints, view.checkpoint, view.first, view.last_offset) == ((checkpoint(3, 1),), 3, 2, 2)
+    assert [view.can_replay_after(step) for step in range(5)] == [False, True, True, True, False]
+    assert (view.checkpoint_of(3), view.checkpoint_of(2)) == (checkpoint(3, 1), None)
+    assert [StepsView("p").can_replay_after(step) for step in (0, 1)] == [True, False]
+
+
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_a_checkpoint_is_newer_than_the_last_and_of_a_step_that_is_there(step: int) -> None:
+    with pytest.raises(DamagedRecordError, match=f"at offset 4 holds a checkpoint of step {step} after step 3 and the"):
+        fold(boundary(1), boundary(2, (6, 1), (7, 2)), boundary(3, (7, 2), (8, 3)), checkpoint(2, 1), checkpoint(step, 1))
 
 
 POLICY = StepPolicySpec(min_records=10, max_delay_ms=100, max_records=50, clock_ms=0)

@@ -14,6 +14,8 @@ import pytest
 from kcontrol.core.coordinator import CoordinatorState, Decision
 from kcontrol.core.events import (
     Assigned,
+    CheckpointCommitted,
+    CommitCheckpoint,
     CommitStep,
     ControlSeen,
     CoordinatorEffect,
@@ -28,12 +30,13 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.model import ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary
+from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary
 from kcontrol.errors import CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
 from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
 from kcontrol.runtime.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
 from tests.support.samples import boundary, desired
+from tests.unit.core.made import checkpoint
 
 
 @dataclass
@@ -44,6 +47,7 @@ class World:
     steps: list[LoggedStep] = field(default_factory=list)
     fault: KcontrolError | None = None
     committed: list[StepBoundary] = field(default_factory=list)
+    recorded: list[tuple[object, ...]] = field(default_factory=list)
     reads: int = 0
 
     def now_ms(self) -> int:
@@ -72,6 +76,11 @@ class World:
         self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
     ) -> None:
         self.committed.append(boundary)
+
+    async def commit_checkpoint(
+        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+    ) -> None:
+        self.recorded.append((producer_id, producer_epoch, checkpoint, *forget))
 
     async def close(self) -> None: ...
 
@@ -202,6 +211,18 @@ def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.M
     assert world.committed == [replace(given, committed_ms=1_000)]
 
 
+def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = checkpoint(4, 1)
+    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, ("step/1",))]})
+    world = World()
+
+    async def act(_session: CoordinatorSession) -> None:
+        await until(lambda: CheckpointCommitted(4, 1_000) in script.events)
+
+    drive(world, act)
+    assert world.recorded == [(5, 6, made, "step/1")]
+
+
 def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     Script(monkeypatch, {Assigned: [Resign("a newer one")]})
     assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
@@ -231,7 +252,7 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
     async def scenario() -> None:
         keeper = PartitionKeeper(0, fold, open_session, reclaim_after_ms=60_000)
         keeper.start()
-        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False)))
+        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
         await until(lambda: len(lives) == 2)
         await asyncio.sleep(0)
         keeper.confirm()

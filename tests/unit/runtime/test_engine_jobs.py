@@ -20,56 +20,14 @@ from kcontrol.core.events import (
     RunStep,
     StepFinished,
 )
-from kcontrol.core.model import FailureKind, Layout, Reason, StepBoundary, StepResult, StepWork, Token
+from kcontrol.core.model import FailureKind, Layout, Reason, StepWork, Token
 from kcontrol.errors import ConfigurationError, FencedError, InputGoneError, RetriableError, StepFailedError
 from kcontrol.runtime.engine_jobs import EngineJobs, failure_kind
-
-RESULT = StepResult((), (), (), False)
+from tests.unit.runtime.engines import RESULT, Clock, ScriptedEngine
 
 
 def work(step: int) -> StepWork:
     return StepWork(step, Token(1, 1, 1, 1, (1,)), "id", 1, Reason.RECORDS, (), Layout((), 1, ()), ())
-
-
-class ScriptedEngine:
-    """Writes down what it is asked; `run_step` waits until it is let go or cancelled."""
-
-    def __init__(self, fail: BaseException | None = None) -> None:
-        self.calls: list[str] = []
-        self.fail = fail
-        self.go = asyncio.Event()
-        self.cancelled = False
-
-    def openable(self) -> tuple[int, ...]:
-        return (3, 2)
-
-    async def open(self, step: int, create: bool) -> None:
-        self.calls.append(f"open {step} {create}")
-        self.cancelled = False
-
-    async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        self.calls.append(f"run {work.step}")
-        await self.go.wait()
-        if self.fail is not None:
-            raise self.fail
-        if self.cancelled:
-            raise StepFailedError(FailureKind.LOST, "cancelled")
-        return RESULT
-
-    async def finish_step(self, step: int) -> None:
-        self.calls.append(f"finish {step}")
-
-    def cancel(self) -> None:
-        self.cancelled = True
-        self.go.set()
-
-    async def close(self) -> None:
-        self.calls.append("close")
-
-
-class Clock:
-    def now_ms(self) -> int:
-        return 7
 
 
 Scenario = Callable[[EngineJobs, ScriptedEngine], None]

@@ -32,6 +32,9 @@ def test_the_defaults_of_limits() -> None:
         step_timeout_ms=50_000,
         replay_timeout_ms=120_000,
         transaction_timeout_ms=60_000,
+        pin_timeout_ms=10_000,
+        save_timeout_ms=600_000,
+        max_forgotten=10_000,
     )
 
 

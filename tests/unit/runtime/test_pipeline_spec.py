@@ -50,7 +50,7 @@ def test_everything_is_in_the_spec() -> None:
         policy=StepPolicySpec(3, 1_000, 9, 2_000),
         layout=LayoutSpec(4, 100, 3),
         limits=Limits().to_spec(),
-        checkpoint=CheckpointSpec("file:///c", 5_000, 3),
+        checkpoint=CheckpointSpec("file:///c", 5_000, 3, -1),
     )
 
 

@@ -1,0 +1,239 @@
+"""Checkpoints as the coordinator makes them: when one is due, what is waited for, and what goes into the log (design 9).
+
+Between two steps every node is told to checkpoint the last committed one. The next step waits only until all have pinned what
+that step needs; they save it while steps go on. When all parts are there, a transaction of its own records the checkpoint and
+drops what it makes needless. Whatever goes wrong costs this one checkpoint and nothing else: the ones before it stay as they
+are, and another is begun when it is due.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.assembly import give, has_done
+from kcontrol.core.coordinator_state import CoordinatorState, Saving, Turn
+from kcontrol.core.events import Publish
+from kcontrol.core.keys import checkpoint_key, step_key
+from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointAnswer,
+    CheckpointPart,
+    CheckpointRequest,
+    CheckpointSpec,
+    CommandKind,
+    LimitsSpec,
+    PipelineSpec,
+    SavedPart,
+)
+from kcontrol.core.steps_view import StepsView
+
+REMEMBERED_REQUESTS = 16
+
+
+def remember_request(state: CoordinatorState, request_id: str) -> None:
+    """A request was acted on; the status says so."""
+    state.acknowledged = (*state.acknowledged, request_id)[-REMEMBERED_REQUESTS:]
+
+
+# --- requests -----------------------------------------------------------------------------------------------------------
+
+
+def pending_request(state: CoordinatorState) -> CheckpointRequest | None:
+    """The newest request for a checkpoint, unless it was answered."""
+    request = state.view.checkpoint_request()
+    return None if request is None or request.request_id in state.acknowledged else request
+
+
+def answer_request(turn: Turn, spec: PipelineSpec) -> None:
+    """Answer the pending request, if there is nothing to save for it, or nothing any more."""
+    state = turn.state
+    request = pending_request(state)
+    if request is None:
+        return
+    saved = next((one.step for one in state.steps.checkpoints if one.request_id == request.request_id), 0)
+    if saved or 0 < state.steps.step == state.steps.checkpoint:
+        _answer(state, request.request_id, saved or state.steps.checkpoint, "")
+    elif not spec.checkpoint.location:
+        _answer(
+            state,
+            request.request_id,
+            0,
+            f"pipeline {state.pipeline} has no place for checkpoints: give its definition "
+            "checkpoint=kcontrol.Checkpoint(LOCATION) and start it again",
+        )
+    elif state.steps.step == 0:
+        _answer(state, request.request_id, 0, f"pipeline {state.pipeline} has no committed step yet: there is nothing to save")
+
+
+def _answer(state: CoordinatorState, request_id: str, step: int, error: str) -> None:
+    remember_request(state, request_id)
+    state.answers = (*state.answers, CheckpointAnswer(request_id, step, error))[-REMEMBERED_REQUESTS:]
+
+
+# --- one checkpoint -----------------------------------------------------------------------------------------------------
+
+
+def start_timer(state: CoordinatorState) -> None:
+    """At the beginning of a tenure: the interval goes on from the newest checkpoint, as far as clocks agree."""
+    made_ms = state.steps.checkpoints[-1].now_ms if state.steps.checkpoints else state.now_ms
+    state.saving_ms = min(made_ms, state.now_ms)
+
+
+def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
+    """With all nodes in place: begin a checkpoint if one is due, and say whether the next step has to wait for it."""
+    state = turn.state
+    if state.saving is None and _is_due(turn, spec):
+        _begin(turn, spec)
+    saving = state.saving
+    if saving is None or saving.pinned:
+        return False
+    turn.wake_at(saving.begun_ms + spec.limits.pin_timeout_ms)
+    return True
+
+
+def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
+    state = turn.state
+    if not spec.checkpoint.location or state.steps.step <= state.steps.checkpoint:
+        return False
+    due_ms = state.saving_ms + spec.checkpoint.every_ms
+    if state.now_ms >= due_ms or pending_request(state) is not None:
+        return True
+    turn.wake_at(due_ms)
+    return False
+
+
+def _begin(turn: Turn, spec: PipelineSpec) -> None:
+    state = turn.state
+    step = state.steps.step
+    request = pending_request(state)
+    commands = tuple(give(turn, node, CommandKind.CHECKPOINT, step) for node in range(spec.nodes))
+    state.saving_ms = state.now_ms
+    state.saving = Saving(
+        step=step,
+        boundary_offset=state.steps.last_offset,
+        policy=spec.checkpoint,
+        commands=commands,
+        begun_ms=state.now_ms,
+        request_id="" if request is None else request.request_id,
+    )
+    turn.effects.append(Publish(commands))
+
+
+def tend(turn: Turn, spec: PipelineSpec) -> None:
+    """Look at the checkpoint under way: is it pinned by now, or to be given up?"""
+    state = turn.state
+    saving = state.saving
+    if saving is None:
+        return
+    if not saving.pinned and not _unpinned(state, saving):
+        state.saving = saving = replace(saving, pinned=True)
+    lost = _lost(state, saving, spec)
+    failed = _failed(state, saving, spec.limits)
+    if lost or failed:
+        _give_up(state, saving, lost or failed, answer=not lost)
+        return
+    turn.wake_at(saving.begun_ms + spec.limits.save_timeout_ms)
+
+
+def _give_up(state: CoordinatorState, saving: Saving, why: str, answer: bool) -> None:
+    state.saving = None
+    state.saving_ms = state.now_ms
+    state.saving_failure = f"the checkpoint of step {saving.step} was given up: {why}"
+    if answer and saving.request_id and saving.request_id not in state.acknowledged:
+        _answer(state, saving.request_id, 0, state.saving_failure)
+
+
+def _unpinned(state: CoordinatorState, saving: Saving) -> list[int]:
+    return [command.node for command in saving.commands if not _has_pinned(state, saving, command.node)]
+
+
+def _has_pinned(state: CoordinatorState, saving: Saving, node: int) -> bool:
+    """A node that was told something else before it answered may have left the checkpoint out."""
+    command, said = saving.commands[node], state.view.node_state(node)
+    return said is not None and has_done(said, command) and state.commands.get(node) == command
+
+
+def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
+    """Why the checkpoint can't be completed, through nobody's fault; it is begun anew as soon as it can be."""
+    if saving.policy.location != spec.checkpoint.location or len(saving.commands) != spec.nodes:
+        return "the pipeline's definition was changed"
+    for node, command in enumerate(saving.commands):
+        if state.view.incarnation(node) != command.incarnation:
+            return f"node {node} was restarted"
+        if not saving.pinned and state.commands.get(node) != command:
+            return f"node {node} was told something else before it had pinned the step"
+    return ""
+
+
+def _failed(state: CoordinatorState, saving: Saving, limits: LimitsSpec) -> str:
+    for node in range(len(saving.commands)):
+        part = _part(state, saving, node)
+        if part is not None and part.error:
+            return f"node {node}: {part.error}"
+    waited_ms = state.now_ms - saving.begun_ms
+    if not saving.pinned and waited_ms >= limits.pin_timeout_ms:
+        late = ", ".join(map(str, _unpinned(state, saving)))
+        return f"node {late} has not pinned the step within {limits.pin_timeout_ms} ms"
+    if waited_ms >= limits.save_timeout_ms and not is_saved(state):
+        late = ", ".join(str(node) for node in range(len(saving.commands)) if _part(state, saving, node) is None)
+        return f"node {late} has not saved its part within {limits.save_timeout_ms} ms"
+    return ""
+
+
+def _part(state: CoordinatorState, saving: Saving, node: int) -> CheckpointPart | None:
+    """What a node says about exactly this checkpoint."""
+    part, command = state.view.checkpoint_part(node), saving.commands[node]
+    if part is None or (part.claim_epoch, part.command_serial) != (command.claim_epoch, command.serial):
+        return None
+    return part if part.incarnation == command.incarnation and part.step == saving.step else None
+
+
+def is_saved(state: CoordinatorState) -> bool:
+    """Whether all parts of the checkpoint under way are there."""
+    saving = state.saving
+    return saving is not None and saving.pinned and len(_parts(state, saving)) == len(saving.commands)
+
+
+def _parts(state: CoordinatorState, saving: Saving) -> tuple[SavedPart, ...]:
+    parts = (_part(state, saving, node) for node in range(len(saving.commands)))
+    return tuple(
+        SavedPart(part.node, part.incarnation, part.manifest, part.files, part.size_bytes)
+        for part in parts
+        if part is not None and not part.error
+    )
+
+
+def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
+    """The record that makes it count."""
+    return Checkpoint(
+        pipeline=state.pipeline,
+        step=saving.step,
+        claim_epoch=state.epoch,
+        boundary_offset=saving.boundary_offset,
+        location=saving.policy.location,
+        parts=_parts(state, saving),
+        begun_ms=saving.begun_ms,
+        now_ms=state.now_ms,
+        request_id=saving.request_id,
+    )
+
+
+def needless_keys(steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec) -> tuple[str, ...]:
+    """What the log can do without once this checkpoint is in it: checkpoints beyond `keep`, and steps that no kept one needs.
+
+    Oldest first, so that whatever compaction has removed is always a beginning of the log.
+    """
+    checkpoints = (*steps.checkpoints, made)
+    kept = checkpoints[-max(1, policy.keep) :]
+    gone = [checkpoint_key(one.step) for one in checkpoints[: -len(kept)]]
+    if policy.keep_steps >= 0:
+        end = min(kept[0].step, steps.step - policy.keep_steps + 1, steps.first + limits.max_forgotten)
+        gone.extend(step_key(step) for step in range(steps.first, end))
+    return tuple(gone)
+
+
+def on_recorded(state: CoordinatorState, made: Checkpoint) -> None:
+    """A checkpoint is in the log, whoever made it: what is under way is needless unless it is of a later step."""
+    if state.saving is not None and state.saving.step <= made.step:
+        state.saving = None
+    state.saving_failure = ""

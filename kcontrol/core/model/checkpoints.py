@@ -1,0 +1,87 @@
+"""What is said about checkpoints: asked for by users, saved by nodes, recorded by coordinators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRequest:
+    """`p/checkpoint/request`: save the pipeline's state now."""
+
+    pipeline: str
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAnswer:
+    """What became of a `CheckpointRequest`."""
+
+    request_id: str
+    step: int
+    """The step that is saved, if there is no error."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFiles:
+    """What an engine has put into the checkpoint location for one node and one step."""
+
+    manifest: str
+    """Where the list of the files is; it was written last."""
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPart:
+    """`p/node/N/INC/checkpoint`: the node's part of a checkpoint is saved, or why it is not."""
+
+    pipeline: str
+    node: int
+    incarnation: int
+    claim_epoch: int
+    command_serial: int
+    """With `claim_epoch`: the command that asked for it. The same step may be asked for again."""
+    step: int
+    manifest: str
+    files: int
+    size_bytes: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPart:
+    """One node's part of a checkpoint."""
+
+    node: int
+    incarnation: int
+    """The life that saved it."""
+    manifest: str
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`checkpoint/S` in the steps topic: the state of every node after step S is saved."""
+
+    pipeline: str
+    step: int
+    claim_epoch: int
+    """Of the coordinator that made it."""
+    boundary_offset: int
+    """Of `step/S`, in the same topic."""
+    location: str
+    parts: tuple[SavedPart, ...]
+    """By node number."""
+    begun_ms: int
+    """The coordinator's clock when the nodes were told to save."""
+    now_ms: int
+    """The coordinator's clock just before it asked for the commit."""
+    request_id: str
+    """The request that it answers; '' if it was made by the clock alone."""
+
+    def part_of(self, node: int) -> SavedPart | None:
+        """What a node has to open; None if there was no such node then."""
+        return next((part for part in self.parts if part.node == node), None)

@@ -1,0 +1,66 @@
+"""The log of steps, compacted in any way that a cleaner may choose, folds to what the whole log folds to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcontrol.core.checkpointing import needless_keys
+from kcontrol.core.keys import key_of
+from kcontrol.core.model import CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.steps_view import StepsView, evolve
+from tests.unit.core.made import LIMITS, boundary, checkpoint
+
+
+def fold(log: list[LoggedStep]) -> StepsView:
+    return reduce(evolve, log, StepsView("p"))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[LoggedStep]:
+    """Steps, checkpoints of any of them in their order, and what each makes needless."""
+    policy = CheckpointSpec("file:///c", 1, draw(st.integers(1, 3)), draw(st.integers(-1, 4)))
+    limits = replace(LIMITS, max_forgotten=draw(st.integers(1, 5)))
+    log: list[LoggedStep] = []
+    view, step = StepsView("p"), 0
+
+    def append(record: StepRecord | Tombstone) -> None:
+        nonlocal view
+        log.append(LoggedStep(len(log), record))
+        view = evolve(view, log[-1])
+
+    for saves in draw(st.lists(st.booleans(), min_size=1, max_size=25)):
+        if not saves or view.checkpoint == step:
+            step += 1
+            append(boundary(step, (4 + step, step - 1), (5 + step, step)))
+            continue
+        made = checkpoint(draw(st.integers(view.checkpoint + 1, step)), 2)
+        gone = needless_keys(view, made, policy, limits)
+        append(made)
+        for key in gone:
+            append(Tombstone(key))
+    return log
+
+
+@given(logs(), st.data())
+def test_a_compacted_log_folds_to_the_same(log: list[LoggedStep], data: st.DataObject) -> None:
+    cleaned = data.draw(st.integers(0, len(log)), "tombstones before this have been carried out")
+    removed = data.draw(st.integers(0, cleaned), "tombstones before this are gone themselves")
+    gone = {one.record.key for one in log[:cleaned] if isinstance(one.record, Tombstone)}
+    left = [
+        one for one in log if (one.offset >= removed if isinstance(one.record, Tombstone) else key_of(one.record) not in gone)
+    ]
+    assert fold(left) == fold(log)
+
+
+@given(logs())
+def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[LoggedStep]) -> None:
+    view = fold(log)
+    assert all(view.can_replay_after(one.step) for one in view.checkpoints)
+    assert view.first == 1 or view.checkpoints
+    gone = {one.record.key for one in log if isinstance(one.record, Tombstone)}
+    kept = [one.record.step for one in log if isinstance(one.record, StepBoundary) and key_of(one.record) not in gone]
+    assert kept == list(range(view.first, view.step + 1))
