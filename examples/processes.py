@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,8 +103,15 @@ def coordinator(name: str, bootstrap_servers: str, home: Path) -> KcontrolProces
     return KcontrolProcess(name, ["coordinator", "--instance", name, "--bootstrap-servers", bootstrap_servers], home)
 
 
-def node(file: Path, bootstrap_servers: str, home: Path, number: int = 0, master: str = "local[2]") -> KcontrolProcess:
+def node(
+    file: Path,
+    bootstrap_servers: str,
+    home: Path,
+    number: int = 0,
+    master: str = "local[2]",
+    environment: Mapping[str, str] | None = None,
+) -> KcontrolProcess:
     """A node of the pipeline in `file`, with its working directory under `home`."""
     place = ["--work-dir", str(home / "nodes"), "--master", master]
     which = ["--node", str(number), "--bootstrap-servers", bootstrap_servers]
-    return KcontrolProcess(f"node-{number}", ["node", str(file), *which, *place], home)
+    return KcontrolProcess(f"node-{number}", ["node", str(file), *which, *place], home, dict(environment or {}))

@@ -73,10 +73,10 @@ class NodeService:
             _log.warning("%s", warning)
         spec = await submit(self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions)
         joined(spec)
-        root = await asyncio.to_thread(self._work_root)
+        log_id = await asyncio.to_thread(self._log_id)
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, root), self._watch)
+        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, log_id), self._watch)
         session = NodeSession(self._pipeline.name, self._options.node, ports, self._options.received_every_ms)
         try:
             return await self._while_spark_lives(session)
@@ -105,14 +105,14 @@ class NodeService:
         """Give back the side channel. The Spark session stays as it is."""
         self.host.close()
 
-    def _work_root(self) -> Path:
-        """Of this pipeline's log: state that was made by another log of the same name must never be opened."""
+    def _log_id(self) -> str:
+        """Kafka's id of the steps topic: state that was made by another log of the same name must never be opened."""
         topic = self._settings.names().steps_topic(self._pipeline.name)
-        return self._options.work_dir / TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
+        return TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
 
-    def _engines(self, bound: BoundQueries, root: Path) -> EngineFactory:
+    def _engines(self, bound: BoundQueries, log_id: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
-        place = NodePlace(self._options.node, root)
+        place = NodePlace(self._options.node, self._options.work_dir / log_id, log_id)
 
         def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
             return SparkEngine(self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from examples import processes
 from examples.processes import KcontrolProcess
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from tests.chaos.faults import Action, Target
-from tests.chaos.names import INPUTS, NODES, OUTPUTS
+from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
@@ -31,7 +32,9 @@ class Cluster:
         self.broker = EmbeddedBroker(home / "broker").start()
         servers = self.broker.bootstrap_servers
         self._coordinators = [processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)]
-        self._nodes = [processes.node(PIPELINE_FILE, servers, home, number) for number in range(NODES)]
+        self._disks = home / "nodes"
+        environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
+        self._nodes = [processes.node(PIPELINE_FILE, servers, home, n, environment=environment) for n in range(NODES)]
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
 
@@ -74,6 +77,14 @@ class Cluster:
         number = signal.SIGKILL if action is Action.KILL else signal.SIGSTOP
         self._hit.update(own[each.pid] for each in victims if action is Action.KILL and each.pid in own)
         _signal_all(victims, number)
+
+    def wipe(self, victims: list[psutil.Process]) -> None:
+        """Delete the working directories of those victims that are nodes, as if they came back on another machine."""
+        hit = {each.pid for each in victims}
+        for number, node in enumerate(self._nodes):
+            if node.pid in hit:
+                for directory in self._disks.glob(f"*/{PIPELINE}/node-{number}"):
+                    shutil.rmtree(directory, ignore_errors=True)
 
     def release(self, victims: list[psutil.Process]) -> None:
         """SIGCONT for those that are still there."""

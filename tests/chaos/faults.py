@@ -31,22 +31,28 @@ MAX_OUTAGE_S = 10.0
 """Longer than the coordinators' session timeout and the nodes' heartbeat timeout, so that others do take over."""
 AT_ONCE_SHARE = 0.6
 """Of the kills, those after which the process is started again at once."""
+WIPED_SHARE = 0.4
+"""Of the kills of a node, those that take its disk too."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One round. delay_s: how long to wait first; outage_s: how long what was hit stays dead or paused."""
+    """One round. delay_s: how long to wait first; outage_s: how long what was hit stays dead or paused.
+
+    wiped: a node that is killed loses its directory too.
+    """
 
     action: Action
     targets: tuple[Target, ...]
     delay_s: float
     outage_s: float
+    wiped: bool = False
 
     @property
     def name(self) -> str:
         """For people, and to group rounds by."""
         what = "everything" if len(self.targets) == len(Target) else " + ".join(self.targets)
-        return f"{self.action} {what}"
+        return f"{self.action} {what}{', disk wiped' if self.wiped else ''}"
 
 
 def draw(generator: random.Random) -> Fault:
@@ -58,4 +64,5 @@ def draw(generator: random.Random) -> Fault:
     outage_s = generator.uniform(0.2, MAX_OUTAGE_S)
     if action is Action.KILL and generator.random() < AT_ONCE_SHARE:
         outage_s = 0.0
-    return Fault(action, targets, delay_s, outage_s)
+    wiped = action is Action.KILL and Target.NODE in targets and generator.random() < WIPED_SHARE
+    return Fault(action, targets, delay_s, outage_s, wiped)

@@ -97,6 +97,8 @@ class Chaos:
         victims = self._cluster.pick(fault.targets, self._victims)
         hit_ms = now_ms()
         self._cluster.hit(victims, fault.action)
+        if fault.wiped:
+            self._cluster.wipe(victims)
         time.sleep(fault.outage_s)
         self._cluster.release(victims)
         revived = self._cluster.revive()

@@ -10,6 +10,8 @@ NODES = int(os.environ.get("CHAOS_NODES", "1"))
 INPUTS = {"orders": 4, "visits": 3} if NODES == 1 else {"orders": 6, "visits": 6}
 """By topic: partitions. Inputs and outputs are named as their topics."""
 OUTPUTS = {"totals": 3, "large": 2} if NODES == 1 else {"totals": 6, "large": NODES}
+CHECKPOINTS_VARIABLE = "CHAOS_CHECKPOINTS"
+"""Of the nodes' environment: where checkpoints go."""
 KEYED_OUTPUT = "totals"
 LARGE_AMOUNT = 50
 MAX_RECORDS = 1_000

@@ -6,11 +6,13 @@ show. Its twin in plain Python is `expected.py`.
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
+from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
@@ -29,6 +31,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("large", topic="large", value_format="json"),
     ],
     nodes=NODES,
+    checkpoint=kcontrol.Checkpoint(os.environ[CHECKPOINTS_VARIABLE], every="3 s", keep=2),
     steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
     limits=kcontrol.Limits(heartbeat_timeout="5 s", max_lost=100, backoff="100 ms", max_backoff="2 s"),
 )

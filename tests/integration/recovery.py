@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,8 @@ class Stage:
     stack: ExitStack
     began: float = field(default_factory=time.monotonic)
     log: list[tuple[str, float]] = field(default_factory=list)
+    checkpoints: str = ""
+    """Where the pipeline's state is saved; nowhere by default."""
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
         """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
@@ -37,6 +40,10 @@ class Stage:
         """A life of node 0."""
         where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
+
+    def wipe(self) -> None:
+        """Delete the node's working directory, as if it came back on another machine."""
+        shutil.rmtree(self.directory / "work")
 
     def until_done(self, what: str = "all that was produced is committed") -> None:
         until(self.orders.is_done, what, PATIENCE_S, lambda: str(self.orders.status()))
@@ -52,6 +59,7 @@ class Stage:
             **self.orders.env,
             "CRASH_AT": crash_at,
             "ORDERS_BREAK_ON": break_on,
+            "ORDERS_CHECKPOINTS": self.checkpoints,
             "XDG_DATA_HOME": str(self.directory / "xdg"),
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)

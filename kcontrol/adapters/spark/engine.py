@@ -20,9 +20,11 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.attempt import Attempt, Counted
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.parts import NodeParts
 from kcontrol.adapters.spark.queries import RunningQueries
 from kcontrol.adapters.spark.reading import count_split
 from kcontrol.adapters.spark.results import check_replay, step_result
@@ -66,6 +68,8 @@ class NodePlace:
 
     node: int
     work_root: Path
+    log_id: str = ""
+    """Kafka's id of the steps topic. Only an engine that saves checkpoints needs it."""
 
 
 class SparkEngine:
@@ -92,6 +96,8 @@ class SparkEngine:
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
         self._workdir.prepare()
+        where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
+        self._parts = NodeParts(CheckpointStore(), self._workdir, *where)
         host.own_partitions = self._own_partitions
         context = SinkContext(
             address=host.channel.address,
@@ -114,15 +120,19 @@ class SparkEngine:
         """Steps to which the working directory can be rolled back, newest first."""
         return self._workdir.openable()
 
-    async def restorable(self, _checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """None: this engine opens only what its own directory holds."""
-        return ()
+    async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
+        """The steps of those checkpoints of which this node's part is there and can be read."""
+        return await self._parts.restorable(checkpoints)
 
-    async def open(self, step: int, create: bool, _checkpoint: Checkpoint | None = None) -> None:
-        """Stop the queries, roll back to `step` (or begin anew), start them. Raises StepFailedError or ConfigurationError."""
+    async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
+        """Stop the queries, roll back to `step` (or begin anew), start them.
+
+        checkpoint: that of `step`; it is used when the directory does not hold the step.
+        Raises StepFailedError, CheckpointError or ConfigurationError.
+        """
         self.cancel()
         cancels = self._cancels
-        await self._call(lambda: self._open(step, create, cancels))
+        await self._call(lambda: self._open(step, create, checkpoint, cancels))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
         """One batch of every query. Raises StepFailedError with the kind of what went wrong."""
@@ -134,15 +144,16 @@ class SparkEngine:
         await self._call(lambda: self._finish_step(step))
 
     async def pin(self, step: int) -> None:
-        """Raises ConfigurationError: this engine saves nothing, so that a checkpoint is given up before it costs anything."""
-        raise ConfigurationError(f"step {step} can't be saved: the Spark engine keeps its state in the node's directory only")
+        """Hold fast what opening `step`, which was finished last, needs. Raises CheckpointError."""
+        await self._call(lambda: self._parts.pin(step))
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
-        """Raises ConfigurationError, as `pin` does."""
-        raise ConfigurationError(f"step {step} of claim {claim_epoch} can't be saved to {location}: nothing is pinned")
+        """Copy what is pinned to the location, beside the steps. Raises CheckpointError."""
+        return await self._parts.save(step, claim_epoch, location)
 
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
-        """This engine has saved no parts."""
+        """Delete this node's parts that no kept checkpoint names, up to the newest of them. Raises CheckpointError."""
+        await self._parts.drop(kept)
 
     def cancel(self) -> None:
         """End what is under way, from any thread.
@@ -194,13 +205,13 @@ class SparkEngine:
                 self._phase = _Phase.IDLE if self._queries.running else _Phase.CLOSED
         return result
 
-    def _open(self, step: int, create: bool, cancels: int) -> None:
+    def _open(self, step: int, create: bool, checkpoint: Checkpoint | None, cancels: int) -> None:
         if create and step != 0:
             raise ConfigurationError(f"a new pipeline begins at step 0, not {step}")
         deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000
         for tries_left in reversed(range(OPEN_TRIES)):
             try:
-                self._open_once(step, create, deadline_s, cancels)
+                self._open_once(step, create, checkpoint, deadline_s, cancels)
                 return
             except StepFailedError as error:
                 # Spark gives a planner process ten seconds to start, whatever the load of the machine.
@@ -209,7 +220,7 @@ class SparkEngine:
                     raise
                 _log.warning("opening at step %d failed and is tried again: %s", step, error)
 
-    def _open_once(self, step: int, create: bool, deadline_s: float, cancels: int) -> None:
+    def _open_once(self, step: int, create: bool, checkpoint: Checkpoint | None, deadline_s: float, cancels: int) -> None:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
@@ -219,6 +230,8 @@ class SparkEngine:
         if create or step == 0:
             self._workdir.create()
         else:
+            if checkpoint is not None and step not in self._workdir.openable():
+                self._parts.restore(checkpoint)
             self._workdir.roll_back(step)
         self._queries.start(session)
         self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()))

@@ -1,0 +1,77 @@
+"""A node that has lost its disk begins with the newest checkpoint and replays what came after it, no more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcontrol.runtime.settings import ClusterSettings
+from tests.integration.recovery import PATIENCE_S, Stage, stage
+from tests.support.processes import run_kcontrol
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
+    with stage(settings.bootstrap_servers, tmp_path, "wiped") as made:
+        made.checkpoints = str(tmp_path / "checkpoints")
+        yield made
+
+
+def save(running: Stage) -> int:
+    """Ask for a checkpoint as a user does; its step."""
+    result = run_kcontrol("checkpoint", running.orders.name, "--json", env=running.orders.env, timeout_s=PATIENCE_S)
+    assert result.returncode == 0, result.stderr
+    step: int = json.loads(result.stdout)["step"]
+    return step
+
+
+def logged(running: Stage, kind: str) -> list[dict[str, Any]]:
+    """The values of all control records of one kind that compaction has left, oldest first."""
+    result = run_kcontrol("log", running.orders.name, "--json", env=running.orders.env)
+    assert result.returncode == 0, result.stderr
+    entries = [json.loads(line) for line in result.stdout.splitlines()]
+    return [entry["value"] for entry in entries if entry["record"] == kind]
+
+
+def test_a_node_whose_disk_is_gone_goes_on_from_the_newest_checkpoint(running: Stage) -> None:
+    orders = running.orders
+    coordinator, node = running.coordinator(), running.node()
+    node.says("joins", PATIENCE_S)
+    orders.produce(100)
+    running.until_done()
+    first = save(running)
+    orders.produce(1_500)
+    running.until_done()
+    second = save(running)
+    assert second > first
+    assert orders.status()["checkpoint"] == second
+    orders.produce(1_500)
+    running.until_done("steps that only a replay can bring back")
+    last = orders.status()["step"]
+    assert last > second
+
+    node.kill()
+    running.wipe()
+    node.start()
+    orders.produce(100)
+    running.until_done("a node with an empty disk restores and replays")
+    assert second in {command["step"] for command in logged(running, "Command") if command["kind"] == "open"}
+    assert {replayed["step"] for replayed in logged(running, "Replaying")} <= set(range(second + 1, last + 1))
+
+    node.kill()
+    coordinator.kill()
+    running.wipe()
+    third = orders.status()["checkpoint"]
+    coordinator.start()
+    node.start()
+    orders.produce(100)
+    running.until_done("everything killed, and the disk gone")
+    assert third == second
+    assert save(running) > last
+    orders.check()
