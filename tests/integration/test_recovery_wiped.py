@@ -32,11 +32,11 @@ def save(running: Stage) -> int:
 
 
 def logged(running: Stage, kind: str) -> list[dict[str, Any]]:
-    """The values of all control records of one kind that compaction has left, oldest first."""
+    """All control records of one kind that compaction has left, oldest first."""
     result = run_kcontrol("log", running.orders.name, "--json", env=running.orders.env)
     assert result.returncode == 0, result.stderr
     entries = [json.loads(line) for line in result.stdout.splitlines()]
-    return [entry["value"] for entry in entries if entry["record"] == kind]
+    return [entry for entry in entries if entry["record"] == kind]
 
 
 def test_a_node_whose_disk_is_gone_goes_on_from_the_newest_checkpoint(running: Stage) -> None:
