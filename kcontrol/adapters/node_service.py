@@ -36,6 +36,7 @@ _log = logging.getLogger("kcontrol.node")
 
 
 JVM_LOOK_EVERY_S = 0.5
+CANCEL_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ class NodeService:
                 if jvm is None or jvm.poll() is None:
                     continue
             except asyncio.CancelledError:
-                await _end(working)
+                await end_task(working)
                 raise
-            await _end(working)
+            await end_task(working)
             raise SparkLostError(
                 f"Spark's JVM (process {jvm.pid}) has ended with exit code {jvm.returncode}; start the node again"
             )
@@ -123,10 +124,13 @@ class NodeService:
         return KafkaInputWatcher(self._settings, input_.topic, from_)
 
 
-async def _end(working: asyncio.Task[Exit]) -> None:
-    """Cancel it and wait; what it says about that is of no interest any more."""
-    working.cancel()
-    await asyncio.gather(working, return_exceptions=True)
+async def end_task(working: asyncio.Task[Exit]) -> None:
+    """Cancel it until it has ended, should a failure get in the way of the first try; what it says is of no interest."""
+    while not working.done():
+        working.cancel()
+        await asyncio.wait([working], timeout=CANCEL_AGAIN_S)
+    if not working.cancelled():
+        working.exception()
 
 
 def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -78,9 +79,10 @@ class RunningQueries:
         threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
 
     def cancel_jobs(self) -> None:
-        """Cancel the Spark jobs of all queries' running batches."""
+        """Cancel the Spark jobs of all queries' running batches. What a JVM that is gone ran has ended with it."""
         for query in list(self._running.values()):
-            self._spark.sparkContext.cancelJobGroup(str(query.runId))
+            with suppress(*SPARK_ERRORS):
+                self._spark.sparkContext.cancelJobGroup(str(query.runId))
 
     def stop(self) -> None:
         """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""
