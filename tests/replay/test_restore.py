@@ -44,6 +44,15 @@ async def lose_the_disk(stepper: Stepper) -> None:
     assert stepper.engine.openable() == ()
 
 
+async def open_with_snapshots(stepper: Stepper) -> None:
+    """Queries take their settings when they start: until they are opened again, each step uploads the whole state."""
+    stepper.spark.conf.set(CHANGELOGS, "false")
+    try:
+        await stepper.engine.open(0, create=True)
+    finally:
+        stepper.spark.conf.set(CHANGELOGS, "true")
+
+
 @pytest.mark.parametrize(("functions", "outputs", "snapshots"), CASES)
 def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
     run_scenario: RunScenario, tmp_path: Path, functions: list[Callable[..., Any]], outputs: dict[str, Any], snapshots: bool
@@ -66,13 +75,11 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
 
     async def scenario(stepper: Stepper) -> None:
         if snapshots:
-            stepper.spark.conf.set(CHANGELOGS, "false")
-        await stepper.engine.open(0, create=True)
-        stepper.spark.conf.set(CHANGELOGS, "true")
-        first = await steps(stepper, 2)
-        await stepper.engine.open(first, create=False)
-        first = await steps(stepper, 2)
-        save(stepper, first)
+            await open_with_snapshots(stepper)
+            await stepper.engine.open(await steps(stepper, 2), create=False)
+        else:
+            await stepper.engine.open(0, create=True)
+        save(stepper, await steps(stepper, 2))
         second = await steps(stepper, 1)
         manifest = save(stepper, second)
         last = await steps(stepper, 2)
