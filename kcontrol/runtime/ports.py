@@ -135,7 +135,7 @@ class Engine(Protocol):
         """Copy what is pinned to the location, the manifest last, and let go of the pin.
 
         Incarnation and claim epoch are in its paths, so that no two tries share a file. When it is cancelled, or raises
-        KcontrolError, nothing that counts is there.
+        KcontrolError, nothing that counts is there. It ends soon after it is cancelled: the next pin waits for that.
         """
         ...
 
