@@ -96,7 +96,10 @@ def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
     if not spec.checkpoint.location or state.steps.step <= state.steps.checkpoint:
         return False
     due_ms = state.saving_ms + spec.checkpoint.every_ms
-    if state.now_ms >= due_ms or pending_request(state) is not None:
+    if pending_request(state) is not None:
+        # A request whose checkpoint was lost is tried again, but not so soon that steps would have no turn.
+        due_ms = min(due_ms, state.saving_ms + spec.limits.max_backoff_ms) if state.saving_failure else state.now_ms
+    if state.now_ms >= due_ms:
         return True
     turn.wake_at(due_ms)
     return False
@@ -154,7 +157,7 @@ def _has_pinned(state: CoordinatorState, saving: Saving, node: int) -> bool:
 
 
 def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
-    """Why the checkpoint can't be completed, through nobody's fault; it is begun anew as soon as it can be."""
+    """Why the checkpoint can't be completed, through nobody's fault; what asked for it stands, and begins it anew."""
     if saving.policy.location != spec.checkpoint.location or len(saving.commands) != spec.nodes:
         return "the pipeline's definition was changed"
     for node, command in enumerate(saving.commands):

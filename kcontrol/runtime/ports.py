@@ -127,15 +127,17 @@ class Engine(Protocol):
         ...
 
     async def pin(self, step: int) -> None:
-        """Between two steps, with `step` finished last: hold fast what opening it needs (hard links: milliseconds), whatever
-        later steps and openings do. Replaces an earlier pin, whose `save` has ended. Raises KcontrolError: nothing is held."""
+        """Between two steps, with `step` finished last or just opened: hold fast what opening it needs (hard links:
+        milliseconds), whatever later steps and openings do. Replaces an earlier pin, whose `save` has ended. Raises
+        KcontrolError: nothing is held."""
         ...
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
         """Copy what is pinned to the location, the manifest last, and let go of the pin.
 
-        Incarnation and claim epoch are in its paths, so that no two tries share a file. When it is cancelled, or raises
-        KcontrolError, nothing that counts is there.
+        Incarnation and claim epoch are in its paths, so that no two processes' tries share a file; another try of its own at
+        the same step may overwrite one that was given up. When it is cancelled, or raises KcontrolError, nothing that counts
+        is there. It ends soon after it is cancelled: the next pin waits for that.
         """
         ...
 

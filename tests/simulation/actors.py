@@ -121,8 +121,9 @@ class CoordinatorActor:
         self.unread = False
         self.fenced = False
         self.trap: tuple[str, type] | None = None
-        """What will go wrong ('before', 'after', 'kill') with its next request of a type."""
+        """What will go wrong ('before', 'after', 'kill', 'takeover') with its next request of a type."""
         self.doomed = False
+        self.overtaken = False
 
     def clone(self, world: World) -> CoordinatorActor:
         """The same in another world."""
@@ -235,6 +236,9 @@ class CoordinatorActor:
             fault, self.trap = self.trap[0], None
         if fault == "kill":
             self.doomed = True
+            return False
+        if fault == "takeover":
+            self.overtaken = True
             return False
         self.request = None
         self._transact(request, fault)

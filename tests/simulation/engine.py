@@ -31,7 +31,7 @@ from tests.simulation.invariants import check_begun, check_finish, require, sign
 from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
 _KEPT = 3
-_SLOWEST_SAVE = 5
+_SLOWEST_SAVE = 12
 
 
 class Directory:

@@ -42,6 +42,10 @@ def coordinator_killed_with_a_request_on_its_way(fleet: Fleet, counts: Counter[s
     return _set_trap(fleet, "kill")
 
 
+def takeover_with_a_request_on_its_way(fleet: Fleet, counts: Counter[str]) -> bool:
+    return len(fleet.coordinators) < _MOST_COORDINATORS and _set_trap(fleet, "takeover")
+
+
 def request_lost(fleet: Fleet, counts: Counter[str]) -> bool:
     return _set_trap(fleet, "before")
 
@@ -146,6 +150,15 @@ def boundaries_delayed(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def boundaries_delayed_to_one_node(fleet: Fleet, counts: Counter[str]) -> bool:
+    """Its reader of the log of steps is slow, while the others go on."""
+    node = fleet.nodes[fleet.pick_node()]
+    if node is None:
+        return False
+    node.reader.blind_until = fleet.world.events + 40 + int(fleet.random.random() * 80)
+    return True
+
+
 def published_twice(fleet: Fleet, counts: Counter[str]) -> bool:
     for actor in fleet.alive():
         if actor.effects:
@@ -210,6 +223,7 @@ def user_resumes(fleet: Fleet, counts: Counter[str]) -> bool:
 
 FAULTS: tuple[Fault, ...] = (
     takeover_beside_a_living_coordinator,
+    takeover_with_a_request_on_its_way,
     coordinator_killed,
     resigned_coordinator_assigned_again,
     coordinator_killed_with_a_request_on_its_way,
@@ -225,6 +239,7 @@ FAULTS: tuple[Fault, ...] = (
     node_started_beside_a_living_one,
     control_records_delayed,
     boundaries_delayed,
+    boundaries_delayed_to_one_node,
     published_twice,
     compaction,
     engine_failed,

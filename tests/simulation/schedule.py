@@ -71,6 +71,7 @@ class Schedule:
         self.faults = [fault for fault in FAULTS if random.random() < 0.35] or list(FAULTS)
         self.fault_rate = 0.3 * random.random()
         self.burst = 1 + int(random.random() * 6)
+        self.in_turns = random.random() < 0.5
 
     def run(self) -> None:
         """A part with faults, then one without until there is progress. Raises Violation."""
@@ -119,6 +120,10 @@ class Schedule:
             self.counts[f"died with {type(actor.request).__name__} on its way"] += 1
             self.fleet.kill_coordinator(actor)
             return False
+        if isinstance(actor, CoordinatorActor) and actor.overtaken:
+            actor.overtaken = False
+            self.counts[f"takeover with {type(actor.request).__name__} on its way"] += 1
+            self.fleet.assign(0)
         for turn in range(first, first + 5):
             match turn % 5:
                 case 0 | 1 if actor.read_one(turn % 2 == 0):
@@ -145,7 +150,7 @@ class Schedule:
                 pass
         fleet.coordinators = fleet.coordinators[-1:]
         fleet.coordinators[0].trap = None
-        fleet.coordinators[0].doomed = False
+        fleet.coordinators[0].doomed = fleet.coordinators[0].overtaken = False
         for actor in fleet.alive():
             actor.reader.blind_until = 0
             if actor not in fleet.zombie_nodes:
@@ -173,7 +178,7 @@ class Schedule:
             require(zombie.exited, "a replaced node ends itself", zombie.state.at)
 
     def _round(self) -> None:
-        """Every process does all it can; then time passes."""
+        """Every process does all it can, one after the other or in turns; then time passes."""
         fleet = self.fleet
         fleet.assign_again()
         for number, node in enumerate(fleet.nodes):
@@ -189,6 +194,8 @@ class Schedule:
                     busy = True
                     if self.world.events > end:
                         raise Violation("without faults the processes come to rest", fleet.describe())
+                    if self.in_turns:
+                        break
         self.world.now_ms += _ROUND_MS
         for actor in actors:
             actor.tick()

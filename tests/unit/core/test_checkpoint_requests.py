@@ -18,7 +18,7 @@ from kcontrol.core.model import (
     NodePhase,
 )
 from tests.unit.core.drive import CoordinatorDriver, only, published
-from tests.unit.core.made import SPEC, boundary, checkpoint
+from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
 from tests.unit.core.saving import ONE, part, resting, saving, told
 
 # --- requests -------------------------------------------------------------------------------------------------------------
@@ -90,12 +90,14 @@ def test_a_request_whose_checkpoint_fails_is_told_why_and_not_tried_for_ever() -
     assert told(effects) == []
 
 
-def test_a_request_outlives_the_restart_of_a_node() -> None:
+def test_a_request_outlives_the_restart_of_a_node_but_leaves_time_for_a_step() -> None:
     driver = resting(ONE)
     ask(driver)
     driver.join()
     assert driver.status.answers == ()
-    assert told(driver.say()) == [(0, 3)]
+    assert told(driver.say()) == []
+    assert told(driver.tick(LIMITS.max_backoff_ms - 1)) == []
+    assert told(driver.tick(1)) == [(0, 3)]
 
 
 # --- opening --------------------------------------------------------------------------------------------------------------

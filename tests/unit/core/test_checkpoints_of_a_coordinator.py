@@ -252,6 +252,16 @@ def test_a_record_that_did_not_get_there_is_written_again() -> None:
     assert only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).checkpoint.parts == made.parts
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_who_is_fenced_while_recording_reads_who_is_in_charge(added: bool) -> None:
+    driver = saving(ONE)
+    part(driver, 0)
+    if added:
+        driver.feed(PartitionsAdded(driver.log.now_ms))
+    driver.feed(TransactionFailed(FailureKind.FENCED, "fenced", driver.log.now_ms))
+    assert driver.state.at is State.CHECKING_CLAIM
+
+
 def test_a_record_of_another_coordinator_sends_to_read_who_is_in_charge() -> None:
     driver = saving(ONE)
     part(driver, 0)
