@@ -30,6 +30,7 @@ class Stage:
     log: list[tuple[str, float]] = field(default_factory=list)
     checkpoints: str = ""
     """Where the pipeline's state is saved; nowhere by default."""
+    checkpoint_every: str = "1 h"
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
         """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
@@ -60,6 +61,7 @@ class Stage:
             "CRASH_AT": crash_at,
             "ORDERS_BREAK_ON": break_on,
             "ORDERS_CHECKPOINTS": self.checkpoints,
+            "ORDERS_CHECKPOINT_EVERY": self.checkpoint_every,
             "XDG_DATA_HOME": str(self.directory / "xdg"),
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)

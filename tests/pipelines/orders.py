@@ -17,6 +17,8 @@ LIE = bool(os.environ.get("ORDERS_LIE"))
 """Adds one to every amount: other code than the log was made with."""
 CHECKPOINTS = os.environ.get("ORDERS_CHECKPOINTS", "")
 """Where state is saved; nowhere by default."""
+CHECKPOINT_EVERY = os.environ.get("ORDERS_CHECKPOINT_EVERY", "1 h")
+"""So long that it is only on request, unless a test wants more."""
 CHANGED = bool(os.environ.get("ORDERS_CHANGED"))
 """Another structure under the same name."""
 
@@ -33,8 +35,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("copies", topic=f"{NAME}-copies"),
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))),
-    # Only on request: the tests say when.
-    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every="1 h", keep=1) if CHECKPOINTS else None,
+    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every=CHECKPOINT_EVERY, keep=1) if CHECKPOINTS else None,
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(
         heartbeat_timeout="5 s", max_attempts=2, backoff="100 ms", step_timeout="150 s", transaction_timeout="200 s"

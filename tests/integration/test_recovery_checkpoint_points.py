@@ -1,0 +1,79 @@
+"""SIGKILL between any two messages of a checkpoint, on the coordinator's side and on the node's.
+
+Whatever is cut off, the checkpoints before it stay usable: the pipeline ends with a wiped disk and goes on from the newest.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcontrol.runtime.settings import ClusterSettings
+from tests.integration.recovery import PATIENCE_S, Stage, stage
+from tests.support.processes import until
+
+pytestmark = pytest.mark.timeout(1_200)
+
+COORDINATOR_POINTS = ("ControlSeen.CheckpointPart:1", "CommitCheckpoint:1", "CheckpointCommitted:1")
+NODE_POINTS = ("PinStep:1", "StepPinned:1", "SavePart:1", "PartSaved:1", "Publish.CheckpointPart:1", "DropParts:1")
+RECORDS = 20
+
+
+@pytest.fixture
+def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
+    with stage(settings.bootstrap_servers, tmp_path, "saving") as made:
+        made.checkpoints = str(tmp_path / "checkpoints")
+        made.checkpoint_every = "200 ms"
+        yield made
+
+
+def until_saved(running: Stage) -> None:
+    """Until the newest committed step is in a checkpoint."""
+
+    def is_saved() -> bool:
+        status = running.orders.status()
+        return bool(status["checkpoint"] == status["step"])
+
+    until(is_saved, "the newest step is saved", PATIENCE_S, lambda: str(running.orders.status()))
+
+
+def test_the_coordinator_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:
+    node = running.node()
+    node.says("joins", PATIENCE_S)
+    for number, point in enumerate(COORDINATOR_POINTS):
+        running.orders.produce(RECORDS)
+        doomed = running.coordinator(number=number, crash_at=point)
+        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
+    running.coordinator(number=len(COORDINATOR_POINTS))
+    running.orders.produce(RECORDS)
+    running.until_done()
+    until_saved(running)
+    node.kill()
+    running.wipe()
+    node.start()
+    running.orders.produce(RECORDS)
+    running.until_done("what was saved can be restored")
+    running.orders.check()
+
+
+@pytest.mark.heavy
+def test_the_node_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:
+    running.coordinator()
+    for number, point in enumerate(NODE_POINTS):
+        running.orders.produce(RECORDS)
+        doomed = running.node(number=number, crash_at=point)
+        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
+        doomed.sweep()
+    last = running.node(number=len(NODE_POINTS))
+    running.orders.produce(RECORDS)
+    running.until_done()
+    until_saved(running)
+    last.kill()
+    running.wipe()
+    last.start()
+    running.orders.produce(RECORDS)
+    running.until_done("what was saved can be restored")
+    running.orders.check()
