@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from examples.step_feed import Boundary
 
@@ -59,28 +60,40 @@ def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "auto.offset.reset": "error",
         }
     )
-    known = consumer.list_topics(timeout=TIMEOUT_S).topics
-    parts = [TopicPartition(topic, partition, 0) for topic in topics for partition in known[topic].partitions]
-    consumer.assign(parts)
-    found, at_end = [], set()
+    left = _ends(AdminClient({"bootstrap.servers": bootstrap_servers}), list(topics))
+    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in left])
+    found = []
     heard = time.monotonic()
-    while len(at_end) < len(parts):
+    while left:
         # Waits until so many have come, or the time is over: short, because at the end there are not so many.
         messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
         heard = time.monotonic() if messages else heard
         if time.monotonic() - heard > TIMEOUT_S:
-            raise KafkaException(f"nothing came within {TIMEOUT_S} s after {len(found)} records of {', '.join(topics)}")
+            raise KafkaException(f"nothing came for {TIMEOUT_S} s after {len(found)} records; not reached: {left}")
         for message in messages:
             if message.error() is not None:
-                at_end.add((message.topic(), message.partition()))
+                if message.error().code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(message.error())
+                if message.offset() >= left.get((message.topic(), message.partition()), 0):
+                    left.pop((message.topic(), message.partition()), None)
                 continue
             key = message.key().decode() if message.key() is not None else None
             place = (message.topic(), message.partition(), message.offset())
             found.append(Found(*place, int(dict(message.headers())["step"]), key, json.loads(message.value())))
     consumer.close()
     return found
+
+
+def _ends(admin: AdminClient, topics: list[str]) -> dict[tuple[str, int], int]:
+    """One past the last record of each partition. A reader is at the end there, not where the client first finds no more: the
+    markers of a transaction are written after its commit is answered."""
+    described = admin.describe_topics(TopicCollection(topics), request_timeout=TIMEOUT_S)
+    parts = [TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions]
+    asked = admin.list_offsets({part: OffsetSpec.latest() for part in parts}, request_timeout=TIMEOUT_S)
+    return {(part.topic, part.partition): answer.result().offset for part, answer in asked.items()}
 
 
 def rows(directory: Path) -> list[dict[str, Any]]:

@@ -40,13 +40,17 @@ def settings(broker: EmbeddedBroker | ContainerBroker) -> ClusterSettings:
 
 @pytest.fixture(scope="session")
 def topic_factory(settings: ClusterSettings) -> TopicFactory:
-    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name."""
+    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name.
+
+    It keeps what it is given for ever: tests write records of past years, which the broker's cleaner otherwise drops 30 s after
+    its start, and every five minutes from then on.
+    """
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     names = (f"{secrets.token_hex(3)}-{number}" for number in itertools.count())
 
     def create(stem: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = f"{stem}-{next(names)}"
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1", **(config or {})})
         admin.create_topics([topic], operation_timeout=_TOPIC_TIMEOUT_S)[name].result(_TOPIC_TIMEOUT_S)
         return name
 

@@ -67,7 +67,7 @@ def _create_topics(settings: ClusterSettings, out: str) -> None:
     topics = [
         NewTopic(f"{settings.prefix}.control", 8, 1, config=compacted),
         NewTopic(f"{settings.prefix}.{KafkaWorld.pipeline}.steps", 1, 1, config=compacted),
-        NewTopic(out, 2, 1),
+        NewTopic(out, 2, 1, config={"retention.ms": "-1"}),
     ]
     for created in admin.create_topics(topics).values():
         created.result(_DEADLINE_S)

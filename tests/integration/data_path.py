@@ -41,7 +41,8 @@ def topic_id(settings: ClusterSettings, topic: str) -> str:
 def create_topic(settings: ClusterSettings, name: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
     """On a broker that is not the session's."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(DEADLINE_S)
+    topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})
+    admin.create_topics([topic])[name].result(DEADLINE_S)
 
 
 class Owner:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.processes import ROOT, run_kcontrol
+from tests.support.reading import read_topics
 
 PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
@@ -104,30 +105,8 @@ class Orders:
             await steps.close()
 
     def messages(self, stem: str) -> Iterator[Message]:
-        """All that a read_committed consumer finds in a topic, partition by partition."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": f"{self.name}-oracle",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-            }
-        )
-        try:
-            for partition in range(PARTITIONS[stem]):
-                consumer.assign([TopicPartition(self.topic(stem), partition, 0)])
-                while True:
-                    message = consumer.poll(TIMEOUT_S)
-                    assert message is not None, f"{self.topic(stem)} [{partition}]: nothing came within {TIMEOUT_S} s"
-                    if message.error() is None:
-                        yield message
-                    elif message.error().code() == KafkaError._PARTITION_EOF:
-                        break
-                    else:
-                        raise AssertionError(message.error())
-        finally:
-            consumer.close()
+        """All that a read_committed consumer finds in a topic."""
+        return read_topics(self.servers, [self.topic(stem)])
 
     def check(self) -> list[dict[str, Any]]:
         """The oracle: every record in exactly one step, steps contiguous, outputs exactly right. Returns the steps."""

@@ -12,10 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import OutputSlice, StepBoundary
 from kcontrol.errors import FencedError
@@ -23,6 +21,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.support.reading import read_topics
 
 STEPS = 12
 WRITERS = 3
@@ -37,27 +36,9 @@ def _write(maker: StepsMaker, producer: tuple[int, int], number: int, output: st
 
 def _committed(settings: ClusterSettings, topic: str) -> dict[int, list[tuple[int, bytes]]]:
     """By partition, what a plain read_committed consumer finds: (step of the header, value)."""
-    ends = TopicAdmin(settings).offsets(topic, PARTITIONS).latest
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.bootstrap_servers,
-            "group.id": "check",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-        }
-    )
     found: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    consumer.assign([TopicPartition(topic, partition, 0) for partition, end in enumerate(ends) if end])
-    waiting = sum(1 for end in ends if end)
-    while waiting:
-        message = consumer.poll(_WAIT_S)
-        assert message is not None, "the partition's end was not reached"
-        if message.error() is not None:
-            waiting -= 1
-            continue
+    for message in read_topics(settings.bootstrap_servers, [topic]):
         found[message.partition()].append((int(dict(message.headers())["step"]), message.value()))
-    consumer.close()
     return dict(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
@@ -22,6 +22,7 @@ from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
+from tests.support.reading import read_topics
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000
@@ -221,30 +222,9 @@ class Stepper:
 
 
 def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": settings.bootstrap_servers,
-            "group.id": "reader",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    left = set(partitions)
-    while left:
-        message = consumer.poll(20)
-        assert message is not None, f"{topic}: no end of partitions {left} in 20 s"
-        error = message.error()
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:
-            left.discard(message.partition())
-            continue
-        if error is not None:
-            raise KafkaException(error)
+    for message in read_topics(settings.bootstrap_servers, [topic]):
         headers = tuple(message.headers() or ())
         yield Row(int(dict(headers)["step"]), message.partition(), message.offset(), message.key(), message.value(), headers)
-    consumer.close()
 
 
 def topic_id(settings: ClusterSettings, topic: str) -> str:
@@ -254,4 +234,4 @@ def topic_id(settings: ClusterSettings, topic: str) -> str:
 
 def create_topic(settings: ClusterSettings, name: str, partitions: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[name].result(30)

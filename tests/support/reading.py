@@ -1,0 +1,77 @@
+"""What lies in topics, from the first offset to the end, by Kafka's C client: for oracles, independent of kcontrol's readers.
+
+The end is asked of the broker, not taken from the client's first "end of partition": that is the last stable offset of the
+moment, which moves on only after the markers of a transaction are written, and that is after the answer to its commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+TIMEOUT_S = 60.0
+CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
+
+Place = tuple[str, int]
+
+
+def read_topics(bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_committed") -> Iterator[Message]:
+    """Every record of the topics up to the end they have now, in offset order within a partition.
+
+    Raises:
+        KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached within 60 s of silence: a
+            transaction was left open.
+    """
+    left = partition_ends(bootstrap_servers, topics)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "oracle",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "check.crcs": True,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(*place, 0) for place in left])
+    heard = time.monotonic()
+    try:
+        while left:
+            # Waits until so many have come, or the time is over: short, because at the end there are not so many.
+            messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
+            heard = time.monotonic() if messages else heard
+            if time.monotonic() - heard > TIMEOUT_S:
+                raise KafkaException(f"{isolation}: nothing came for {TIMEOUT_S} s, and these ends are not reached: {left}")
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                elif message.offset() >= left.get((message.topic(), message.partition()), 0):
+                    left.pop((message.topic(), message.partition()), None)
+    finally:
+        consumer.close()
+
+
+def partition_ends(bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_uncommitted") -> dict[Place, int]:
+    """One past the last record of each partition; with read_committed, where the first open transaction begins.
+
+    Raises:
+        KafkaException: the broker or a topic is missing.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    wanted = list(topics)
+    described = admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT_S)
+    parts = [TopicPartition(topic, each.id) for topic in wanted for each in described[topic].result(TIMEOUT_S).partitions]
+    asked = admin.list_offsets(
+        {part: OffsetSpec.latest() for part in parts},
+        isolation_level=IsolationLevel[isolation.upper()],
+        request_timeout=TIMEOUT_S,
+    )
+    return {(part.topic, part.partition): answer.result(TIMEOUT_S).offset for part, answer in asked.items()}
