@@ -54,6 +54,7 @@ COMMANDS = {
     "resume": "kcontrol.cli.desired",
     "stop": "kcontrol.cli.desired",
     "verify": "kcontrol.cli.verify",
+    "replay": "kcontrol.cli.replay",
     "conf": "kcontrol.cli.conf",
 }
 """The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""

@@ -104,7 +104,11 @@ class Orders:
             await steps.close()
 
     def messages(self, stem: str) -> Iterator[Message]:
-        """All that a read_committed consumer finds in a topic, partition by partition."""
+        """All that a read_committed consumer finds in a topic of the pipeline, partition by partition."""
+        return self.read(self.topic(stem), PARTITIONS[stem])
+
+    def read(self, topic: str, partitions: int) -> Iterator[Message]:
+        """The same of any topic."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.servers,
@@ -115,11 +119,11 @@ class Orders:
             }
         )
         try:
-            for partition in range(PARTITIONS[stem]):
-                consumer.assign([TopicPartition(self.topic(stem), partition, 0)])
+            for partition in range(partitions):
+                consumer.assign([TopicPartition(topic, partition, 0)])
                 while True:
                     message = consumer.poll(TIMEOUT_S)
-                    assert message is not None, f"{self.topic(stem)} [{partition}]: nothing came within {TIMEOUT_S} s"
+                    assert message is not None, f"{topic} [{partition}]: nothing came within {TIMEOUT_S} s"
                     if message.error() is None:
                         yield message
                     elif message.error().code() == KafkaError._PARTITION_EOF:
