@@ -95,8 +95,6 @@ async def run_again(
     deliver: gets the records of those steps too, which then must be made on this machine. Raises ConfigurationError when they
     would not be, StepFailedError when a step can't be run, NotFoundError when one is not in the log.
     """
-    if deliver is not None and place.master is not None:
-        check_local(place.master)
     find_java()
     spark = await asyncio.to_thread(session, f"kcontrol {place.command} {definition.name}", place.master)
     host = DriverHost(spark, place.cluster)
@@ -106,10 +104,10 @@ async def run_again(
             check_local(spark.sparkContext.master or "")
         bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
         with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
+            spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
             for node in range(recorded.spec.nodes):
-                spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
                 engine = SparkEngine(
-                    spark, bound, host, NodePlace(node, Path(scratch)), recorded.spec, SCRATCH_INCARNATION, _ignore,
+                    spark, bound, host, NodePlace(node, Path(scratch, "work")), recorded.spec, SCRATCH_INCARNATION, _ignore,
                     compare=_ignore, spool=spool,
                 )  # fmt: skip
                 differences += await _run_node(engine, node, recorded, report, _from_spool(spool, recorded, node, deliver))
