@@ -55,6 +55,7 @@ COMMANDS = {
     "stop": "kcontrol.cli.desired",
     "checkpoint": "kcontrol.cli.checkpoint",
     "verify": "kcontrol.cli.verify",
+    "replay": "kcontrol.cli.replay",
     "conf": "kcontrol.cli.conf",
 }
 """The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""

@@ -1,7 +1,8 @@
 """Runs the recorded divisions again from nothing and compares what comes out with the log.
 
 It proves, or disproves, that the log alone explains the output: same input, same code, same digests. Nothing is written. All
-steps from the first on are run, because state builds up; only those that were asked for are compared.
+steps from the first on are run, because state builds up; only those that were asked for are compared, and handed on by a
+replay.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ Content = tuple[int, str]
 """Records and their digest."""
 
 _NOTHING: Content = (0, EMPTY_DIGEST)
+
+_BEGINNING = 0
+"""The step whose state a run begins with: none yet."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +64,14 @@ async def verify_steps(
     yet; StepFailedError when a step can't be run at all.
     """
     steps = {boundary.step: boundary for boundary in boundaries}
-    missing = next((step for step in range(1, last + 1) if step not in steps), None)
+    start = _BEGINNING  # where a run begins is decided here and nowhere else
+    missing = next((step for step in range(start + 1, last + 1) if step not in steps), None)
     if missing is not None:
         raise NotFoundError(
             f"pipeline {spec.pipeline!r}: step {missing} is not in the log, so steps up to {last} can't be run again"
         )
-    await engine.open(0, create=True)
-    for step in range(1, last + 1):
+    await engine.open(start, create=start == _BEGINNING)
+    for step in range(start + 1, last + 1):
         boundary = steps[step]
         found = await engine.run_step(work_of(boundary, writers_of(spec, node)), boundary)
         await engine.finish_step(step)

@@ -30,6 +30,7 @@ from kcontrol.adapters.spark.reading import count_split
 from kcontrol.adapters.spark.results import check_replay, step_result
 from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.sink import SinkContext
+from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
@@ -86,6 +87,7 @@ class SparkEngine:
         on_failure: Callable[[BaseException], None],
         compression: dict[str, str] | None = None,
         compare: Callable[[StepResult, StepBoundary, dict[str, tuple[int, ...]]], None] = check_replay,
+        spool: Spool | None = None,
     ) -> None:
         _check_spec(spec, bound)
         self._spec, self._host, self._node = spec, host, place.node
@@ -105,6 +107,7 @@ class SparkEngine:
             planned_steps=self._workdir.planned_steps,
             query=lambda name: self._queries.query(name),
             targets=self._targets,
+            spool=spool,
         )
         self._queries = RunningQueries(spark, bound, context, self._workdir, spec.layout.shuffle_partitions, self._query_ended)
         self._lock = threading.Lock()

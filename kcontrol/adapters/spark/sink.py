@@ -2,7 +2,7 @@
 
 It writes the rows through tasks that the driver gave leave to, adds up what only the successful job returned, and then
 waits, so that Spark records the batch only after the step is committed. In a replay the same tasks compute the same
-digests and write nothing.
+digests and write nothing, or only to the spool of a replay whose records are wanted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.failures import as_step_failure
 from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_TYPE, OutputTarget
 from kcontrol.adapters.spark.source import QUERY_PROPERTY
+from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.tasks import Placement, PlaceRows, WriteJob, WriteRows
 from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
 from kcontrol.core.model import FailureKind, OutputSlice
@@ -30,13 +31,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink needs of the engine. `query` gives the running query once it has started."""
+    """What a sink needs of the engine. `query` gives the running query once it has started; `spool` keeps a replay's rows."""
 
     address: ChannelAddress
     current: Callable[[], Attempt | None]
     planned_steps: Callable[[str, int], list[int]]
     query: Callable[[str], StreamingQuery]
     targets: Callable[[BoundQuery, Attempt], tuple[OutputTarget, ...]]
+    spool: Spool | None = None
 
 
 class Sink:
@@ -78,7 +80,8 @@ class Sink:
         tasks = max(layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs)
         placement = self._placement(attempt, targets, tasks)
         replay = attempt.expected is not None
-        job = WriteJob(self._context.address, attempt.serial, self._bound.name, placement, tasks, replay, targets)
+        spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
+        job = WriteJob(self._context.address, attempt.serial, self._bound.name, placement, tasks, replay, targets, spool)
         rows = _arranged(batch, job).mapInArrow(WriteRows(job), RESULT_TYPE).collect()
         outputs = tuple(OutputSlice(*row) for row in sorted(rows, key=lambda row: (row.output, row.partition)))
         execution = self._context.query(self._bound.name)._jsq.streamingQuery()

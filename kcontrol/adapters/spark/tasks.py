@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +45,8 @@ class WriteJob:
     tasks: int
     replay: bool
     targets: tuple[OutputTarget, ...]
+    spool: Path | None = None
+    """In a replay: the directory, on this machine, that takes the rows; None: only their digests are wanted."""
 
 
 class PlaceRows:
@@ -76,9 +79,11 @@ class WriteRows:
         first = next(batches, None)
         if first is None:
             return []  # nothing to write: no leave is needed
-        grant = self._ask_leave()
+        context = TaskContext.get()
+        assert context is not None
+        grant = self._ask_leave(context)
         own = {name: tuple(partitions) for name, partitions in grant["own"].items()}
-        writer = RowWriter(self._job.address, grant, self._job.replay)
+        writer = RowWriter(self._job.address, grant, self._job.replay, context.partitionId(), self._job.spool)
         try:
             for batch in chain([first], batches):
                 for target, _, rows in split_by_output(batch, self._job.targets):
@@ -90,9 +95,7 @@ class WriteRows:
             writer.abort()
             raise
 
-    def _ask_leave(self) -> dict[str, Any]:
-        context = TaskContext.get()
-        assert context is not None
+    def _ask_leave(self, context: TaskContext) -> dict[str, Any]:
         return client_of(self._job.address).ask(
             "grant",
             serial=self._job.serial,

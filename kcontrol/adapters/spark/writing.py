@@ -1,8 +1,12 @@
-"""The writers of one Spark task: one for each output that its rows name, writing for real or, in a replay, only counting."""
+"""The writers of one Spark task: one for each output that its rows name, writing for real or, in a replay, only counting.
+
+A replay whose records somebody wants keeps them too, in a file of this task.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +16,24 @@ from kcontrol.adapters.kafka.writer import DigestWriter, TransactionWriter
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.reading import cluster_settings
 from kcontrol.adapters.spark.rows import DIGEST_COLUMN, OutputTarget
+from kcontrol.adapters.spark.spool import SpoolWriter
 from kcontrol.core.model import OutputSlice
+
+_Writer = TransactionWriter | DigestWriter | SpoolWriter
 
 
 class RowWriter:
-    """Writes rows under the grant that the driver gave."""
+    """Writes rows under the grant that the driver gave.
 
-    def __init__(self, address: ChannelAddress, grant: Mapping[str, Any], replay: bool) -> None:
+    writer: the number of this task among the query's writers. spool: in a replay, the directory that takes its rows, if any.
+    """
+
+    def __init__(
+        self, address: ChannelAddress, grant: Mapping[str, Any], replay: bool, writer: int, spool: Path | None = None
+    ) -> None:
         self._address, self._grant, self._replay = address, grant, replay
-        self._writers: dict[str, TransactionWriter | DigestWriter] = {}
+        self._number, self._spool = writer, spool
+        self._writers: dict[str, _Writer] = {}
 
     def write(self, target: OutputTarget, rows: pa.RecordBatch, partitions: pa.Array) -> None:
         """Rows of one output, each to its partition. Raises as `TransactionWriter.write` does."""
@@ -40,15 +53,16 @@ class RowWriter:
         for writer in self._writers.values():
             writer.abort()
 
-    def _writer(self, target: OutputTarget) -> TransactionWriter | DigestWriter:
+    def _writer(self, target: OutputTarget) -> _Writer:
         if target.name not in self._writers:
             self._writers[target.name] = self._open(target)
         return self._writers[target.name]
 
-    def _open(self, target: OutputTarget) -> TransactionWriter | DigestWriter:
+    def _open(self, target: OutputTarget) -> _Writer:
         grant = self._grant
         if self._replay:
-            return DigestWriter(grant["step"], target.name, target.topic, target.partitions, target.digest)
+            counted = DigestWriter(grant["step"], target.name, target.topic, target.partitions, target.digest)
+            return counted if self._spool is None else SpoolWriter(counted, self._spool, target.name, self._number)
         return TransactionWriter(
             cluster_settings(self._address),
             grant["transactional_id"],
