@@ -19,7 +19,7 @@ from tests.simulation.schedule import run_schedule
 _CHUNK = 500
 
 
-def run_chunk(seeds: range) -> tuple[int, Counter[str], Counter[str], str]:
+def run_chunk(seeds: range, progress_every: int = 1) -> tuple[int, Counter[str], Counter[str], str]:
     """Events, faults, transitions, and the first violation with the line that reproduces it, or ''."""
     faults: Counter[str] = Counter()
     transitions: Counter[str] = Counter()
@@ -27,9 +27,9 @@ def run_chunk(seeds: range) -> tuple[int, Counter[str], Counter[str], str]:
     with counted(transitions):
         for seed in seeds:
             try:
-                events += run_schedule(seed, faults).decided()
+                events += run_schedule(seed, faults, seed % progress_every == 0).decided()
             except Violation as violation:
-                line = f"python -m tests.simulation --schedules 1 --seed {seed}"
+                line = f"python -m tests.simulation --schedules 1 --progress-every 1 --seed {seed}"
                 return events, faults, transitions, f"{violation}\nreproduce with: {line}"
     return events, faults, transitions, ""
 
@@ -39,6 +39,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--schedules", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--progress-every",
+        type=int,
+        default=5,
+        metavar="K",
+        help="every K-th schedule goes on without faults until all input is committed; the others end with the faults",
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--quiet", action="store_true", help="do not print what was covered")
     options = parser.parse_args(arguments)
@@ -47,7 +54,7 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     events, faults, transitions = 0, Counter[str](), Counter[str]()
     with ProcessPoolExecutor(options.processes) as pool:
-        for future in as_completed([pool.submit(run_chunk, chunk) for chunk in chunks]):
+        for future in as_completed([pool.submit(run_chunk, chunk, options.progress_every) for chunk in chunks]):
             more, some_faults, some_transitions, violation = future.result()
             if violation:
                 _say(violation)

@@ -27,7 +27,7 @@ _OFTEN = 4
 
 def test_invariants_hold_in_a_fresh_sample() -> None:
     seed = SystemRandom().randrange(10**9)
-    print(f"python -m tests.simulation --schedules {_SCHEDULES} --seed {seed}")  # noqa: T201
+    print(f"python -m tests.simulation --schedules {_SCHEDULES} --progress-every 1 --seed {seed}")  # noqa: T201
     faults: Counter[str] = Counter()
     transitions: Counter[str] = Counter()
     with counted(transitions):
@@ -35,7 +35,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
             try:
                 run_schedule(one, faults)
             except AssertionError as error:
-                pytest.fail(f"{error}\nreproduce with: python -m tests.simulation --schedules 1 --seed {one}")
+                pytest.fail(f"{error}\nreproduce with: python -m tests.simulation --schedules 1 --progress-every 1 --seed {one}")
     rows = all_transitions()
     reached = [name for name in rows if transitions[name]]
     assert not _UNREACHED & set(reached)
