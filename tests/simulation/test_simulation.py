@@ -12,6 +12,7 @@ from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.schedule import run_schedule
 
 _SCHEDULES = 2_500
+_COMMAND = "python -m tests.simulation --progress-every 1"
 _UNREACHED = {
     "coordinator: ready, transaction timeout changed",
     "coordinator: fencing, fenced",
@@ -27,7 +28,7 @@ _OFTEN = 4
 
 def test_invariants_hold_in_a_fresh_sample() -> None:
     seed = SystemRandom().randrange(10**9)
-    print(f"python -m tests.simulation --schedules {_SCHEDULES} --progress-every 1 --seed {seed}")  # noqa: T201
+    print(f"{_COMMAND} --schedules {_SCHEDULES} --seed {seed}")  # noqa: T201
     faults: Counter[str] = Counter()
     transitions: Counter[str] = Counter()
     with counted(transitions):
@@ -35,7 +36,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
             try:
                 run_schedule(one, faults)
             except AssertionError as error:
-                pytest.fail(f"{error}\nreproduce with: python -m tests.simulation --schedules 1 --progress-every 1 --seed {one}")
+                pytest.fail(f"{error}\nreproduce with: {_COMMAND} --schedules 1 --seed {one}")
     rows = all_transitions()
     reached = [name for name in rows if transitions[name]]
     assert not _UNREACHED & set(reached)
