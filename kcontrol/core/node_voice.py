@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.division import next_offset
 from kcontrol.core.events import InputArrived
+from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import (
     FailureKind,
     NodePhase,
@@ -119,8 +119,7 @@ def _received(state: NodeMachine, name: str) -> Received:
     item = next((one for one in spec.inputs if one.name == name), None) if spec is not None else None
     waiting = 0
     if item is not None:
-        known = [seen for seen in arrivals.partitions if seen.partition < len(item.start_offsets)]
-        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in known)
+        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in arrivals.partitions)
     return Received(
         pipeline=state.pipeline,
         node=state.node,
