@@ -7,7 +7,7 @@ that goes by it records the range in its boundary, so each offset is in exactly 
 
 from __future__ import annotations
 
-from kcontrol.core.inputs import arrived, next_offset, partition_count
+from kcontrol.core.inputs import arrived, next_offset
 from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkippedRange, SkipRequest
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
@@ -25,7 +25,7 @@ def skips_due(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple
             skip = view.skip(item.name, partition)
             if skip is not None and _counts(steps, item, skip, seen.get(partition)):
                 where = (item.name, item.topic, item.topic_id, partition)
-                found.append(SkippedRange(*where, skip.from_, skip.to, skip.by, skip.asked_ms))
+                found.append(SkippedRange(*where, skip.from_, skip.to, skip.by, skip.asked_ms, skip.request_id))
     return tuple(found)
 
 
@@ -36,22 +36,24 @@ def _counts(steps: StepsView, item: InputSpec, skip: SkipRequest, seen: Received
     return seen is not None and seen.topic_id == item.topic_id and skip.to <= seen.to
 
 
-def why_not_due(spec: PipelineSpec, steps: StepsView, view: PipelineView, skip: SkipRequest) -> str:
-    """Why the next step does not go by a request that is in the log, as a clause for people; '' if it does."""
-    where = (skip.input, skip.partition)
-    if any((one.input, one.partition, one.to) == (*where, skip.to) for one in skips_due(spec, steps, view)):
-        return ""
-    item = next((one for one in spec.inputs if one.name == skip.input), None)
-    seen = {} if item is None else arrived(spec, item, view)
-    if item is None or skip.partition >= partition_count(steps, item, seen):
-        return f"the pipeline has no partition {skip.partition} of an input {skip.input}"
-    newest = view.skip(*where)
+def overtaken(spec: PipelineSpec, steps: StepsView, view: PipelineView, skip: SkipRequest) -> str:
+    """Why a request that is in the log means nothing any more, as a clause for people; '' if it still may."""
+    newest = view.skip(skip.input, skip.partition)
     if newest is not None and newest != skip:
         return f"another request for the same partition has followed, by {newest.by}, to offset {newest.to}"
+    item = next((one for one in spec.inputs if one.name == skip.input), None)
+    if item is None:
+        return f"the pipeline has no input {skip.input} any more"
     begin = next_offset(steps, item, skip.partition)
-    if begin != skip.from_:
-        return f"a step has gone on meanwhile: the next one begins at offset {begin}"
-    reach = seen.get(skip.partition)
-    if reach is None or reach.topic_id != item.topic_id:
-        return "the node that reads the partition has not said how far it reaches; see that it runs"
-    return f"the partition ends at offset {reach.to}, as far as its node has seen"
+    return "" if begin == skip.from_ else f"a step has been made of the input meanwhile: the next one begins at offset {begin}"
+
+
+def unseen(spec: PipelineSpec, view: PipelineView, skip: SkipRequest) -> str:
+    """What a request that was not overtaken still waits for, as a clause for people; '' if it is in force."""
+    item = next((one for one in spec.inputs if one.name == skip.input), None)
+    seen = None if item is None else arrived(spec, item, view).get(skip.partition)
+    if item is None or seen is None or seen.topic_id != item.topic_id:
+        return f"the node that reads partition {skip.partition} of input {skip.input} has not said how far it reaches"
+    if skip.to > seen.to:
+        return f"partition {skip.partition} of input {skip.input} ends at offset {seen.to}, as far as its node has seen"
+    return ""

@@ -36,6 +36,7 @@ class InputDesired:
     pipeline: str
     input: str
     paused: bool
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class SkipRequest:
     by: str
     """Who asked, for people."""
     asked_ms: int
+    request_id: str
 
 
 # --- control records: from nodes --------------------------------------------------------------------------------------

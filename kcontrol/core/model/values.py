@@ -82,6 +82,7 @@ class SkippedRange:
     to: int
     by: str
     asked_ms: int
+    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
