@@ -40,7 +40,7 @@ def rest(turn: Turn, go: Go) -> None:
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.halt:
-            state.halt = _refused(state, spec) or _unreadable(state, spec)
+            state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
     if state.halt and mode is not DesiredMode.STOPPED:
         _move(turn, go, Cause.HALT, (State.HALTED,))
         roll_back(turn, nodes)
@@ -63,11 +63,6 @@ def rest(turn: Turn, go: Go) -> None:
 def _move(turn: Turn, go: Go, cause: Cause, there: tuple[State, ...]) -> None:
     if turn.state.at not in there:
         go(turn, cause)
-
-
-def _unreadable(state: CoordinatorState, spec: PipelineSpec) -> str:
-    """Why the next step can't have the input that it needs, or ''."""
-    return growth_refused(spec, state.steps, state.view) or gone_input(spec, state.steps, state.view)
 
 
 def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
@@ -180,6 +175,9 @@ def _stop(turn: Turn, go: Go, nodes: int) -> None:
 def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
     state, producer = turn.state, turn.state.producer
     waiting = assemble(turn, spec.nodes)
+    if not waiting and not state.halt:
+        # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
+        state.halt = gone_input(spec, state.steps, state.view)
     if state.halt:
         go(turn, Cause.HALT)
         roll_back(turn, spec.nodes)
