@@ -22,7 +22,7 @@ def input_facts(spec: PipelineSpec, committed: StepsView, view: PipelineView, na
     item = next(one for one in spec.inputs if one.name == name)
     said, asked = view.status(), view.latest.get(input_key(view.pipeline, name))
     skips = [
-        _skip_facts(spec, view, skip)
+        _skip_facts(spec, committed, view, skip)
         for place in sorted(view.skips)
         if place[0] == name
         and (skip := view.skip(*place)) is not None
@@ -38,14 +38,14 @@ def input_facts(spec: PipelineSpec, committed: StepsView, view: PipelineView, na
     }
 
 
-def _skip_facts(spec: PipelineSpec, view: PipelineView, skip: SkipRequest) -> dict[str, Any]:
+def _skip_facts(spec: PipelineSpec, committed: StepsView, view: PipelineView, skip: SkipRequest) -> dict[str, Any]:
     return {
         "partition": skip.partition,
         "from": skip.from_,
         "to": skip.to,
         "by": skip.by,
         "asked_ms": skip.asked_ms,
-        "waits_for": unseen(spec, view, skip),
+        "waits_for": unseen(spec, committed, view, skip),
     }
 
 

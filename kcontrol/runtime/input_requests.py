@@ -165,7 +165,7 @@ class InputRequests:
         return None if self._not_yet(request) else SkipTaken(request, self._committed.step + 1, committed=False)
 
     def _not_yet(self, request: SkipRequest) -> str:
-        return unseen(self._spec(), self._view, request)
+        return unseen(self._spec(), self._committed, self._view, request)
 
     # --- the logs -------------------------------------------------------------------------------------------------------
 

@@ -272,6 +272,17 @@ def test_an_added_partition_is_read_from_its_first_offset_and_named_from_then_on
     assert ranges(begun(driver)) == {("in", 0): (6, 7), ("in", 1): (0, 0), ("in", 2): (4, 4)}
 
 
+def test_a_skip_in_a_partition_that_was_added_to_a_paused_input_waits_with_it() -> None:
+    driver = in_place(BOTH)
+    pause(driver, name="in")
+    driver.receive(6, 0, 4)
+    skip(driver, 0, 3, partition=2)
+    side(driver, 1)
+    assert committed(driver, begun(driver)).skipped_ranges == ()
+    pause(driver, False, name="in")
+    assert ranges(begun(driver))["in", 2] == (3, 4)
+
+
 def test_an_added_partition_whose_first_records_have_expired_halts() -> None:
     driver = in_place(SPEC)
     received(driver, "in", (0, 5), (0, 0), (2, 4))
