@@ -76,8 +76,8 @@ def _numbers(steps: Sequence[Boundary]) -> Iterator[Violation]:
 
 
 def _divisions(steps: Sequence[Boundary]) -> Iterator[Violation]:
-    """The slices of a partition lie end to end from offset 0 on, but for recorded skips: no record is in two steps, none between
-    two. A partition that was added is no other than one that was there."""
+    """The slices of a partition lie end to end from offset 0 on, but for recorded skips: no record is in two steps, none
+    between two. A partition that was added is no other than one that was there."""
     reached = defaultdict(int, {(topic, partition): 0 for topic, count in INPUTS.items() for partition in range(count)})
     for boundary in steps:
         for skip in boundary.get("skipped_ranges", ()):
