@@ -116,9 +116,13 @@ def _row(fields: dict[str, Any]) -> Row:
 
 
 def _inputs_once(proof: Proof, steps: list[Boundary], ends: dict[int, int]) -> None:
-    """The recorded slices lie end to end, from the first offset to the last: each record is in exactly one step."""
+    """The recorded slices lie end to end, from the first offset to the last: each record is in exactly one step, or in a skip
+    that somebody has asked for and the step after it records."""
     reached = dict.fromkeys(ends, 0)
     for step in steps:
+        for skip in step.get("skipped_ranges", ()):
+            if skip["from"] == reached[skip["partition"]]:
+                reached[skip["partition"]] = skip["to"]
         for piece in step["inputs"]:
             partition = piece["partition"]
             gap = piece["from"] - reached[partition]

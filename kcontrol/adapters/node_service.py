@@ -20,7 +20,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.submit import submit
 from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
+from kcontrol.adapters.kafka.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.host import DriverHost
@@ -45,13 +45,14 @@ class NodeOptions:
 
     work_dir: root of the directories of all nodes of all pipelines of all clusters on this machine.
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
-    received_every_ms: see NodeSession.
+    received_every_ms: see NodeSession. partitions_every_s: how often input topics are looked at for added partitions.
     """
 
     node: int
     work_dir: Path
     output_partitions: int | None = None
     received_every_ms: int = DEFAULT_RECEIVED_EVERY_MS
+    partitions_every_s: float = PARTITIONS_EVERY_S
 
 
 class NodeService:
@@ -120,8 +121,8 @@ class NodeService:
 
         return make
 
-    def _watch(self, input_: InputSpec, from_: Mapping[int, int]) -> KafkaInputWatcher:
-        return KafkaInputWatcher(self._settings, input_.topic, from_)
+    def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> KafkaInputWatcher:
+        return KafkaInputWatcher(self._settings, input_.topic, from_, takes, self._options.partitions_every_s)
 
 
 async def end_task(working: asyncio.Task[Exit]) -> None:

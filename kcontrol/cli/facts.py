@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,6 +13,7 @@ from confluent_kafka import admin as untyped_admin
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import ClusterError
@@ -55,12 +56,25 @@ def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
     return ends
 
 
-def is_caught_up(spec: PipelineSpec, committed: StepsView, ends: Ends) -> bool:
-    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is out."""
+def is_caught_up(spec: PipelineSpec, committed: StepsView, ends: Ends, paused: Collection[str] = ()) -> bool:
+    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is out.
+
+    paused: names of inputs that are not judged.
+    """
     if committed.last is not None and committed.last.watermark_moved:
         return False
-    starts = {(input_.name, p): start for input_ in spec.inputs for p, start in enumerate(input_.start_offsets)}
-    return all(committed.next_from.get(part, starts.get(part, 0)) >= end for part, end in ends.items())
+    return not set(still_to_come(spec, committed, ends)) - set(paused)
+
+
+def still_to_come(spec: PipelineSpec, committed: StepsView, ends: Ends) -> dict[str, int]:
+    """By input, how many offsets before `ends` are in no committed step; inputs without any are left out."""
+    found: dict[str, int] = {}
+    for item in spec.inputs:
+        parts = {partition: end for (name, partition), end in ends.items() if name == item.name}
+        left = sum(max(0, end - next_offset(committed, item, partition)) for partition, end in parts.items())
+        if left:
+            found[item.name] = left
+    return found
 
 
 def live_coordinators(cluster: ClusterSettings, besides: str) -> int:

@@ -53,6 +53,9 @@ COMMANDS = {
     "pause": "kcontrol.cli.desired",
     "resume": "kcontrol.cli.desired",
     "stop": "kcontrol.cli.desired",
+    "pause-input": "kcontrol.cli.inputs",
+    "resume-input": "kcontrol.cli.inputs",
+    "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
@@ -68,7 +71,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
         return command
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from kcontrol.cli.input_facts import input_facts, input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
@@ -44,7 +45,7 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
         saved = f"step {facts['checkpoint']}" if facts["checkpoint"] else "nothing"
         click.echo(f"saved      {saved}" + (f"; {facts['checkpoint_failure']}" if facts["checkpoint_failure"] else ""))
     for waiting in facts["inputs"]:
-        click.echo(f"input      {waiting['input']}: {waiting['waiting']:,} offsets wait")
+        click.echo(f"input      {input_line(waiting)}")
     for each in facts["nodes"]:
         click.echo(
             f"node {each['node']:<5} {each['phase']}, step {each['step']}, heard of {each['silent_ms'] / 1000:.1f} s ago"
@@ -68,7 +69,7 @@ async def _status(pipeline: str, cluster: ClusterSettings) -> dict[str, Any]:
             "checkpoint_failure": said.checkpoint_failure if said else "",
             "claim_epoch": logs.view.epoch,
             "fingerprint": logs.spec().fingerprint,
-            "inputs": [{"input": lag.input, "waiting": lag.offsets} for lag in lags(logs)],
+            "inputs": [input_facts(logs.spec(), logs.committed, logs.view, lag.input, lag.offsets) for lag in lags(logs)],
             "nodes": [_node(logs, node) for node in range(logs.spec().nodes)],
         }
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kcontrol.adapters.kafka.requests import record_mode
 from kcontrol.cli.children import Child, Children
-from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster
+from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
 from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
+from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.runtime.pipeline import Pipeline
@@ -48,6 +49,7 @@ class Running:
         self._children = Children(self._tell_child)
         self._said: Status | None = None
         self._asked = ""
+        self._paused: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Raises HaltedError, ChildError, or whatever keeps the pipeline from running; KeyboardInterrupt when told to end."""
@@ -148,8 +150,10 @@ class Running:
                 self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
                 if self._look_at_status(logs):
                     return
-                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends)
+                paused = self._tell_paused(logs)
+                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused)
                 if done and self._has_joined(logs):
+                    _check_nothing_paused(logs, still_to_come(logs.spec(), logs.committed, ends))
                     self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
                     return
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -174,6 +178,20 @@ class Running:
         if rests or (halted and self._options.resume):
             self._asked = await record_mode(logs.control, logs.view.pipeline, DesiredMode.RUNNING, said)
 
+    def _tell_paused(self, logs: PipelineLogs) -> tuple[str, ...]:
+        """The paused inputs; told when it begins and whenever it changes, because what is missing of them is missed here."""
+        paused = paused_inputs(logs.spec(), logs.view)
+        if paused != self._paused:
+            self._paused = paused
+            again = ", ".join(f"kcontrol resume-input {logs.view.pipeline} {name}" for name in paused)
+            text = (
+                f"paused inputs, of which no step reads anything: {', '.join(paused)} ({again})"
+                if paused
+                else "no input is paused"
+            )
+            self._reporter.event("paused_inputs", text, inputs=list(paused))
+        return paused
+
     def _has_joined(self, logs: PipelineLogs) -> bool:
         """Whether every node started here has: only then is it known that the log agrees with the definition in the file."""
         joined = {x.record.process_id for x in logs.view.latest.values() if isinstance(x.record, NodeJoin)}
@@ -196,3 +214,16 @@ class Running:
         if stopped and self._options.until_caught_up:
             raise KcontrolError(f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up")
         return stopped
+
+
+def _check_nothing_paused(logs: PipelineLogs, left: Mapping[str, int]) -> None:
+    """Raise KcontrolError if all that is missing is input of paused inputs: waiting for it would be for ever."""
+    if not left:
+        return
+    name = logs.view.pipeline
+    waits = ", ".join(f"{count:,} offsets of {input_}" for input_, count in left.items())
+    again = ", ".join(f"kcontrol resume-input {name} {input_}" for input_ in left)
+    raise KcontrolError(
+        f"pipeline {name!r} is caught up at step {logs.committed.step} but for inputs that are paused: {waits} wait; to read "
+        f"them: {again}"
+    )

@@ -30,8 +30,15 @@ def step_line(boundary: StepBoundary) -> str:
     took_ms = boundary.committed_ms - boundary.opened_ms
     return (
         f"{boundary.step:>7}  {time_text(boundary.now_ms)}  {boundary.reason.value:<9}  "
-        f"{_counts(read)} -> {_counts(written)}  {took_ms} ms"
+        f"{_counts(read)} -> {_counts(written)}  {took_ms} ms{_without(boundary)}"
     )
+
+
+def _without(boundary: StepBoundary) -> str:
+    """What the step did without, by a user's wish; seldom anything."""
+    skipped = [f"skipped {one.input}/{one.partition} offsets {one.from_} to {one.to - 1}" for one in boundary.skipped_ranges]
+    paused = [f"paused {', '.join(boundary.paused_inputs)}"] if boundary.paused_inputs else []
+    return "".join(f"  {text}" for text in (*skipped, *paused))
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -11,6 +11,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.requests import never_submitted
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import Logged, LoggedStep, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
@@ -85,6 +86,5 @@ def lags(logs: PipelineLogs) -> list[Lag]:
             if (received := logs.view.received(node, input_.name)) is not None
             for part in received.partitions
         }
-        done = {p: logs.committed.next_from.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
-        found.append(Lag(input_.name, sum(max(0, to - done.get(p, to)) for p, to in reached.items())))
+        found.append(Lag(input_.name, sum(max(0, to - next_offset(logs.committed, input_, p)) for p, to in reached.items())))
     return found

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kcontrol.core.assembly import has_done, is_silent
 from kcontrol.core.coordinator_state import Attempt, CoordinatorState, Plan
 from kcontrol.core.division import clipped
+from kcontrol.core.inputs import node_of, paused_inputs
 from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import (
     EMPTY_DIGEST,
@@ -26,13 +27,15 @@ from kcontrol.core.model import (
     Token,
     Written,
 )
+from kcontrol.core.skips import skips_due
 
 
 def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]) -> Plan:
     """What the next step holds: everything received, up to the policy's limit, at a time later than the step before."""
     division = clipped(received, spec.policy.max_records)
     now_ms = max(state.now_ms, state.steps.now_ms + 1)
-    return Plan(state.steps.step + 1, spec, reason, now_ms, division, layout_of(spec, division))
+    paused, skips = paused_inputs(spec, state.view), skips_due(spec, state.steps, state.view)
+    return Plan(state.steps.step + 1, spec, reason, now_ms, division, layout_of(spec, division), paused, skips)
 
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
@@ -135,8 +138,8 @@ def _wrong(plan: Plan, node: int, written: Written) -> str:
 
 def own_ranges(plan: Plan, node: int) -> list[InputRange]:
     """The part of the division that a node reads."""
-    node_of = {item.name: item.node_of for item in plan.spec.inputs}
-    return [part for part in plan.division if node_of[part.input][part.partition] == node]
+    items = {item.name: item for item in plan.spec.inputs}
+    return [part for part in plan.division if node_of(items[part.input], plan.spec.nodes, part.partition) == node]
 
 
 def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: Sequence[Written]) -> StepBoundary:
@@ -160,11 +163,12 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         inputs=inputs,
         outputs=tuple(outputs),
         layout=plan.layout,
-        paused_inputs=(),
+        paused_inputs=plan.paused,
         opened_ms=attempt.opened_ms,
         committed_ms=state.now_ms,
         skipped=_skipped(plan, reports),
         watermark_moved=any(written.watermark_moved for written in reports),
+        skipped_ranges=plan.skips,
     )
 
 

@@ -223,6 +223,7 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.failure = None
     state.status = None
     state.forgiven = {}
+    state.inputs_offset = -1
     _go(turn, Cause.ASSIGNED)
 
 

@@ -17,6 +17,7 @@ from kcontrol.core.model import (
     LimitsSpec,
     PipelineSpec,
     Reason,
+    SkippedRange,
     Status,
     StepWork,
     Token,
@@ -36,6 +37,10 @@ class Plan:
     now_ms: int
     division: tuple[InputRange, ...]
     layout: Layout
+    paused: tuple[str, ...] = ()
+    """Inputs that it reads nothing of because they are paused."""
+    skips: tuple[SkippedRange, ...] = ()
+    """What it passes over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,12 @@ class CoordinatorState:
     """Why the last one was given up; '' if it is in the log."""
     answers: tuple[CheckpointAnswer, ...] = ()
     """To the newest requests for one, newest last."""
+
+    # --- inputs
+    paused: tuple[str, ...] = ()
+    """Those that the next plan reads nothing of."""
+    inputs_offset: int = -1
+    """Control offset of the newest request about an input that the next plan goes by."""
 
     # --- what people see
     halt: str = ""

@@ -9,24 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcontrol.core.model import InputRange, InputSpec, PipelineSpec, Received, ReceivedPartition
+from kcontrol.core.inputs import arrived, is_paused, next_offset, partition_count
+from kcontrol.core.model import InputRange, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.skips import skips_due
 from kcontrol.core.steps_view import StepsView
 
 
-def next_offset(steps: StepsView, spec: InputSpec, partition: int) -> int:
-    """Where the next step begins to read a partition."""
-    return steps.next_from.get((spec.name, partition), spec.start_offsets[partition])
-
-
 def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple[InputRange, ...]:
-    """Everything received beyond the last committed step: one range a partition, in order of the spec, empty ones included."""
+    """Everything received beyond the last committed step: one range a partition, in order of the spec, empty ones included.
+
+    A range begins after what is skipped, and is empty for a paused input.
+    """
+    begins = {(skip.input, skip.partition): skip.to for skip in skips_due(spec, steps, view)}
     ranges = []
     for item in spec.inputs:
-        arrived = _arrived(item, view)
-        for partition in range(len(item.start_offsets)):
-            begin = next_offset(steps, item, partition)
-            seen = arrived.get(partition)
+        seen_by = None if is_paused(view, item) else arrived(spec, item, view)
+        for partition in range(partition_count(steps, item, seen_by)):
+            begin = begins.get((item.name, partition), next_offset(steps, item, partition))
+            seen = None if seen_by is None else seen_by.get(partition)
             end = begin if seen is None or seen.topic_id != item.topic_id else max(begin, seen.to)
             ranges.append(InputRange(item.name, item.topic, item.topic_id, partition, begin, end))
     return tuple(ranges)
@@ -60,37 +61,24 @@ def clipped(ranges: Sequence[InputRange], max_records: int) -> tuple[InputRange,
 
 
 def gone_input(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
-    """One sentence about input that the next step needs and Kafka no longer has, or ''."""
+    """One sentence about input that the next step needs and Kafka no longer has, or ''. It needs nothing of a paused one."""
+    begins = {(skip.input, skip.partition): skip.to for skip in skips_due(spec, steps, view)}
     for item in spec.inputs:
-        for partition, seen in sorted(_arrived(item, view).items()):
+        if is_paused(view, item):
+            continue
+        for partition, seen in sorted(arrived(spec, item, view).items()):
             where = f"input {item.name} (topic {item.topic}, partition {partition})"
             if seen.topic_id != item.topic_id:
                 return (
                     f"{where} was deleted and created again: its topic id is {seen.topic_id}, the pipeline was made with "
                     f"{item.topic_id}; submit the pipeline under a new name to read the new topic"
                 )
-            begin = next_offset(steps, item, partition)
+            begin = begins.get((item.name, partition), next_offset(steps, item, partition))
             if seen.earliest > begin:
                 return (
-                    f"{where} has expired: the next step needs offset {begin}, the first one left is {seen.earliest}; "
-                    "restore the topic, or submit the pipeline under a new name to go on without the lost records"
+                    f"{where} has expired: the next step needs offset {begin}, the first one left is {seen.earliest}; restore "
+                    f"the topic, or go on without offsets {begin} to {seen.earliest - 1}: kcontrol skip {spec.pipeline} "
+                    f"--input {item.name} --partition {partition} --to-offset {seen.earliest}, then "
+                    f"kcontrol resume {spec.pipeline}"
                 )
     return ""
-
-
-def _arrived(item: InputSpec, view: PipelineView) -> dict[int, ReceivedPartition]:
-    """By partition, what the node that reads it has seen; nothing said by another node counts."""
-    found: dict[int, ReceivedPartition] = {}
-    for node in sorted(set(item.node_of)):
-        received = view.received(node, item.name)
-        if received is not None:
-            found.update(_own_partitions(item, received))
-    return found
-
-
-def _own_partitions(item: InputSpec, received: Received) -> dict[int, ReceivedPartition]:
-    return {
-        seen.partition: seen
-        for seen in received.partitions
-        if seen.partition < len(item.node_of) and item.node_of[seen.partition] == received.node
-    }

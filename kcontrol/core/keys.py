@@ -17,12 +17,14 @@ from kcontrol.core.model import (
     Command,
     ControlRecord,
     Desired,
+    InputDesired,
     NodeJoin,
     NodeState,
     PipelineSpec,
     Received,
     Replaying,
     Resume,
+    SkipRequest,
     Status,
     StepBoundary,
     StepRecord,
@@ -60,6 +62,16 @@ def part_key(pipeline: str, node: int, incarnation: int) -> str:
     return f"{pipeline}/node/{node}/{incarnation}/checkpoint"
 
 
+def input_key(pipeline: str, input_name: str) -> str:
+    """Of what the user wants of one input."""
+    return f"{pipeline}/input/{input_name}/desired"
+
+
+def skip_key(pipeline: str, input_name: str, partition: int) -> str:
+    """Of the newest request to pass over offsets of one partition."""
+    return f"{pipeline}/skip/{input_name}/{partition}"
+
+
 def claim_key(pipeline: str, uuid: str) -> str:
     """Of one coordinator's claim."""
     return f"{pipeline}/claim/{uuid}"
@@ -91,6 +103,8 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     Desired: lambda r: f"{r.pipeline}/desired",
     Resume: lambda r: f"{r.pipeline}/resume",
     CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",
+    InputDesired: lambda r: input_key(r.pipeline, r.input),
+    SkipRequest: lambda r: skip_key(r.pipeline, r.input, r.partition),
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),
     Received: lambda r: received_key(r.pipeline, r.node, r.incarnation, r.input),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcontrol.core.inputs import node_of
 from kcontrol.core.model import InputRange, InputSpec, Layout, LayoutSpec, OutputLayout, PipelineSpec, SourceSplit
 
 _SKEW = 2
@@ -19,9 +20,10 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
     splits: list[SourceSplit] = []
     most_tasks = 1
     for item in spec.inputs:
-        whole = any(output.partitions == len(item.node_of) for output in spec.outputs)
+        read = [r for r in division if r.input == item.name]
+        whole = any(output.partitions == len(read) for output in spec.outputs)
         for node in range(spec.nodes):
-            ranges = [r for r in division if r.input == item.name and item.node_of[r.partition] == node and r.to > r.from_]
+            ranges = [r for r in read if node_of(item, spec.nodes, r.partition) == node and r.to > r.from_]
             tasks = _tasks(ranges, spec.layout)
             most_tasks = max(most_tasks, tasks)
             splits.extend(_splits(item, ranges, tasks, whole))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.division import next_offset
 from kcontrol.core.events import InputArrived
+from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import (
     FailureKind,
     NodePhase,
@@ -29,7 +29,8 @@ STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
 
 _ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
-_READY_FOR_INPUT = (State.IDLE, State.WRITING, State.WRITTEN)
+_SAYS_INPUT = (State.IDLE, State.WRITING, State.WRITTEN, State.FAILED)
+"""A failed node says it too: it may have failed for want of input, and how far that reaches now is what a person must know."""
 
 
 def speak(turn: NodeTurn) -> None:
@@ -100,7 +101,7 @@ def _grown(before: ReceivedPartition | None, seen: ReceivedPartition) -> Receive
 
 def _say_received(turn: NodeTurn) -> None:
     state = turn.state
-    if state.at not in _READY_FOR_INPUT or state.step != state.steps.step:
+    if state.at not in _SAYS_INPUT or state.step != state.steps.step:
         return
     names = state.unsaid
     if state.now_ms >= state.received_ms + RECEIVED_EVERY_MS:
@@ -119,8 +120,7 @@ def _received(state: NodeMachine, name: str) -> Received:
     item = next((one for one in spec.inputs if one.name == name), None) if spec is not None else None
     waiting = 0
     if item is not None:
-        known = [seen for seen in arrivals.partitions if seen.partition < len(item.start_offsets)]
-        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in known)
+        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in arrivals.partitions)
     return Received(
         pipeline=state.pipeline,
         node=state.node,

@@ -7,7 +7,7 @@ log gives what folding the full one gives; tests/property/core holds it to that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kcontrol.core import keys
 from kcontrol.core.model import (
@@ -16,6 +16,7 @@ from kcontrol.core.model import (
     Claim,
     Command,
     Desired,
+    InputDesired,
     Logged,
     NodeJoin,
     NodeState,
@@ -23,6 +24,7 @@ from kcontrol.core.model import (
     Received,
     Replaying,
     Resume,
+    SkipRequest,
     Status,
     Tombstone,
     Written,
@@ -35,12 +37,14 @@ class PipelineView:
 
     epoch: the offset of the newest claim, or -1.
     lives: by node, the incarnation (offset of the newest join).
+    skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every event.
     """
 
     pipeline: str
     latest: Mapping[str, Logged]
     epoch: int
     lives: Mapping[int, int]
+    skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @staticmethod
     def empty(pipeline: str) -> PipelineView:
@@ -70,6 +74,17 @@ class PipelineView:
         """The newest request for a checkpoint."""
         record = self._record(f"{self.pipeline}/checkpoint/request")
         return record if isinstance(record, CheckpointRequest) else None
+
+    def input_desired(self, input_name: str) -> InputDesired | None:
+        """What the user wants of one input."""
+        record = self._record(keys.input_key(self.pipeline, input_name))
+        return record if isinstance(record, InputDesired) else None
+
+    def skip(self, input_name: str, partition: int) -> SkipRequest | None:
+        """The newest request to pass over offsets of one partition."""
+        key = self.skips.get((input_name, partition))
+        record = None if key is None else self._record(key)
+        return record if isinstance(record, SkipRequest) else None
 
     def status(self) -> Status | None:
         """What the coordinators last said."""
@@ -142,12 +157,14 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
         return view
     latest = dict(view.latest)
     latest[keys.key_of(record)] = logged
-    epoch, lives = view.epoch, view.lives
+    epoch, lives, skips = view.epoch, view.lives, view.skips
     if isinstance(record, Claim):
         epoch = logged.offset
     elif isinstance(record, NodeJoin):
         lives = {**lives, record.node: logged.offset}
-    return PipelineView(view.pipeline, latest, epoch, lives)
+    elif isinstance(record, SkipRequest):
+        skips = {**skips, (record.input, record.partition): keys.key_of(record)}
+    return PipelineView(view.pipeline, latest, epoch, lives, skips)
 
 
 def _forget(view: PipelineView, key: str) -> PipelineView:
@@ -156,12 +173,14 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
         return view
     latest = dict(view.latest)
     del latest[key]
-    epoch, lives = view.epoch, view.lives
+    epoch, lives, skips = view.epoch, view.lives, view.skips
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
     elif isinstance(gone.record, NodeJoin) and lives.get(gone.record.node) == gone.offset:
         lives = _lives_of(latest.values())
-    return replace(view, latest=latest, epoch=epoch, lives=lives)
+    elif isinstance(gone.record, SkipRequest):
+        skips = {place: kept for place, kept in skips.items() if kept != key}
+    return replace(view, latest=latest, epoch=epoch, lives=lives, skips=skips)
 
 
 def _lives_of(records: Iterable[Logged]) -> dict[int, int]:

@@ -16,19 +16,29 @@ class Due:
 
 
 def due(
-    policy: StepPolicySpec, *, waiting: int, arrived_ms: int | None, last_now_ms: int, watermark_moved: bool, now_ms: int
+    policy: StepPolicySpec,
+    *,
+    waiting: int,
+    arrived_ms: int | None,
+    last_now_ms: int,
+    watermark_moved: bool,
+    skips: bool = False,
+    now_ms: int,
 ) -> Due:
     """Whether a step is due at `now_ms`.
 
-    waiting: offsets received beyond the last committed step.
+    waiting: offsets received beyond the last committed step, none of paused inputs.
     arrived_ms: when the first of them was seen, None if there are none.
     last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
+    skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them done with.
     The clock ticks at multiples of its period, so that a late step does not shift the ones after it.
     """
     if waiting >= max(1, policy.min_records):
         return Due(Reason.RECORDS)
     if watermark_moved:
         return Due(Reason.WATERMARK)
+    if skips:
+        return Due(Reason.SKIP)
     wakes = []
     if waiting > 0 and arrived_ms is not None:
         delay_over_ms = arrived_ms + policy.max_delay_ms

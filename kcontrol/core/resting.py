@@ -15,9 +15,12 @@ from kcontrol.core.coordinator_state import CoordinatorState, Turn
 from kcontrol.core.coordinator_table import RESTING, Cause, State
 from kcontrol.core.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.events import AddPartitions, Publish
+from kcontrol.core.growth import growth_refused
+from kcontrol.core.inputs import paused_inputs, requests_offset
 from kcontrol.core.model import Command, CommandKind, DesiredMode, NodePhase, PipelinePhase, PipelineSpec, Status
 from kcontrol.core.reasons import due
 from kcontrol.core.retry import Retry
+from kcontrol.core.skips import skips_due
 
 Go = Callable[[Turn, Cause], None]
 
@@ -33,10 +36,11 @@ def rest(turn: Turn, go: Go) -> None:
     mode = DesiredMode.RUNNING if desired is None else desired.mode
     _take_resume(turn)
     if spec is not None:
+        _take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.halt:
-            state.halt = _refused(state, spec) or gone_input(spec, state.steps, state.view)
+            state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
     if state.halt and mode is not DesiredMode.STOPPED:
         _move(turn, go, Cause.HALT, (State.HALTED,))
         roll_back(turn, nodes)
@@ -90,6 +94,22 @@ def _take_resume(turn: Turn) -> None:
         for node in state.view.lives
         if (said := state.view.node_state(node)) is not None and said.phase is NodePhase.FAILED
     }
+
+
+def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
+    """Every step from here on goes by what users want of inputs now. A plan that was made by something else is given up.
+
+    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so it is as if it
+    had never been made, as it is after a takeover.
+    """
+    paused = paused_inputs(spec, state.view)
+    plan = state.plan
+    if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
+        state.plan = None
+    if paused != state.paused:
+        state.paused = paused
+        state.arrived_ms = None
+    state.inputs_offset = requests_offset(spec, state.view)
 
 
 def _acknowledge(state: CoordinatorState) -> None:
@@ -155,6 +175,9 @@ def _stop(turn: Turn, go: Go, nodes: int) -> None:
 def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
     state, producer = turn.state, turn.state.producer
     waiting = assemble(turn, spec.nodes)
+    if not waiting and not state.halt:
+        # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
+        state.halt = gone_input(spec, state.steps, state.view)
     if state.halt:
         go(turn, Cause.HALT)
         roll_back(turn, spec.nodes)
@@ -198,6 +221,7 @@ def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
         arrived_ms=state.arrived_ms,
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
+        skips=bool(skips_due(spec, state.steps, state.view)),
         now_ms=state.now_ms,
     )
     state.plan = None
@@ -234,7 +258,7 @@ def report(turn: Turn) -> None:
 def _news(status: Status) -> tuple[object, ...]:
     return (
         *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
-        *(status.checkpoint, status.checkpoint_failure, status.answers),
+        *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
     )
 
 
@@ -262,6 +286,7 @@ def _status(turn: Turn) -> Status:
         checkpoint=state.steps.checkpoint,
         checkpoint_failure=state.saving_failure,
         answers=state.answers,
+        inputs_offset=state.inputs_offset,
     )
 
 

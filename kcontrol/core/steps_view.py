@@ -61,8 +61,9 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     """The view after one more record of the steps topic, in offset order.
 
     Raises DamagedRecordError when a boundary is not the next step, goes back in time, or starts an input elsewhere than the
-    step before ended it, and when a checkpoint is not newer than the last one or is of a step that is not there. The first
-    boundary that is still in the log may have any number: older ones may be tombstoned.
+    step before ended it or a range that it says was skipped ends, and
+    when a checkpoint is not newer than the last one or is of a step that is not there. The first boundary that is still in the
+    log may have any number: older ones may be tombstoned.
     """
     record = logged.record
     if isinstance(record, Tombstone):
@@ -102,8 +103,10 @@ def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, 
         raise DamagedRecordError(
             f"{where}: step {boundary.step} has time {boundary.now_ms}, not later than {last.now_ms} before"
         )
+    skips = {(skip.input, skip.partition, skip.from_): skip.to for skip in boundary.skipped_ranges}
     for piece in boundary.inputs:
         expected = view.next_from.get((piece.input, piece.partition), piece.from_)
+        expected = skips.get((piece.input, piece.partition, expected), expected)
         if piece.from_ != expected:
             raise DamagedRecordError(
                 f"{where}: step {boundary.step} reads input {piece.input} partition {piece.partition} from offset "

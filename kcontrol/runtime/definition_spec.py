@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kcontrol.core.inputs import dealt_to
 from kcontrol.core.model import CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput
@@ -160,7 +161,7 @@ def _input_spec(source: KafkaInput, facts: InputFacts, nodes: int) -> InputSpec:
         topic=source.topic,
         topic_id=facts.topic_id,
         start_offsets=facts.start_offsets,
-        node_of=tuple(partition % nodes for partition in range(len(facts.start_offsets))),
+        node_of=tuple(dealt_to(partition, nodes) for partition in range(len(facts.start_offsets))),
         value_format=source.value_format or "raw",
         on_bad_record=source.bad_records,
         dead_letter_output=source.dead_letter_output,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from kcontrol.core.inputs import ADDED_BEGINS_AT
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
@@ -12,8 +13,9 @@ from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
     """The spec to log when `earlier` is the one in the log: `spec`, but beginning where the earlier one began.
 
-    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, and InputGoneError if
-    an input's topic is not the one that the earlier steps have read.
+    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, InputGoneError if an
+    input's topic is not the one that the earlier steps have read, and ConfigurationError if it has more partitions since, and
+    the state of its keys is on several nodes.
     """
     if earlier is None:
         return spec
@@ -28,7 +30,7 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
     return replace(
         spec,
         compatible_with=tuple(each for each in history if each != spec.fingerprint),
-        inputs=tuple(_continued(spec.pipeline, each, before.get(each.name)) for each in spec.inputs),
+        inputs=tuple(_continued(spec, each, before.get(each.name)) for each in spec.inputs),
     )
 
 
@@ -44,7 +46,8 @@ def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) ->
                 )
 
 
-def _continued(pipeline: str, source: InputSpec, before: InputSpec | None) -> InputSpec:
+def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) -> InputSpec:
+    pipeline = spec.pipeline
     if before is None or before.topic != source.topic:
         return source
     if before.topic_id != source.topic_id:
@@ -54,8 +57,13 @@ def _continued(pipeline: str, source: InputSpec, before: InputSpec | None) -> In
             "give the pipeline another name"
         )
     added = len(source.start_offsets) - len(before.start_offsets)
-    # Partitions that were added since hold only records that no step has seen.
-    return replace(source, start_offsets=before.start_offsets + (0,) * added)
+    if added > 0 and spec.stateful and spec.nodes > 1:
+        raise ConfigurationError(
+            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has {len(source.start_offsets)} partitions, "
+            f"the pipeline was made with {len(before.start_offsets)}; on {spec.nodes} nodes keys would come to other nodes "
+            "than their state is on; give the pipeline another name, so that it reads its inputs anew"
+        )
+    return replace(source, start_offsets=before.start_offsets + (ADDED_BEGINS_AT,) * added)
 
 
 def _difference(spec: PipelineSpec, earlier: PipelineSpec) -> str:

@@ -39,6 +39,7 @@ from kcontrol.core.events import (
     Tick,
     WakeAt,
 )
+from kcontrol.core.inputs import node_of
 from kcontrol.core.model import InputSpec, Logged, LoggedStep, NodeJoin, PipelineSpec, ReceivedPartition, StepBoundary
 from kcontrol.core.node import NodeMachine, decide
 from kcontrol.errors import KcontrolError, NotFoundError
@@ -59,14 +60,14 @@ _Chunk = TypeVar("_Chunk")
 class NodePorts:
     """The world of one node. Readers stand at the beginning of their partitions; the session closes none of them.
 
-    watch: a watcher of the given partitions of an input, from the given offsets on.
+    watch: a watcher of the given partitions of an input, from the given offsets on, and of those added later that it takes.
     """
 
     clock: Clock
     control: ControlLog
     steps: StepsLog
     engine: EngineFactory
-    watch: Callable[[InputSpec, Mapping[int, int]], InputWatcher]
+    watch: Callable[[InputSpec, Mapping[int, int], Callable[[int], bool]], InputWatcher]
 
 
 class NodeSession:
@@ -163,10 +164,13 @@ class NodeSession:
         reached = {(part.input, part.partition): part.to for boundary in boundaries for part in boundary.inputs}
         watchers = {}
         for input_ in spec.inputs:
-            mine = [partition for partition, node in enumerate(input_.node_of) if node == self._node]
-            from_ = {p: reached.get((input_.name, p), input_.start_offsets[p]) for p in mine}
-            watchers[input_.name] = self._ports.watch(input_, from_)
+            known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
+            from_ = {p: offset for p, offset in known.items() if self._reads(spec, input_, p)}
+            watchers[input_.name] = self._ports.watch(input_, from_, partial(self._reads, spec, input_))
         return watchers
+
+    def _reads(self, spec: PipelineSpec, input_: InputSpec, partition: int) -> bool:
+        return node_of(input_, spec.nodes, partition) == self._node
 
     def _start(self, watchers: Mapping[str, InputWatcher]) -> None:
         self._spawn(self._publisher.run())

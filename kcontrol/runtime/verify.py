@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcontrol.core.inputs import node_of
 from kcontrol.core.layout import writers_of
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, OutputSlice, PipelineSpec, StepBoundary, StepResult
 from kcontrol.core.node import work_of
@@ -45,9 +46,9 @@ class Mismatch:
 
 def mismatches(spec: PipelineSpec, node: int, boundary: StepBoundary, found: StepResult) -> list[Mismatch]:
     """Every partition that `node` reads or writes in which `found` differs from the log."""
-    node_of = {input_.name: input_.node_of for input_ in spec.inputs}
+    inputs = {input_.name: input_ for input_ in spec.inputs}
     own = {output.name: set(mine) for output, mine in zip(spec.outputs, writers_of(spec, node), strict=True)}
-    expected_inputs = [piece for piece in boundary.inputs if node_of[piece.input][piece.partition] == node]
+    expected_inputs = [piece for piece in boundary.inputs if node_of(inputs[piece.input], spec.nodes, piece.partition) == node]
     expected_outputs = [piece for piece in boundary.outputs if piece.partition in own[piece.output]]
     return [
         *_differences(boundary.step, "input", _inputs(expected_inputs), _inputs(found.inputs)),

@@ -76,9 +76,15 @@ def _numbers(steps: Sequence[Boundary]) -> Iterator[Violation]:
 
 
 def _divisions(steps: Sequence[Boundary]) -> Iterator[Violation]:
-    """The slices of a partition lie end to end from offset 0 on: no record is in two steps, none between two."""
-    reached = {(topic, partition): 0 for topic, count in INPUTS.items() for partition in range(count)}
+    """The slices of a partition lie end to end from offset 0 on, but for recorded skips: no record is in two steps, none
+    between two. A partition that was added is no other than one that was there."""
+    reached = defaultdict(int, {(topic, partition): 0 for topic, count in INPUTS.items() for partition in range(count)})
     for boundary in steps:
+        for skip in boundary.get("skipped_ranges", ()):
+            where = (skip["topic"], skip["partition"])
+            if not skip["from"] == reached[where] < skip["to"]:
+                yield Violation("skipped wrongly", boundary["step"], f"{skip}; the step before ended at {reached[where]}")
+            reached[where] = skip["to"]
         for piece in boundary["inputs"]:
             where = (piece["topic"], piece["partition"])
             if piece["from"] != reached[where]:
@@ -86,13 +92,15 @@ def _divisions(steps: Sequence[Boundary]) -> Iterator[Violation]:
                 yield Violation(
                     rule, boundary["step"], f"{where} from {piece['from']}, the step before ended at {reached[where]}"
                 )
+            if piece.get("input") in boundary.get("paused_inputs", ()) and piece["to"] > piece["from"]:
+                yield Violation("paused input read", boundary["step"], str(piece))
             if piece["to"] < piece["from"]:
                 yield Violation("backwards", boundary["step"], f"{where} from {piece['from']} to {piece['to']}")
             reached[where] = piece["to"]
 
 
 def _unread(steps: Sequence[Boundary], inputs: Sequence[InputRecord]) -> Iterator[Violation]:
-    """When all is done, every committed input record is in a step."""
+    """When all is done, every committed input record is in a step or in a recorded skip."""
     read: Counter[tuple[str, int]] = Counter()
     for boundary in steps:
         for piece in boundary["inputs"]:

@@ -150,6 +150,15 @@ def forget_the_last_input(wrong: History) -> None:
     wrong.inputs.append(order(4, "bob", 20))
 
 
+def skip_where_no_step_ended(wrong: History) -> None:
+    wrong.steps[1]["skipped_ranges"] = [{"topic": "visits", "partition": 2, "from": 0, "to": 2}]
+
+
+def read_a_paused_input(wrong: History) -> None:
+    wrong.steps[1]["paused_inputs"] = ["visits"]
+    wrong.steps[1]["inputs"][1]["input"] = "visits"
+
+
 def miscount_input(wrong: History) -> None:
     wrong.steps[0]["inputs"][0]["records"] = 3
 
@@ -183,6 +192,8 @@ def turn_back_time(wrong: History) -> None:
         (skip_input, "input lost"),
         (read_input_twice, "input read twice"),
         (forget_the_last_input, "input lost"),
+        (skip_where_no_step_ended, "skipped wrongly"),
+        (read_a_paused_input, "paused input read"),
         (miscount_input, "miscounted input"),
         (miscount_output, "miscounted output"),
         (reuse_a_token, "token used twice"),
@@ -193,6 +204,16 @@ def test_each_damage_is_named(damage: Callable[[History], None], rule: str) -> N
     wrong = history()
     damage(wrong)
     assert rule in wrong.rules()
+
+
+def test_a_recorded_skip_and_a_partition_that_was_added_are_no_violation() -> None:
+    right = history()
+    right.inputs.append(InputRecord("visits", 9, 1, b"bob", b""))
+    right.steps[1]["skipped_ranges"] = [{"topic": "visits", "partition": 9, "from": 0, "to": 2}]
+    right.steps[1]["inputs"].append({"topic": "visits", "partition": 9, "from": 2, "to": 2, "records": 0})
+    assert check(right.steps, right.inputs, right.outputs, complete=True) == []
+    right.steps[1]["skipped_ranges"] = []
+    assert right.rules() == {"input lost"}
 
 
 def test_while_it_runs_later_steps_are_nobodys_fault() -> None:

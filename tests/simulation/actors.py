@@ -39,10 +39,11 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
+from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import Directory, SimulatedEngine
-from tests.simulation.invariants import check_answers, check_fold, require
+from tests.simulation.invariants import check_answers, check_fold, check_noted, require
 from tests.simulation.world import Fenced, World, twin_of
 
 
@@ -188,6 +189,7 @@ class CoordinatorActor:
             for record in effect.records:
                 if isinstance(record, Status):
                     check_answers(self.world, record)
+                    check_noted(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
                     said = self.state.view.node_state(record.node)
                     require(
@@ -288,7 +290,7 @@ class NodeActor:
         self.leaving: Exit | None = None
         self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
         self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
-        self.told_ends: list[list[int]] = []
+        self.told: list[list[int]] = []
         self.exited = False
         self.replaced = False
 
@@ -346,17 +348,18 @@ class NodeActor:
 
     def watch(self) -> bool:
         """The watcher of the inputs, if there is something new."""
-        if self.told_ends == self.world.input_ends:
+        world, spec = self.world, self.world.spec
+        now = [*world.input_ends, *world.input_earliest]
+        if self.told == now:
             return False
-        self.told_ends = [list(ends) for ends in self.world.input_ends]
-        for index, (item, ends) in enumerate(zip(self.world.spec.inputs, self.told_ends, strict=True)):
-            earliest = self.world.input_earliest[index]
+        self.told = [list(offsets) for offsets in now]
+        for item, ends, earliest in zip(spec.inputs, world.input_ends, world.input_earliest, strict=True):
             seen = tuple(
-                ReceivedPartition(partition, item.topic_id, earliest, end)
+                ReceivedPartition(partition, item.topic_id, earliest[partition], end)
                 for partition, end in enumerate(ends)
-                if item.node_of[partition] == self.number
+                if node_of(item, spec.nodes, partition) == self.number
             )
-            self.decide(InputArrived(item.name, seen, 0, self.world.now_ms))
+            self.decide(InputArrived(item.name, seen, 0, world.now_ms))
         return True
 
     def work(self) -> bool:

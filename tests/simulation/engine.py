@@ -26,7 +26,8 @@ from kcontrol.core.events import (
     StepFinished,
     StepPinned,
 )
-from kcontrol.core.model import Checkpoint, FailureKind, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
+from kcontrol.core.inputs import node_of
+from kcontrol.core.model import Checkpoint, FailureKind, InputRange, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
 from tests.simulation.invariants import check_begun, check_finish, require, signature, signature_of
 from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
@@ -228,6 +229,11 @@ class SimulatedEngine:
             self.written = []
             if effect.expected is None:
                 check_begun(self.world, work)
+                if self._expired(work):
+                    self.ran = None
+                    self._end(EngineFailed(FailureKind.INPUT_GONE, "input has expired", self.world.now_ms))
+                    self.opened = False
+                    return
             mine = work.writers if effect.expected is None else ()
             self.to_write = [(output, partition) for output, partitions in enumerate(mine) for partition in partitions]
             if effect.expected is not None:
@@ -237,6 +243,20 @@ class SimulatedEngine:
             self._write(work)
             return
         self._end(AttemptWritten(work.step, self._result(work), self.world.now_ms))
+
+    def _expired(self, work: StepWork) -> bool:
+        """Whether Kafka has no longer what a new step needs. What was committed can be read for ever, so that all can go on."""
+        earliest = {
+            (item.name, partition): offset
+            for item, offsets in zip(self.world.spec.inputs, self.world.input_earliest, strict=True)
+            for partition, offset in enumerate(offsets)
+        }
+        return any(part.to > part.from_ < earliest[part.input, part.partition] for part in self._mine(work))
+
+    def _mine(self, work: StepWork) -> list[InputRange]:
+        spec = self.world.spec
+        items = {item.name: item for item in spec.inputs}
+        return [part for part in work.division if node_of(items[part.input], spec.nodes, part.partition) == self.number]
 
     def _write(self, work: StepWork) -> None:
         assert self.to_write is not None
@@ -251,13 +271,11 @@ class SimulatedEngine:
         self.written.append(wrote)
 
     def _result(self, work: StepWork) -> StepResult:
-        node_of = {item.name: item.node_of for item in self.world.spec.inputs}
         inputs = tuple(
             InputSlice(
                 part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, part.to - part.from_, "0" * 32
             )
-            for part in work.division
-            if node_of[part.input][part.partition] == self.number
+            for part in self._mine(work)
         )
         moved = any(part.to > part.from_ for part in work.division) and self.random.random() < 0.1
         return StepResult(inputs, tuple(self.written), (), moved)

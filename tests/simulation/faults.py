@@ -14,6 +14,7 @@ from tests.simulation.fleet import Fleet
 Fault = Callable[[Fleet, Counter[str]], bool]
 
 _MOST_COORDINATORS = 3
+_MOST_PARTITIONS = 6
 _SKEWS_MS = (0, 0, -3_000, 4_000)
 _REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep, CommitCheckpoint, CommitCheckpoint)
 _STALLS_MS = (3_000, 12_000, 25_000)
@@ -221,6 +222,43 @@ def user_resumes(fleet: Fleet, counts: Counter[str]) -> bool:
     return True
 
 
+def user_pauses_an_input(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.pause_input(fleet.pick_partition()[0], True)
+    return True
+
+
+def user_resumes_an_input(fleet: Fleet, counts: Counter[str]) -> bool:
+    fleet.pause_input(fleet.pick_partition()[0], False)
+    return True
+
+
+def user_skips(fleet: Fleet, counts: Counter[str]) -> bool:
+    """Not always forward, and sometimes beyond the end, which input may reach later."""
+    index, partition = fleet.pick_partition()
+    begin, end = fleet.world.committed(index, partition), fleet.world.input_ends[index][partition]
+    fleet.skip(index, partition, begin - 1 + int(fleet.random.random() * (end - begin + 3)))
+    return True
+
+
+def input_expires(fleet: Fleet, counts: Counter[str]) -> bool:
+    index, partition = fleet.pick_partition()
+    begin, end = fleet.world.committed(index, partition), fleet.world.input_ends[index][partition]
+    if begin == end:
+        return False
+    earliest = begin + 1 + int(fleet.random.random() * (end - begin))
+    fleet.world.input_earliest[index][partition] = max(earliest, fleet.world.input_earliest[index][partition])
+    return True
+
+
+def partition_added(fleet: Fleet, counts: Counter[str]) -> bool:
+    index, _ = fleet.pick_partition()
+    if len(fleet.world.input_ends[index]) >= _MOST_PARTITIONS:
+        return False
+    fleet.world.input_ends[index].append(0)
+    fleet.world.input_earliest[index].append(0)
+    return True
+
+
 FAULTS: tuple[Fault, ...] = (
     takeover_beside_a_living_coordinator,
     takeover_with_a_request_on_its_way,
@@ -249,4 +287,9 @@ FAULTS: tuple[Fault, ...] = (
     user_asks,
     user_asks_for_a_checkpoint,
     user_resumes,
+    user_pauses_an_input,
+    user_resumes_an_input,
+    user_skips,
+    input_expires,
+    partition_added,
 )

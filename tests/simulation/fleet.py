@@ -7,7 +7,16 @@ from random import Random
 
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer
-from kcontrol.core.model import CheckpointRequest, Desired, DesiredMode, PipelineSpec, Resume, StepWork
+from kcontrol.core.model import (
+    CheckpointRequest,
+    Desired,
+    DesiredMode,
+    InputDesired,
+    PipelineSpec,
+    Resume,
+    SkipRequest,
+    StepWork,
+)
 from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
 from tests.simulation.engine import Directory
 from tests.simulation.specs import PIPELINE
@@ -145,19 +154,55 @@ class Fleet:
         self.requests += 1
         self.world.append(Resume(PIPELINE, f"r{self.requests}"))
 
+    def pick_partition(self) -> tuple[int, int]:
+        """A random input, by index, and one of its partitions."""
+        index = int(self.random.random() * len(self.world.input_ends))
+        return index, int(self.random.random() * len(self.world.input_ends[index]))
+
     def input_arrives(self) -> None:
         """In one partition."""
-        ends = self.world.input_ends[0]
-        ends[int(self.random.random() * len(ends))] += 1 + int(self.random.random() * 3)
+        index, partition = self.pick_partition()
+        self.world.input_ends[index][partition] += 1 + int(self.random.random() * 3)
+
+    def pause_input(self, index: int, paused: bool) -> None:
+        """The user's wish about one input."""
+        self.requests += 1
+        self.world.append(InputDesired(PIPELINE, self.world.spec.inputs[index].name, paused, f"r{self.requests}"))
+
+    def skip(self, index: int, partition: int, to: int) -> None:
+        """The user has looked at the log, and wants the next step to begin elsewhere."""
+        self.requests += 1
+        name, begin = self.world.spec.inputs[index].name, self.world.committed(index, partition)
+        self.world.append(SkipRequest(PIPELINE, name, partition, begin, to, "user", self.world.now_ms, f"r{self.requests}"))
+
+    def skip_what_has_expired(self) -> None:
+        """All that keeps a step from being made."""
+        for index, offsets in enumerate(self.world.input_earliest):
+            for partition, earliest in enumerate(offsets):
+                if earliest > self.world.committed(index, partition):
+                    self.skip(index, partition, earliest)
+
+    def must_stay_halted(self) -> bool:
+        """Whether keyed partitions were added that no step may read."""
+        world = self.world
+        names = [item.name for index, item in enumerate(world.spec.inputs) if world.has_grown(index)]
+        return world.is_keyed_apart and any(not world.is_paused(name) for name in names)
 
     def all_done(self) -> bool:
-        """Whether all input is committed, every node holds the last step, and it is saved if it should be."""
+        """Whether all input that is not paused is committed, requests about inputs are noted, every node holds the last step,
+        and it is saved if it should be."""
         world = self.world
-        last = world.boundaries[-1] if world.boundaries else None
-        committed = [0 for _ in world.input_ends[0]] if last is None else [piece.to for piece in last.inputs]
-        if committed != world.input_ends[0] or not self._all_saved():
+        for index, (item, ends) in enumerate(zip(world.spec.inputs, world.input_ends, strict=True)):
+            if not world.is_paused(item.name) and ends != [world.committed(index, p) for p in range(len(ends))]:
+                return False
+        if not self._all_saved() or not self._all_noted():
             return False
         return all(node is not None and node.engine.opened and node.state.step == len(world.boundaries) for node in self.nodes)
+
+    def _all_noted(self) -> bool:
+        status = self.world.view.status()
+        newest = max((wishes[-1][0] for wishes in self.world.wishes.values() if wishes), default=-1)
+        return status is not None and status.inputs_offset >= newest
 
     def _all_saved(self) -> bool:
         """Whether the last step has a checkpoint, and the last request for one its answer."""
@@ -175,6 +220,8 @@ class Fleet:
         nodes = [(n.state.at, n.state.step, n.state.error) for n in self.nodes if n is not None]
         saved = [one.step for one in world.checkpoints]
         return (
-            f"{len(world.boundaries)} steps from {world.first_step}, checkpoints {saved}, input {world.input_ends}, "
+            f"{len(world.boundaries)} steps from {world.first_step}, checkpoints {saved}, "
+            f"input {world.input_ends} from {world.input_earliest}, "
+            f"paused {[name for name in world.wishes if world.is_paused(name)]}, "
             f"coordinators {states}, nodes {nodes}"
         )

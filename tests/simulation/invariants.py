@@ -42,19 +42,62 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
 
 
 def _check_inputs(world: World, last: StepBoundary | None, boundary: StepBoundary) -> None:
-    expected: dict[tuple[str, int], int] = {}
-    ends: dict[tuple[str, int], int] = {}
-    for item, input_ends in zip(world.spec.inputs, world.input_ends, strict=True):
-        for partition, begin in enumerate(item.start_offsets):
-            expected[item.name, partition] = begin
-            ends[item.name, partition] = input_ends[partition]
+    _check_skips(world, boundary)
+    expected = {(item.name, p): begin for item in world.spec.inputs for p, begin in enumerate(item.start_offsets)}
     if last is not None:
         expected = {(piece.input, piece.partition): piece.to for piece in last.inputs}
-    found = {(piece.input, piece.partition): piece.from_ for piece in boundary.inputs}
-    require(found == expected, "every input record is in exactly one committed step", (expected, found))
+    begins = {(piece.input, piece.partition): piece.from_ for piece in boundary.inputs}
+    _check_partitions(world, set(expected), set(begins))
+    found = {**begins, **{(one.input, one.partition): one.from_ for one in boundary.skipped_ranges}}
+    expected = {place: expected.get(place, 0) for place in found}
+    skipped = {(one.input, one.partition): one.to for one in boundary.skipped_ranges}
+    joined = all(begins.get(place) == to for place, to in skipped.items())
+    require(
+        found == expected and joined,
+        "every input record is in exactly one committed step or in a recorded skip",
+        (expected, begins, boundary.skipped_ranges),
+    )
+    ends = {item.name: ends for item, ends in zip(world.spec.inputs, world.input_ends, strict=True)}
     for piece in boundary.inputs:
-        end = ends[piece.input, piece.partition]
+        end = ends[piece.input][piece.partition]
         require(piece.from_ <= piece.to <= end, "only input that exists is in a step", (piece, end))
+    _check_paused(world, boundary)
+
+
+def _check_skips(world: World, boundary: StepBoundary) -> None:
+    ends = {item.name: ends for item, ends in zip(world.spec.inputs, world.input_ends, strict=True)}
+    for one in boundary.skipped_ranges:
+        asked = world.skips.get(one.request_id)
+        require(
+            asked is not None
+            and (asked.input, asked.partition, asked.from_, asked.to) == (one.input, one.partition, one.from_, one.to)
+            and one.from_ < one.to <= ends[one.input][one.partition],
+            "what is skipped is what a user asked for: forward, and no further than there are offsets",
+            (one, asked),
+        )
+
+
+def _check_partitions(world: World, before: set[tuple[str, int]], now: set[tuple[str, int]]) -> None:
+    there = {(item.name, p) for item, ends in zip(world.spec.inputs, world.input_ends, strict=True) for p in range(len(ends))}
+    require(before <= now <= there, "a division names every partition that one before it named", (before, now, there))
+    require(
+        not world.is_keyed_apart or now == before,
+        "partitions of keyed inputs are not taken up on several nodes",
+        (before, now),
+    )
+
+
+def _check_paused(world: World, boundary: StepBoundary) -> None:
+    for name, offset in world.held.items():
+        if all(paused for at, paused in world.wishes[name] if at > offset):
+            read = [piece for piece in boundary.inputs if piece.input == name and piece.to > piece.from_]
+            require(
+                not read and name in boundary.paused_inputs,
+                "nothing of a paused input is in a step after the boundary at which it took effect",
+                (name, offset, read, boundary.paused_inputs),
+            )
+    for name in boundary.paused_inputs:
+        require(any(paused for _, paused in world.wishes[name]), "an input is paused only by a user", name)
 
 
 def _check_outputs(world: World, boundary: StepBoundary) -> None:
@@ -122,6 +165,14 @@ def check_answers(world: World, status: Status) -> None:
         )
 
 
+def check_noted(world: World, status: Status) -> None:
+    """A coordinator tells users which of their requests about inputs it goes by."""
+    for name, wishes in world.wishes.items():
+        noted = [wish for wish in wishes if wish[0] <= status.inputs_offset]
+        if noted and noted[-1][1]:
+            world.held[name] = max(noted[-1][0], world.held.get(name, -1))
+
+
 def check_begun(world: World, work: StepWork) -> None:
     """An engine is about to make an attempt that may be committed."""
     held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
@@ -140,7 +191,8 @@ def check_fold(world: World, view: PipelineView) -> None:
 
 def _what_counts(view: PipelineView) -> list[object]:
     counts: list[object] = [view.epoch, view.lives, view.claim(), view.spec(), view.desired(), view.resume(), view.status()]
-    counts.append(view.checkpoint_request())
+    counts += [view.checkpoint_request(), view.skips, *(view.input_desired(name) for name in ("in", "side"))]
+    counts += [view.skip(*place) for place in sorted(view.skips)]
     for node in range(3):
         counts += [
             view.node_state(node),
@@ -148,6 +200,7 @@ def _what_counts(view: PipelineView) -> list[object]:
             view.checkpoint_part(node),
             view.replaying(node),
             view.received(node, "in"),
+            view.received(node, "side"),
             view.command(node),
         ]
     return counts

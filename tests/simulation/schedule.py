@@ -31,8 +31,8 @@ _MOMENTS_WITH_CHECKPOINTS = 600
 _PROGRESS_ROUNDS = 200
 _ROUND_EVENTS = 3_000
 _ROUND_MS = 200
-_LATE_HALTS = 2
-"""A fault from before may still halt the pipeline, and another one once it is resumed; then there are no more."""
+_LATE_HALTS = 3
+"""A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
 
 @cache
@@ -157,15 +157,24 @@ class Schedule:
             if actor not in fleet.zombie_nodes:
                 actor.reader.deaf_until = 0
         fleet.want(DesiredMode.RUNNING)
+        stays_paused = int(self.random.random() * 4)
+        for index in range(len(self.world.spec.inputs)):
+            fleet.pause_input(index, index == stays_paused)
         if self.random.random() < 0.3:
             fleet.input_arrives()
         halts = 0
         for _ in range(_PROGRESS_ROUNDS):
             self._round()
-            if fleet.coordinators[0].state.at is State.HALTED and halts < _LATE_HALTS:
+            state = fleet.coordinators[0].state
+            if state.at is State.HALTED and fleet.must_stay_halted() and "partitions, the pipeline was made with" in state.halt:
+                self.counts["halted for good by partitions of keyed inputs"] += 1
+                self._end_zombies()
+                return
+            if state.at is State.HALTED and halts < _LATE_HALTS:
                 halts += 1
+                fleet.skip_what_has_expired()
                 fleet.resume()
-            if fleet.all_done():
+            if fleet.all_done() and not fleet.must_stay_halted():
                 self._end_zombies()
                 return
         raise Violation("without faults the pipeline makes progress", fleet.describe())

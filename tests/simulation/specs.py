@@ -39,11 +39,12 @@ CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 2), 
 
 @cache
 def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> PipelineSpec:
-    """One input and one output, dealt out over the nodes. An impatient one halts after few failures.
+    """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures; one with a clock keeps
+    keyed state, so that on several nodes its partitions must stay as they are.
 
     checkpoints: index of CHECKPOINTS.
     """
-    partitions = max(2, nodes)
+    partitions, keyed = max(2, nodes), clock_ms > 0
     node_of = tuple(partition % nodes for partition in range(partitions))
     return PipelineSpec(
         pipeline=PIPELINE,
@@ -51,8 +52,11 @@ def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int)
         compatible_with=(),
         nodes=nodes,
         queries=("q",),
-        stateful=True,
-        inputs=(InputSpec("in", "input", "T1", (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k"),),
+        stateful=keyed,
+        inputs=tuple(
+            InputSpec(name, topic, topic_id, (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k" if keyed else "")
+            for name, topic, topic_id in (("in", "input", "T1"), ("side", "other", "T3"))
+        ),
         outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),
         policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),

@@ -19,9 +19,8 @@ _UNREACHED = {
     "coordinator: reading, fenced",
     "coordinator: fencing, fenced again",
     "coordinator: reading, fenced again",
-    "node: writing, other attempt committed",
 }
-"""What the simulated broker and user never do, or a node never meets; tests/unit/core does."""
+"""What the simulated broker and user never do; tests/unit/core does."""
 _OFTEN = 4
 """Of the rows that are reached in a sample of any seeds."""
 

@@ -14,10 +14,12 @@ from kcontrol.core.keys import key_of, numbered
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    InputDesired,
     Logged,
     LoggedStep,
     OutputSlice,
     PipelineSpec,
+    SkipRequest,
     StepBoundary,
     StepRecord,
     Token,
@@ -92,7 +94,13 @@ class World:
         self.reached: dict[int, int] = {}
         """By incarnation, the newest step that its engine has held."""
         self.input_ends = [list(item.start_offsets) for item in spec.inputs]
-        self.input_earliest = [0 for _ in spec.inputs]
+        self.input_earliest = [[0 for _ in item.start_offsets] for item in spec.inputs]
+        self.wishes: dict[str, tuple[tuple[int, bool], ...]] = {item.name: () for item in spec.inputs}
+        """By input, every (offset, paused) that was ever asked for."""
+        self.held: dict[str, int] = {}
+        """By input, the offset of the newest pause that a coordinator has said it goes by."""
+        self.skips: dict[str, SkipRequest] = {}
+        """By request, all that were ever asked for."""
         self.epoch = 0
         self.added: frozenset[tuple[str, int]] = frozenset()
         self.open: list[Segment] = []
@@ -119,6 +127,10 @@ class World:
         twin.asked = dict(self.asked)
         twin.reached = dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
+        twin.input_earliest = [list(earliest) for earliest in self.input_earliest]
+        twin.wishes = dict(self.wishes)
+        twin.held = dict(self.held)
+        twin.skips = dict(self.skips)
         twin.open = list(self.open)
         twin.output_ends = dict(self.output_ends)
         twin.tokens = set(self.tokens)
@@ -133,7 +145,30 @@ class World:
         self.control.append(logged)
         self.view = evolve(self.view, logged)
         self.newest[record.key if isinstance(record, Tombstone) else key_of(record)] = offset
+        if isinstance(record, InputDesired):
+            self.wishes[record.input] = (*self.wishes[record.input], (offset, record.paused))
+        elif isinstance(record, SkipRequest):
+            self.skips[record.request_id] = record
         return offset
+
+    def committed(self, index: int, partition: int) -> int:
+        """Where the log of steps ends in a partition of an input."""
+        item = self.spec.inputs[index]
+        pieces = self.boundaries[-1].inputs if self.boundaries else ()
+        return next((one.to for one in pieces if (one.input, one.partition) == (item.name, partition)), 0)
+
+    def is_paused(self, name: str) -> bool:
+        """Whether the user wants nothing of an input."""
+        return bool(self.wishes[name]) and self.wishes[name][-1][1]
+
+    def has_grown(self, index: int) -> bool:
+        """Whether an input has partitions that the spec does not know."""
+        return len(self.input_ends[index]) > len(self.spec.inputs[index].start_offsets)
+
+    @property
+    def is_keyed_apart(self) -> bool:
+        """Whether equal keys must stay on one of several nodes."""
+        return self.spec.stateful and self.spec.nodes > 1
 
     def compact(self, keep_tombstones_after: int) -> None:
         """Keep of each key the newest record only, and no tombstone older than the given offset."""

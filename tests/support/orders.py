@@ -15,8 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_END, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import OFFSET_END, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
@@ -37,6 +45,10 @@ class Orders:
     servers: str
     name: str
     produced: Counter[str] = field(default_factory=Counter)
+    sent: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
+    """By topic's stem, partition and offset: what the broker has acknowledged."""
+    expired: set[str] = field(default_factory=set)
+    """Stems of topics that can't be read from the beginning any more."""
 
     def __post_init__(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
@@ -57,11 +69,32 @@ class Orders:
         for _ in range(count):
             number = self.produced["orders"]
             order = {"id": f"o{number}", "customer": f"c{number % CUSTOMERS}", "amount": number * 13 % 101}
-            producer.produce(self.topic("orders"), json.dumps(order), partition=number % PARTITIONS["orders"])
+            self._send(producer, "orders", json.dumps(order), number % PARTITIONS["orders"])
             payment = f"payment {self.produced['payments']} ".ljust(payment_bytes, "x")
-            producer.produce(self.topic("payments"), payment, partition=number % PARTITIONS["payments"])
-            self.produced.update(("orders", "payments"))
+            self._send(producer, "payments", payment, number % PARTITIONS["payments"])
         assert producer.flush(TIMEOUT_S) == 0
+
+    def pay(self, count: int, partition: int) -> None:
+        """`count` payments more, all into one partition."""
+        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        for _ in range(count):
+            self._send(producer, "payments", f"payment {self.produced['payments']} ", partition)
+        assert producer.flush(TIMEOUT_S) == 0
+
+    def _send(self, producer: Producer, stem: str, value: str, partition: int) -> None:
+        def acknowledged(error: KafkaError | None, message: Message) -> None:
+            assert error is None, error
+            self.sent[stem, partition, message.offset() or 0] = value.encode()
+
+        producer.produce(self.topic(stem), value, partition=partition, on_delivery=acknowledged)
+        self.produced[stem] += 1
+
+    def widen(self, stem: str, partitions: int) -> None:
+        """Add partitions to a topic, so that it has so many."""
+        asked = AdminClient({"bootstrap.servers": self.servers}).create_partitions(
+            [NewPartitions(self.topic(stem), partitions)]
+        )
+        asked[self.topic(stem)].result(TIMEOUT_S)
 
     def limit(self, stem: str, max_message_bytes: int) -> None:
         """Change how large a record batch the topic takes."""
@@ -75,6 +108,7 @@ class Orders:
         where = TopicPartition(self.topic(stem), partition, OFFSET_END)
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.delete_records([where])[where].result(TIMEOUT_S)
+        self.expired.add(stem)
 
     def steps(self) -> list[dict[str, Any]]:
         """All boundaries, as the command line prints them."""
@@ -89,13 +123,19 @@ class Orders:
         return found
 
     def is_done(self) -> bool:
-        """Whether all that was produced is committed. Asked often, so without a process of its own."""
+        """Whether all that was produced is committed, or was skipped. Asked often, so without a process of its own."""
+        return self.read() == self.produced
+
+    def read(self) -> Counter[str]:
+        """By input, how many records are in committed steps, or were skipped."""
         read: Counter[str] = Counter()
         for logged in asyncio.run(self._committed()):
             if isinstance(logged.record, StepBoundary):
                 for piece in logged.record.inputs:
                     read[piece.input] += piece.records
-        return read == self.produced
+                for skipped in logged.record.skipped_ranges:
+                    read[skipped.input] += skipped.to - skipped.from_
+        return +read
 
     async def _committed(self) -> list[LoggedStep]:
         steps = KafkaStepsLog(ClusterSettings(bootstrap_servers=self.servers), self.name)
@@ -109,7 +149,8 @@ class Orders:
         return read_topics(self.servers, [self.topic(stem)])
 
     def check(self) -> list[dict[str, Any]]:
-        """The oracle: every record in exactly one step, steps contiguous, outputs exactly right. Returns the steps."""
+        """The oracle: every record in exactly one step or recorded skip, steps contiguous, outputs exactly right. Returns the
+        steps."""
         steps = self.steps()
         assert [boundary["step"] for boundary in steps] == list(range(1, len(steps) + 1))
         self._check_divisions(steps)
@@ -120,19 +161,31 @@ class Orders:
 
     def _check_divisions(self, steps: list[dict[str, Any]]) -> None:
         reached: dict[tuple[str, int], int] = defaultdict(int)
+        records: Counter[str] = Counter()
         for boundary in steps:
+            for skipped in boundary["skipped_ranges"]:
+                key = (skipped["input"], skipped["partition"])
+                assert skipped["from"] == reached[key] < skipped["to"], f"step {boundary['step']}: {skipped}"
+                reached[key] = skipped["to"]
+                records[skipped["input"]] += skipped["to"] - skipped["from"]
             for piece in boundary["inputs"]:
                 key = (piece["input"], piece["partition"])
                 assert piece["from"] == reached[key], f"step {boundary['step']}: gap or overlap in {key}"
                 reached[key] = piece["to"]
-        records: Counter[str] = Counter()
-        for piece in (piece for boundary in steps for piece in boundary["inputs"]):
-            records[piece["input"]] += piece["records"]
+                records[piece["input"]] += piece["records"]
+                paused = piece["input"] in boundary["paused_inputs"]
+                assert not (paused and piece["to"] > piece["from"]), f"step {boundary['step']}: {piece} of a paused input"
         assert records == self.produced
 
+    def _input(self, stem: str) -> dict[tuple[int, int], bytes]:
+        """By partition and offset: what is in an input topic, or was before it expired."""
+        if stem in self.expired:
+            return {(partition, offset): value for (sent, partition, offset), value in self.sent.items() if sent == stem}
+        return {(m.partition() or 0, m.offset() or 0): _bytes(m.value()) for m in self.messages(stem)}
+
     def _expected(self, steps: list[dict[str, Any]]) -> tuple[dict[int, Counter[Any]], dict[int, Counter[Any]]]:
-        orders = {(m.partition(), m.offset()): json.loads(m.value()) for m in self.messages("orders")}
-        payments = {(m.partition(), m.offset()): m.value() for m in self.messages("payments")}
+        orders = {place: json.loads(value) for place, value in self._input("orders").items()}
+        payments = self._input("payments")
         sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
         totals: dict[int, Counter[Any]] = {}
         copies: dict[int, Counter[Any]] = {}
@@ -170,6 +223,11 @@ def _by_step(messages: Iterator[Message], with_key: bool) -> dict[int, Counter[A
 
 def _text(key: bytes | str | None) -> str | None:
     return key.decode() if isinstance(key, bytes) else key
+
+
+def _bytes(value: bytes | str | None) -> bytes:
+    assert isinstance(value, bytes)
+    return value
 
 
 def data_dir(tmp_path: Path) -> str:

@@ -2,14 +2,15 @@
 
 Each fetch stands at the last stable offset that the one before it has shown, with read_committed, so the broker answers when
 that offset moves. What is fetched is thrown away; only the offsets beside it count. Fetches are by topic id: a topic that was
-deleted or made anew is told from one that goes on.
+deleted or made anew is told from one that goes on. Every few seconds the topic is looked at for partitions that were added.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from aiokafka.protocol.offset import OffsetRequest
@@ -22,6 +23,8 @@ from kcontrol.runtime.settings import ClusterSettings
 
 MAX_WAIT_MS = 5_000
 """A fetch returns after so long without input, and then shows how far retention has moved the beginning."""
+PARTITIONS_EVERY_S = 5.0
+"""How often the topic is looked at for partitions that were added."""
 PACE_S = 0.01
 """Least time between two arrivals: busy input is looked at a hundred times a second, not as often as it has batches."""
 GONE_TOPIC_ID = ""
@@ -41,9 +44,20 @@ Arrival = tuple[tuple[ReceivedPartition, ...], int]
 class KafkaInputWatcher:
     """Watches some partitions of one input topic. One `arrivals` at a time."""
 
-    def __init__(self, settings: ClusterSettings, topic: str, partitions: Iterable[int]) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        topic: str,
+        partitions: Iterable[int],
+        takes: Callable[[int], bool] = lambda _: False,
+        partitions_every_s: float = PARTITIONS_EVERY_S,
+    ) -> None:
+        """takes: whether to watch a partition, too, that is found in the topic and not among the given ones."""
         self._topic = topic
         self._partitions = sorted(partitions)
+        self._takes = takes
+        self._partitions_every_s = partitions_every_s
+        self._look_for_more_at = 0.0
         self._rpc = KafkaRpc(settings)
         self._info: TopicInfo | None = None
         self._state: dict[int, ReceivedPartition] = {}
@@ -66,7 +80,7 @@ class KafkaInputWatcher:
                 else:
                     await asyncio.sleep(_NEXT_LOOK_S)
                     changed = await self._look()
-                if changed:
+                if await self._has_grown() or changed:
                     yield self._arrival()
                 await asyncio.sleep(PACE_S)
         finally:
@@ -99,11 +113,28 @@ class KafkaInputWatcher:
             self._state[partition] = ReceivedPartition(partition, topic_id, first, end)
         return self._state != before
 
+    async def _has_grown(self) -> bool:
+        """Once in a while: whether partitions were added that are to be watched; then they are."""
+        if self._info is None or time.monotonic() < self._look_for_more_at:
+            return False
+        self._look_for_more_at = time.monotonic() + self._partitions_every_s
+        try:
+            now = await self._rpc.topic(self._topic)
+        except TopicError:
+            return False  # what is fetched by its id says the same, and is looked into
+        return now.topic_id == self._info.topic_id and self._find_more(now) and await self._look()
+
+    def _find_more(self, info: TopicInfo) -> bool:
+        more = [partition for partition in info.leaders if partition not in self._partitions and self._takes(partition)]
+        self._partitions = sorted([*self._partitions, *more])
+        return bool(more)
+
     async def _ends(self) -> tuple[TopicInfo, dict[int, int], dict[int, int]]:
         """The topic, and where its partitions begin and end: of one and the same topic, though offsets go by name."""
         deadline = Deadline(_LOOK_TIMEOUT_MS)
         while True:
             info = await self._rpc.topic(self._topic)
+            self._find_more(info)
             try:
                 earliest, latest = await self._offsets(info, _EARLIEST), await self._offsets(info, _LATEST)
                 if (await self._rpc.topic(self._topic)).topic_id == info.topic_id:

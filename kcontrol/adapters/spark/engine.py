@@ -32,6 +32,7 @@ from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.core.inputs import node_of
 from kcontrol.core.model import (
     Checkpoint,
     FailureKind,
@@ -277,7 +278,7 @@ class SparkEngine:
 
     def _reads(self, item: InputRange) -> bool:
         spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
-        return spec.node_of[item.partition] == self._node
+        return node_of(spec, self._spec.nodes, item.partition) == self._node
 
     def _own(self) -> dict[str, tuple[int, ...]]:
         attempt = self._attempt

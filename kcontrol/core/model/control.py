@@ -29,6 +29,35 @@ class Resume:
     request_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class InputDesired:
+    """`p/input/I/desired`: whether steps may read an input."""
+
+    pipeline: str
+    input: str
+    paused: bool
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRequest:
+    """`p/skip/I/P`: pass over offsets [from_, to) of a partition of an input.
+
+    It holds for the one step that would begin at `from_`, and for no other: once a step has gone on from there it means
+    nothing any more, so that it can't be carried out twice or too late, whoever reads it and whenever.
+    """
+
+    pipeline: str
+    input: str
+    partition: int
+    from_: int
+    to: int
+    by: str
+    """Who asked, for people."""
+    asked_ms: int
+    request_id: str
+
+
 # --- control records: from nodes --------------------------------------------------------------------------------------
 
 
@@ -191,6 +220,8 @@ class Status:
     """Why the last try at a checkpoint was given up; '' when it succeeded."""
     answers: tuple[CheckpointAnswer, ...]
     """To the newest requests for a checkpoint, newest last; at most 16."""
+    inputs_offset: int = -1
+    """Control offset of the newest `InputDesired` or `SkipRequest` that is taken note of: every later step goes by it."""
 
 
 ControlRecord = (
@@ -198,6 +229,8 @@ ControlRecord = (
     | Desired
     | Resume
     | CheckpointRequest
+    | InputDesired
+    | SkipRequest
     | NodeJoin
     | NodeState
     | Received

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import Checkpoint
-from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, Token
+from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, SkippedRange, Token
 from kcontrol.core.model.words import Reason
 
 
@@ -30,6 +30,8 @@ class StepBoundary:
     skipped: tuple[Skipped, ...]
     watermark_moved: bool
     """The next step is then due for the reason `watermark`; recorded so that a takeover knows it too."""
+    skipped_ranges: tuple[SkippedRange, ...] = ()
+    """What users have had passed over between the step before and this one; each ends where this step's slice begins."""
 
 
 StepRecord = StepBoundary | Checkpoint

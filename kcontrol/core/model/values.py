@@ -71,6 +71,21 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedRange:
+    """Offsets [from_, to) of one partition that are in no step, because a user said so: see `SkipRequest`."""
+
+    input: str
+    topic: str
+    topic_id: str
+    partition: int
+    from_: int
+    to: int
+    by: str
+    asked_ms: int
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceSplit:
     """The part of an input that one Spark source task reads. Several splits may share a task, in the order listed."""
 

@@ -13,6 +13,7 @@ class Reason(StrEnum):
     CLOCK = "clock"
     REPLAY = "replay"
     WATERMARK = "watermark"
+    SKIP = "skip"
 
 
 class DesiredMode(StrEnum):

@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
@@ -20,9 +20,15 @@ _DEADLINE_S = 30.0
 Scenario = Callable[[AsyncIterator[Arrival]], Awaitable[None]]
 
 
-def _watch(settings: ClusterSettings, topic: str, partitions: list[int], scenario: Scenario) -> None:
+def _watch(
+    settings: ClusterSettings,
+    topic: str,
+    partitions: list[int],
+    scenario: Scenario,
+    takes: Callable[[int], bool] = lambda _: False,
+) -> None:
     async def main() -> None:
-        watcher = KafkaInputWatcher(settings, topic, partitions)
+        watcher = KafkaInputWatcher(settings, topic, partitions, takes, partitions_every_s=0.05)
         try:
             async with asyncio.timeout(_DEADLINE_S), aclosing(watcher.arrivals()) as arrivals:
                 await scenario(arrivals)
@@ -111,6 +117,41 @@ def test_retention_moves_the_beginning(settings: ClusterSettings, topic_factory:
         assert partitions[0].to == 5
 
     _watch(settings, topic, [0], scenario)
+
+
+def _widen(settings: ClusterSettings, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_DEADLINE_S)
+
+
+@pytest.mark.parametrize("given", [[0], []])
+def test_partitions_that_are_added_are_watched_if_they_are_taken(
+    settings: ClusterSettings, topic_factory: TopicFactory, given: list[int]
+) -> None:
+    topic = topic_factory("watched", partitions=1)
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        await anext(arrivals)
+        await asyncio.to_thread(_widen, settings, topic, 4)
+        ends = await _until(arrivals, lambda ends: 2 in ends)
+        assert set(ends) == {0, 2}
+        await asyncio.to_thread(_produce, settings, topic, 2, 3)
+        await asyncio.to_thread(_produce, settings, topic, 0)
+        assert await _until(arrivals, lambda ends: ends == {0: 1, 2: 3})
+
+    _watch(settings, topic, given, scenario, lambda partition: partition % 2 == 0)
+
+
+def test_partitions_that_were_there_before_the_first_look_are_watched_too(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    topic = topic_factory("watched", partitions=3)
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        partitions, _ = await anext(arrivals)
+        assert [part.partition for part in partitions] == [0, 2]
+
+    _watch(settings, topic, [0], scenario, lambda partition: partition == 2)
 
 
 @pytest.mark.parametrize("anew", [2, 1])

@@ -14,6 +14,7 @@ from kcontrol.core.model import (
     ControlRecord,
     Desired,
     DesiredMode,
+    InputDesired,
     Logged,
     NodeJoin,
     NodePhase,
@@ -22,6 +23,7 @@ from kcontrol.core.model import (
     Received,
     Replaying,
     Resume,
+    SkipRequest,
     Status,
     Tombstone,
 )
@@ -65,6 +67,8 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
         st.just(()),
     ),
     st.builds(CheckpointRequest, _PIPELINE, _UUID),
+    st.builds(InputDesired, _PIPELINE, st.sampled_from("xy"), st.booleans(), _UUID),
+    st.builds(SkipRequest, _PIPELINE, st.sampled_from("xy"), _SMALL, _SMALL, _SMALL, st.just("me"), _SMALL, _UUID),
     st.builds(_part, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
 )
 

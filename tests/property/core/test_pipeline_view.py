@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from typing import Any, TypeGuard
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.core.model import Claim, Logged, NodeJoin, Tombstone
+from kcontrol.core.model import Claim, Logged, NodeJoin, SkipRequest, Tombstone
 from kcontrol.core.pipeline_view import PipelineView, evolve, superseded_keys
 from tests.property.core.logs import compactions, key, logs
 
@@ -53,6 +54,18 @@ def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Log
         assert after.received(node, "x") == view.received(node, "x")
         assert after.replaying(node) == view.replaying(node)
     assert (after.desired(), after.resume(), after.status()) == (view.desired(), view.resume(), view.status())
+    assert (after.input_desired("x"), after.skips) == (view.input_desired("x"), view.skips)
+
+
+@given(logs())
+def test_the_newest_skip_of_each_partition_is_known(log: list[Logged]) -> None:
+    view = fold(log)
+    skips = {(one.record.input, one.record.partition): one.record for one in view.latest.values() if _is_skip(one)}
+    assert {place: view.skip(*place) for place in view.skips} == skips
+
+
+def _is_skip(logged: Logged) -> TypeGuard[Any]:
+    return isinstance(logged.record, SkipRequest)
 
 
 @given(logs(), st.data())

@@ -14,6 +14,7 @@ from kcontrol.core.model import (
     LayoutSpec,
     LoggedStep,
     Reason,
+    SkippedRange,
     StepBoundary,
     StepPolicySpec,
     StepRecord,
@@ -38,6 +39,15 @@ def test_the_last_boundary_says_where_the_next_step_begins() -> None:
 
 def test_the_oldest_steps_may_be_gone() -> None:
     assert fold(Tombstone("step/6"), boundary(7)).step == 7
+
+
+def test_a_gap_that_the_boundary_says_was_skipped_is_no_damage() -> None:
+    passed = SkippedRange("in", "input", "T1", 0, 6, 9, "me", 5, "r")
+    gapped = replace(boundary(2, (9, 1), (10, 2)), skipped_ranges=(passed,))
+    assert fold(boundary(1), gapped).next_from["in", 0] == 10
+    for wrong in (replace(passed, from_=5), replace(passed, to=8), replace(passed, partition=1), replace(passed, input="x")):
+        with pytest.raises(DamagedRecordError, match="reads input in partition 0 from offset 9, but the step before ended at"):
+            fold(boundary(1), replace(gapped, skipped_ranges=(wrong,)))
 
 
 @pytest.mark.parametrize(

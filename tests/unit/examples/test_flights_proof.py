@@ -61,6 +61,15 @@ def test_it_holds_for_a_right_run(plain: Path) -> None:
     assert proof(run(), plain) == Proof()
 
 
+def test_input_that_somebody_had_skipped_is_not_lost(plain: Path) -> None:
+    skipped = run()
+    skipped.steps[1]["skipped_ranges"] = [{"partition": 0, "from": 2, "to": 4}]
+    skipped.steps[1]["inputs"][0] |= {"from": 4, "to": 5}
+    assert prove(skipped.steps, skipped.delays, skipped.delayed, plain, {0: 5}) == Proof()
+    skipped.steps[1]["skipped_ranges"] = [{"partition": 0, "from": 1, "to": 4}]
+    assert prove(skipped.steps, skipped.delays, skipped.delayed, plain, {0: 5}).lost == 2
+
+
 def lose_a_flight(wrong: Run) -> None:
     wrong.delayed.pop()
     wrong.steps[1]["outputs"].pop()

@@ -160,7 +160,7 @@ class Cluster:
             made.append(kind(number, incarnation, steps, self.store))
             return made[0]
 
-        def watch(_input: InputSpec, _from: Mapping[int, int]) -> NoInput:
+        def watch(_input: InputSpec, _from: Mapping[int, int], _takes: Callable[[int], bool]) -> NoInput:
             return NoInput()
 
         control, log = MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p")

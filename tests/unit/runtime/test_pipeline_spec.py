@@ -177,6 +177,14 @@ def test_the_same_definition_goes_on_where_the_earlier_one_began() -> None:
     assert succeed(later, None) == later
 
 
+def test_added_partitions_are_refused_where_the_state_of_keys_is_on_several_nodes() -> None:
+    wider: dict[str, Any] = {"inputs": {"flights": InputFacts("id-f", (0,) * 8)}, "outputs": {"delays": OutputFacts("id-d", 8)}}
+    assert len(succeed(spec_of(STATEFUL, wider), spec_of(STATEFUL)).inputs[0].start_offsets) == 8
+    with pytest.raises(ConfigurationError, match="topic 'flights' has 8 partitions, the pipeline was made with 4; on 2 nodes"):
+        succeed(spec_of(STATEFUL, wider, nodes=2), spec_of(STATEFUL, nodes=2))
+    assert len(succeed(spec_of(facts=wider, nodes=2), spec_of(nodes=2)).inputs[0].start_offsets) == 8
+
+
 def test_a_change_must_be_declared() -> None:
     earlier = spec_of()
     with pytest.raises(SpecChangedError, match=f"compatible_with=.'{earlier.fingerprint}'.") as refused:

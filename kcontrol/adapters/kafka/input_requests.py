@@ -1,0 +1,60 @@
+"""Requests about inputs of a pipeline in a Kafka cluster: see `kcontrol.runtime.input_requests`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.core.model import InputSpec, Status
+from kcontrol.runtime.input_requests import InputRequests, Reach, SkipTaken
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import check_pipeline_name
+
+
+async def request_input(
+    settings: ClusterSettings, pipeline: str, input_name: str, *, paused: bool, timeout_s: float = ACKNOWLEDGE_TIMEOUT_S
+) -> Status:
+    """See InputRequests.pause; raises TopicError, too, when kcontrol was never used in the cluster."""
+    async with _requests(settings, pipeline, timeout_s) as requests:
+        return await requests.pause(input_name, paused=paused)
+
+
+async def request_skip(
+    settings: ClusterSettings,
+    pipeline: str,
+    input_name: str,
+    partition: int,
+    to: int,
+    by: str,
+    timeout_s: float = ACKNOWLEDGE_TIMEOUT_S,
+) -> SkipTaken:
+    """See InputRequests.skip; raises TopicError, too, when a topic is missing."""
+
+    async def reach(item: InputSpec) -> Reach:
+        return await asyncio.to_thread(_reach, settings, pipeline, item)
+
+    async with _requests(settings, pipeline, timeout_s) as requests:
+        return await requests.skip(input_name, partition, to, by, SystemClock().now_ms(), reach)
+
+
+def _reach(settings: ClusterSettings, pipeline: str, item: InputSpec) -> Reach:
+    admin = TopicAdmin(settings)
+    found = admin.get(item.topic, f"pipeline {pipeline!r}, input {item.name!r}")
+    return Reach(found.topic_id, admin.offsets(item.topic, found.partitions).latest)
+
+
+@asynccontextmanager
+async def _requests(settings: ClusterSettings, pipeline: str, timeout_s: float) -> AsyncIterator[InputRequests]:
+    check_pipeline_name(pipeline)
+    control = await KafkaControlLog.open(settings, pipeline)
+    steps = KafkaStepsLog(settings, pipeline)
+    try:
+        yield InputRequests(pipeline, control, steps, timeout_s)
+    finally:
+        await asyncio.gather(control.close(), steps.close())

@@ -1,0 +1,57 @@
+"""Whether partitions that were added to an input can be taken up.
+
+On one node always. On several, equal keys must go on meeting on one node, with their state and with the output partition that
+it alone writes; a producer deals keys out by the number of partitions, so another number sends keys to other nodes. What a
+pipeline says of its keys is `partitioned_by`, without which one that needs them is refused from the start.
+"""
+
+from __future__ import annotations
+
+from kcontrol.core.inputs import arrived, is_paused, named_partitions, seen_partitions
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.steps_view import StepsView
+
+
+def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
+    """One sentence about an input whose added partitions must not be read, or ''. A paused input is not judged."""
+    if spec.nodes == 1:
+        return ""
+    for item in spec.inputs:
+        if is_paused(view, item) or not (spec.stateful or item.partitioned_by):
+            continue
+        named, told = named_partitions(steps, item), len(item.start_offsets)
+        now = max(told, seen_partitions(item, arrived(spec, item, view)))
+        if spec.stateful and 0 < named < now:
+            return _needs_a_new_name(spec, item, named, now)
+        if now > max(named, told):
+            return _needs_a_new_name(spec, item, told, now) if spec.stateful else _needs_equal_counts(spec, item, told, now)
+    return ""
+
+
+def _grown(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
+    by = f"by {item.partitioned_by} " if item.partitioned_by else ""
+    return (
+        f"input {item.name} (topic {item.topic}) has {now} partitions, the pipeline was made with {before}: on {spec.nodes} "
+        f"nodes its keys, partitioned {by}among {before}, would come to other nodes"
+    )
+
+
+def _needs_a_new_name(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
+    return (
+        f"{_grown(spec, item, before, now)} than their state is on; nothing was read of the added partitions. Submit the "
+        "pipeline under a new name, so that it reads its inputs anew"
+    )
+
+
+def _needs_equal_counts(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
+    others = ", ".join(
+        f"{what} {one.name} (topic {one.topic})"
+        for what, several in (("input", spec.inputs), ("output", spec.outputs))
+        for one in several
+        if one is not item
+    )
+    return (
+        f"{_grown(spec, item, before, now)} than write their output partitions; nothing was read of the added partitions. "
+        f"Give {others} {now} partitions too, as far as they are keyed, start the nodes again, then resume the pipeline"
+    )

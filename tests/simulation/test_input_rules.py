@@ -1,0 +1,151 @@
+"""The rules about single inputs, switched off one by one: see test_rules.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.core import attempt, coordinator, division, inputs, node_voice, resting, skips
+from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkipRequest
+from kcontrol.core.node_table import State as NodeState
+from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.steps_view import StepsView
+from tests.simulation.breaking import Patches, check_breaks, rule_name
+
+
+def _paused_inputs_are_read() -> Patches:
+    return (patch.object(division, "is_paused", lambda view, item: False),)
+
+
+def _a_failed_plan_is_kept_though_an_input_was_paused() -> Patches:
+    def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
+        state.inputs_offset = inputs.requests_offset(spec, state.view)
+
+    return (patch.object(resting, "_take_note_of_inputs", take_note),)
+
+
+def _requests_about_inputs_are_noted_in_the_middle_of_a_step() -> Patches:
+    right = resting.report
+
+    def report(turn: Turn) -> None:
+        spec = turn.state.view.spec()
+        if spec is not None:
+            turn.state.inputs_offset = inputs.requests_offset(spec, turn.state.view)
+        right(turn)
+
+    return (patch.object(coordinator, "report", report),)
+
+
+def _expired_input_is_passed_over_in_silence() -> Patches:
+    right = division.received_ranges
+
+    def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> Any:
+        earliest = {
+            (item.name, one.partition): one.earliest
+            for item in spec.inputs
+            for one in inputs.arrived(spec, item, view).values()
+        }
+        found = ((part, earliest.get((part.input, part.partition), 0)) for part in right(spec, steps, view))
+        return tuple(replace(part, from_=max(part.from_, first), to=max(part.to, first)) for part, first in found)
+
+    silent = patch.object(resting, "gone_input", lambda spec, steps, view: "")
+    return patch.object(resting, "received_ranges", received_ranges), silent
+
+
+def _with_skips(counts: Callable[[StepsView, InputSpec, SkipRequest, ReceivedPartition | None], bool]) -> Patches:
+    return (patch.object(skips, "_counts", counts),)
+
+
+def _a_skip_counts_wherever_the_log_ends() -> Patches:
+    def counts(steps: StepsView, item: InputSpec, skip: SkipRequest, seen: ReceivedPartition | None) -> bool:
+        return seen is not None and inputs.next_offset(steps, item, skip.partition) < skip.to <= seen.to
+
+    return _with_skips(counts)
+
+
+def _a_skip_may_go_beyond_the_end() -> Patches:
+    def counts(steps: StepsView, item: InputSpec, skip: SkipRequest, seen: ReceivedPartition | None) -> bool:
+        return inputs.next_offset(steps, item, skip.partition) == skip.from_ < skip.to
+
+    return _with_skips(counts)
+
+
+def _a_skip_may_go_back() -> Patches:
+    def counts(steps: StepsView, item: InputSpec, skip: SkipRequest, seen: ReceivedPartition | None) -> bool:
+        return inputs.next_offset(steps, item, skip.partition) == skip.from_ and seen is not None and skip.to <= seen.to
+
+    return _with_skips(counts)
+
+
+def _skips_are_not_recorded() -> Patches:
+    right = attempt.boundary_of
+
+    def boundary_of(*about: Any) -> Any:
+        return replace(right(*about), skipped_ranges=())
+
+    return (patch.object(coordinator, "boundary_of", boundary_of),)
+
+
+def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same() -> Patches:
+    right = resting._take_note_of_inputs
+
+    def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
+        right(state, spec)
+        state.halt = state.halt or division.gone_input(spec, state.steps, state.view)
+
+    quiet = tuple(state for state in node_voice._SAYS_INPUT if state is not NodeState.FAILED)
+    return patch.object(resting, "_take_note_of_inputs", take_note), patch.object(node_voice, "_SAYS_INPUT", quiet)
+
+
+def _added_partitions_are_read_from_where_they_are_found() -> Patches:
+    right = division.received_ranges
+
+    def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> Any:
+        old = {(item.name, number) for item in spec.inputs for number in range(len(item.start_offsets))} | set(steps.next_from)
+        found = right(spec, steps, view)
+        return tuple(part if (part.input, part.partition) in old else replace(part, from_=part.to) for part in found)
+
+    return (patch.object(resting, "received_ranges", received_ranges),)
+
+
+def _added_partitions_are_forgotten_with_the_node_that_saw_them() -> Patches:
+    return (patch.object(inputs, "named_partitions", lambda steps, item: 0),)
+
+
+def _keyed_partitions_are_taken_up_on_several_nodes() -> Patches:
+    return (patch.object(resting, "growth_refused", lambda spec, steps, view: ""),)
+
+
+_ONCE = "every input record is in exactly one committed step or in a recorded skip"
+_PAUSED = "nothing of a paused input is in a step after the boundary at which it took effect"
+_SKIPPED = "what is skipped is what a user asked for: forward, and no further than there are offsets"
+_PROGRESS = "without faults the pipeline makes progress"
+RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
+    (_paused_inputs_are_read, _PAUSED, 0),
+    (_a_failed_plan_is_kept_though_an_input_was_paused, _PAUSED, 0),
+    (_requests_about_inputs_are_noted_in_the_middle_of_a_step, _PAUSED, 0),
+    (_expired_input_is_passed_over_in_silence, _ONCE, 0),
+    (_a_skip_counts_wherever_the_log_ends, _SKIPPED, 0),
+    (_a_skip_may_go_beyond_the_end, _SKIPPED, 0),
+    (_a_skip_may_go_back, _SKIPPED, 0),
+    (_skips_are_not_recorded, _ONCE, 0),
+    (_a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same, _PROGRESS, 0),
+    (_added_partitions_are_read_from_where_they_are_found, _ONCE, 0),
+    (
+        _added_partitions_are_forgotten_with_the_node_that_saw_them,
+        "a division names every partition that one before it named",
+        0,
+    ),
+    (_keyed_partitions_are_taken_up_on_several_nodes, "partitions of keyed inputs are not taken up on several nodes", 0),
+)
+"""Each with the invariant that it breaks, and a seed to begin with."""
+
+
+@pytest.mark.parametrize(("broken", "invariant", "begin"), RULES, ids=rule_name)
+def test_without_the_rule_an_invariant_breaks(broken: Callable[[], Patches], invariant: str, begin: int) -> None:
+    check_breaks(broken, invariant, begin)

@@ -1,0 +1,80 @@
+"""What the command line says of inputs that are paused or skipped, and when it takes a pipeline for caught up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.cli.facts import is_caught_up, still_to_come
+from kcontrol.cli.input_facts import input_facts, input_line
+from kcontrol.cli.show import step_line
+from kcontrol.core.model import (
+    Claim,
+    ControlRecord,
+    InputDesired,
+    Logged,
+    LoggedStep,
+    NodeJoin,
+    PipelinePhase,
+    Received,
+    ReceivedPartition,
+    SkippedRange,
+    SkipRequest,
+    Status,
+)
+from kcontrol.core.pipeline_view import PipelineView, evolve
+from kcontrol.core.steps_view import StepsView
+from kcontrol.core.steps_view import evolve as evolve_steps
+from tests.unit.core.made import SPEC, boundary
+
+COMMITTED = evolve_steps(StepsView("p"), LoggedStep(0, boundary(1)))
+SKIP = SkipRequest("p", "in", 0, 6, 9, "somebody", 5, "r")
+
+
+def view(*records: ControlRecord) -> PipelineView:
+    found = PipelineView.empty("p")
+    for offset, record in enumerate((SPEC, NodeJoin("p", 0, "u", "host", 2), Claim("p", "c", "host", 1), *records)):
+        found = evolve(found, Logged(offset, 0, record))
+    return found
+
+
+def line(*records: ControlRecord) -> str:
+    return input_line(input_facts(SPEC, COMMITTED, view(*records), "in", 5))
+
+
+def status(noted: int) -> Status:
+    return Status("p", 2, PipelinePhase.PAUSED, 1, "", (), 0, "", (), noted)
+
+
+def test_an_input_that_nobody_asked_about() -> None:
+    assert line() == "in: 5 offsets wait"
+    facts = input_facts(SPEC, COMMITTED, view(), "in", 5)
+    assert facts == {"input": "in", "waiting": 5, "paused": False, "noted": True, "skips": []}
+
+
+def test_a_paused_input_and_whether_it_is_in_force() -> None:
+    assert line(InputDesired("p", "in", True, "r")) == "in: 5 offsets wait; paused (pausing it waits for a coordinator)"
+    assert line(InputDesired("p", "in", True, "r"), status(3)) == "in: 5 offsets wait; paused"
+    assert line(InputDesired("p", "in", False, "r")) == "in: 5 offsets wait (resuming it waits for a coordinator)"
+
+
+def test_a_skip_that_waits() -> None:
+    told = line(SKIP)
+    assert "the next step skips offsets 6 to 8 of partition 0, by somebody; the node that reads partition 0" in told
+    seen = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9),), 0, 0)
+    assert line(SKIP, seen).endswith("by somebody")
+    assert line(replace(SKIP, from_=5)) == "in: 5 offsets wait"
+
+
+def test_caught_up_is_judged_without_paused_inputs_and_what_is_left_of_them_is_known() -> None:
+    ends = {("in", 0): 6, ("in", 1): 4, ("in", 2): 2}
+    assert still_to_come(SPEC, COMMITTED, ends) == {"in": 5}
+    assert not is_caught_up(SPEC, COMMITTED, ends)
+    assert is_caught_up(SPEC, COMMITTED, ends, ["in"])
+    assert is_caught_up(SPEC, COMMITTED, {("in", 0): 6, ("in", 1): 1})
+
+
+def test_a_step_line_says_what_the_step_did_without() -> None:
+    passed = SkippedRange("in", "input", "T1", 0, 5, 9, "me", 5, "r")
+    assert "skipped" not in step_line(boundary(1))
+    said = step_line(replace(boundary(1), skipped_ranges=(passed,), paused_inputs=("side", "more")))
+    assert said.endswith("  skipped in/0 offsets 5 to 8  paused side, more")
