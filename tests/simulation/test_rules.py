@@ -46,7 +46,6 @@ from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, check_breaks, rule_name
 
 
-
 def _no_reading_after_init_producer() -> Patches:
     blind = patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None)
     return blind, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
