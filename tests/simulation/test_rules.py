@@ -46,7 +46,6 @@ from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, check_breaks, rule_name
 
 
-
 def _no_reading_after_init_producer() -> Patches:
     blind = patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None)
     return blind, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
@@ -240,13 +239,13 @@ _OPENABLE = "a node can always be opened, for its checkpoints are there"
 _PROGRESS = "without faults the pipeline makes progress"
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"
 RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
-    (_no_reading_after_init_producer, "steps are contiguous and committed once", 150),
-    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 510),
-    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 510),
-    (_no_resignation, _PROGRESS, 60),
+    (_no_reading_after_init_producer, "steps are contiguous and committed once", 1000),
+    (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1300),
+    (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 1300),
+    (_no_resignation, _PROGRESS, 1110),
     (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
-    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 620),
-    (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 220),
+    (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 960),
+    (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 490),
     (_states_need_no_echo, _ASKED, 0),
     (_no_rollback_of_what_was_not_committed, _ASKED, 0),
     (_restarted_nodes_go_unnoticed, _PROGRESS, 0),
@@ -256,9 +255,9 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     (_the_newest_claim_is_forgotten, _PROGRESS, 0),
     (_replays_are_not_needed, _PROGRESS, 0),
     (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 1900),
-    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 440),
-    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 100),
-    (_no_reading_after_init_producer, "checkpoint monotone", 0),
+    (_answers_of_an_earlier_tenure_count, "no event is unexpected", 300),
+    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 1110),
+    (_no_reading_after_init_producer, "checkpoint monotone", 130),
     (_a_checkpoint_needs_no_parts, _PARTS, 0),
     (_parts_of_other_checkpoints_count, _PARTS, 0),
     (_steps_are_dropped_that_a_checkpoint_needs, "retained steps cover the oldest checkpoint", 0),

@@ -91,9 +91,8 @@ class Orders:
 
     def widen(self, stem: str, partitions: int) -> None:
         """Add partitions to a topic, so that it has so many."""
-        asked = AdminClient({"bootstrap.servers": self.servers}).create_partitions(
-            [NewPartitions(self.topic(stem), partitions)]
-        )
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        asked = admin.create_partitions([NewPartitions(self.topic(stem), partitions)])
         asked[self.topic(stem)].result(TIMEOUT_S)
 
     def limit(self, stem: str, max_message_bytes: int) -> None:
