@@ -11,7 +11,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.requests import never_submitted
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core import pipeline_view, steps_view
-from kcontrol.core.model import Logged, LoggedStep, PipelineSpec
+from kcontrol.core.model import Logged, LoggedStep, NodePhase, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from kcontrol.runtime.settings import ClusterSettings
@@ -65,6 +65,30 @@ async def pipeline_logs(cluster: ClusterSettings, pipeline: str) -> AsyncIterato
         yield PipelineLogs(pipeline, control, steps)
     finally:
         await asyncio.gather(control.close(), steps.close())
+
+
+@dataclass(frozen=True)
+class NodeNow:
+    """What one node does, as its newest life says. doing: 'missing', or a word of `NodePhase`, or 'replaying'."""
+
+    node: int
+    doing: str
+    step: int
+    error: str
+
+
+def nodes_now(logs: PipelineLogs) -> list[NodeNow]:
+    """By number, every node that the definition in force has."""
+    return [_node_now(logs, node) for node in range(logs.spec().nodes)]
+
+
+def _node_now(logs: PipelineLogs, node: int) -> NodeNow:
+    said, replayed = logs.view.node_state(node), logs.view.replaying(node)
+    if said is None:
+        return NodeNow(node, "missing", 0, "")
+    at_work = said.phase in (NodePhase.OPEN, NodePhase.RUNNING)
+    replays = at_work and replayed is not None and said.step < replayed.step <= logs.committed.step
+    return NodeNow(node, "replaying" if replays else said.phase.value, said.step, said.error)
 
 
 @dataclass(frozen=True)
