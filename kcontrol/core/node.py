@@ -37,6 +37,7 @@ from kcontrol.core.model import (
     Command,
     CommandKind,
     InputRange,
+    PipelineSpec,
     StepBoundary,
     StepResult,
     StepWork,
@@ -87,7 +88,17 @@ def _go(turn: NodeTurn, cause: Cause) -> None:
 def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     state = turn.state
     state.view = pipeline_view.evolve(state.view, event.logged)
-    if state.at is not State.JOINING and state.view.lives.get(state.node, -1) > state.incarnation:
+    record = event.logged.record
+    if state.at is State.JOINING:
+        return
+    if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline and record.fingerprint != state.fingerprint:
+        # Its queries, and which partitions it reads, are those of the old one; no command that follows is meant for them.
+        _exit(
+            turn,
+            f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and fingerprint "
+            f"{record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start the node again",
+        )
+    elif state.view.lives.get(state.node, -1) > state.incarnation:
         _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
@@ -110,7 +121,7 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
         _go(turn, Cause.OWN_BOUNDARY)
         turn.effects.append(FinishStep(boundary.step))
     else:
-        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step)
+        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
 
 # --- commands -----------------------------------------------------------------------------------------------------------
@@ -127,7 +138,7 @@ def _obey(turn: NodeTurn) -> None:
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN:
             state.obeying = command
-            _open(turn, Cause.OPEN, command.step)
+            _open(turn, Cause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
         case CommandKind.STEP:
             _step(turn, command)
         case CommandKind.STOP | CommandKind.SHUTDOWN:
@@ -145,13 +156,13 @@ def _done(state: NodeMachine, command: Command) -> None:
     state.obeying = None
 
 
-def _open(turn: NodeTurn, cause: Cause, step: int) -> None:
+def _open(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
     _cancel(turn)
     _go(turn, cause)
     turn.state.step = step
     turn.state.has_run = False
-    turn.state.openable = tuple(one for one in turn.state.openable if one <= step)
-    turn.effects.append(opening(turn.state, step))
+    turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
+    turn.effects.append(opening(turn.state, step, create))
 
 
 def _cancel(turn: NodeTurn) -> None:
@@ -268,6 +279,8 @@ def _overdue(state: NodeMachine) -> bool:
 def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state = turn.state
     state.incarnation = event.incarnation
+    spec = state.view.spec()
+    state.fingerprint = "" if spec is None else spec.fingerprint
     _go(turn, Cause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
@@ -293,6 +306,8 @@ def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
         return
     _go(turn, Cause.OPENED)
     state.error = ""
+    if state.step > 0 and state.step not in state.openable:
+        state.openable = (state.step, *state.openable)
     if state.obeying is not None:
         _done(state, state.obeying)
 

@@ -36,6 +36,8 @@ class NodeMachine:
     now_ms: int = 0
     wake_ms: int | None = None
     incarnation: int = -1
+    fingerprint: str = ""
+    """Of the definition that this life was started with."""
 
     # --- the engine
     openable: tuple[int, ...] = ()

@@ -113,6 +113,7 @@ class Engine(Protocol):
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
         """Cancel, stop the queries, roll the directory back to `step`, start the queries.
 
+        create: empty the directory and begin after `step`, which is 0 unless the pipeline keeps no state.
         checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is emptied and
         filled from this node's part of it.
         """

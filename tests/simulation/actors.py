@@ -308,6 +308,7 @@ class NodeActor:
                 break
             self.decide(event)
         check_fold(self.world, self.state.view)
+        self.engine.spec = self.state.view.spec() or self.world.spec
         restorable = self.engine.restorable(self.state.steps.checkpoints)
         self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
 
@@ -349,7 +350,7 @@ class NodeActor:
         if self.told_ends == self.world.input_ends:
             return False
         self.told_ends = [list(ends) for ends in self.world.input_ends]
-        for index, (item, ends) in enumerate(zip(self.world.spec.inputs, self.told_ends, strict=True)):
+        for index, (item, ends) in enumerate(zip(self.engine.spec.inputs, self.told_ends, strict=True)):
             earliest = self.world.input_earliest[index]
             seen = tuple(
                 ReceivedPartition(partition, item.topic_id, earliest, end)

@@ -27,7 +27,15 @@ from kcontrol.core.events import (
     StepPinned,
 )
 from kcontrol.core.model import Checkpoint, FailureKind, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
-from tests.simulation.invariants import check_begun, check_finish, require, signature, signature_of
+from tests.simulation.invariants import (
+    check_begun,
+    check_created,
+    check_finish,
+    check_rerun,
+    require,
+    signature,
+    signature_of,
+)
 from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
 _KEPT = 3
@@ -58,6 +66,8 @@ class SimulatedEngine:
         self.world = world
         self.number = number
         self.incarnation = incarnation
+        self.spec = world.spec
+        """The definition that its life was started with."""
         self.directory = directory
         self.random = random
         self.queue: deque[object] = deque()
@@ -200,8 +210,9 @@ class SimulatedEngine:
 
     def _open(self, effect: OpenEngine) -> None:
         if effect.create:
-            self.history = ()
-            self.directory.states = {0: ()}
+            check_created(self.world, effect.step, self.spec.stateful)
+            self.history = tuple(signature_of(boundary) for boundary in self.world.boundaries[: effect.step])
+            self.directory.states = {effect.step: self.history}
         elif effect.step in self.directory.states:
             self.history = self.directory.states[effect.step]
             self.directory.states = {step: kept for step, kept in self.directory.states.items() if step <= effect.step}
@@ -231,6 +242,7 @@ class SimulatedEngine:
             mine = work.writers if effect.expected is None else ()
             self.to_write = [(output, partition) for output, partitions in enumerate(mine) for partition in partitions]
             if effect.expected is not None:
+                check_rerun(effect.expected, self.spec.nodes)
                 same = signature(work.step, work.now_ms, work.division) == signature_of(effect.expected)
                 require(same, "a replay runs the division of the log", (work, effect.expected))
         if self.to_write:
@@ -251,7 +263,7 @@ class SimulatedEngine:
         self.written.append(wrote)
 
     def _result(self, work: StepWork) -> StepResult:
-        node_of = {item.name: item.node_of for item in self.world.spec.inputs}
+        node_of = {item.name: item.node_of for item in self.spec.inputs}
         inputs = tuple(
             InputSlice(
                 part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, part.to - part.from_, "0" * 32

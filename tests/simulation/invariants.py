@@ -37,6 +37,11 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
         "a zombie commits nothing after its successor has fenced and read",
         (boundary.token, world.ruling_epoch),
     )
+    require(
+        boundary.nodes == len(boundary.token.incarnations) and boundary.nodes in world.sizes,
+        "a step is made by as many nodes as its boundary says",
+        (boundary.nodes, boundary.token, world.sizes),
+    )
     _check_inputs(world, last, boundary)
     _check_outputs(world, boundary)
 
@@ -90,7 +95,8 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     expected = tuple(signature_of(boundary) for boundary in world.boundaries[:step])
     require(
         checkpoint.boundary_offset == world.offsets[step - 1]
-        and [part and part.node for part in found] == list(range(world.spec.nodes))
+        and [part and part.node for part in found] == list(range(len(found)))
+        and len(found) in world.sizes
         and all(part and part.history == expected for part in found),
         "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
         (checkpoint, [part and (part.node, len(part.history)) for part in found]),
@@ -126,6 +132,17 @@ def check_begun(world: World, work: StepWork) -> None:
     """An engine is about to make an attempt that may be committed."""
     held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
     require(min(held) >= work.step - 1, "nobody is beyond the slowest by more than one step", (work.step, held))
+
+
+def check_created(world: World, step: int, stateful: bool) -> None:
+    """An engine is about to begin with an empty state."""
+    require(step == 0 or not stateful, "state is never left out", step)
+    require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
+
+
+def check_rerun(expected: StepBoundary, nodes: int) -> None:
+    """An engine of one of so many nodes is about to run a step again."""
+    require(expected.nodes == nodes, "a step is run again only by as many nodes as made it", (expected.step, nodes))
 
 
 def check_fold(world: World, view: PipelineView) -> None:

@@ -17,6 +17,7 @@ from kcontrol.core.model import (
 )
 
 PIPELINE = "sim"
+MOST_NODES = 3
 LIMITS = LimitsSpec(
     max_attempts=1_000_000,
     max_lost=1_000_000,
@@ -38,20 +39,21 @@ CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 2), 
 
 
 @cache
-def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> PipelineSpec:
+def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool = True) -> PipelineSpec:
     """One input and one output, dealt out over the nodes. An impatient one halts after few failures.
 
-    checkpoints: index of CHECKPOINTS.
+    checkpoints: index of CHECKPOINTS. stateful: if it is not, the number of its nodes may change.
     """
-    partitions = max(2, nodes)
+    partitions = max(2, nodes) if stateful else MOST_NODES
+    sizes = range(1, MOST_NODES + 1)
     node_of = tuple(partition % nodes for partition in range(partitions))
     return PipelineSpec(
         pipeline=PIPELINE,
-        fingerprint="f1",
-        compatible_with=(),
+        fingerprint="f1" if stateful else f"f-{nodes}",
+        compatible_with=() if stateful else tuple(f"f-{other}" for other in sizes if other != nodes),
         nodes=nodes,
         queries=("q",),
-        stateful=True,
+        stateful=stateful,
         inputs=(InputSpec("in", "input", "T1", (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k"),),
         outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),
         policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),

@@ -31,7 +31,7 @@ from kcontrol.core.assembly import Place
 from kcontrol.core.coordinator_state import CoordinatorState, Plan, Saving, Turn
 from kcontrol.core.coordinator_table import Cause, State
 from kcontrol.core.events import DropParts, FinishStep
-from kcontrol.core.model import Checkpoint, CheckpointSpec, Command, LimitsSpec, PipelineSpec, Written
+from kcontrol.core.model import Checkpoint, CheckpointSpec, Command, CommandKind, LimitsSpec, PipelineSpec, Written
 from kcontrol.core.node_state import NodeTurn
 from kcontrol.core.node_table import Cause as NodeCause
 from kcontrol.core.node_table import State as NodeState
@@ -163,9 +163,9 @@ def _replays_are_not_needed() -> Patches:
 def _later_steps_stay_openable_after_a_rollback() -> Patches:
     right = node._open
 
-    def open_(turn: NodeTurn, cause: NodeCause, step: int) -> None:
+    def open_(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
         openable = turn.state.openable
-        right(turn, cause, step)
+        right(turn, cause, step, create)
         turn.state.openable = openable
 
     return (patch.object(node, "_open", open_),)
@@ -232,6 +232,50 @@ def _checkpoints_are_not_openable() -> Patches:
     return (patch.object(node_voice, "all_openable", lambda state: state.openable),)
 
 
+def _a_node_runs_on_by_a_definition_that_was_replaced() -> Patches:
+    def go_on(turn: NodeTurn, reason: str) -> None:
+        if "runs elsewhere" in reason or "by command" in reason:
+            right(turn, reason)
+
+    right = node._exit
+    return (patch.object(node, "_exit", go_on),)
+
+
+def _steps_of_another_size_are_run_again() -> Patches:
+    def can_begin_at(self: StepsView, step: int, nodes: int) -> bool:
+        return self.can_replay_after(step)
+
+    return (patch.object(StepsView, "can_begin_at", can_begin_at),)
+
+
+def _state_is_not_needed() -> Patches:
+    right = assembly._open
+
+    def open_(turn: Turn, number: int) -> list[Command]:
+        said = turn.state.view.node_state(number)
+        if said is not None and said.openable:
+            return right(turn, number)
+        return [assembly.give(turn, number, CommandKind.CREATE, turn.state.steps.step)]
+
+    return (patch.object(assembly, "_open", open_),)
+
+
+def _state_is_needed_by_all() -> Patches:
+    right = assembly._open
+
+    def open_(turn: Turn, number: int) -> list[Command]:
+        commands = right(turn, number)
+        steps = turn.state.steps
+        if all(one.kind is CommandKind.OPEN or steps.can_begin_at(0, 0) for one in commands):
+            return commands
+        if steps.can_replay_after(0):
+            return [assembly.give(turn, number, CommandKind.CREATE, 0)]
+        turn.state.halt = assembly._nothing_to_open(turn.state, number, ())
+        return []
+
+    return (patch.object(assembly, "_open", open_),)
+
+
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
 _PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
 _OPENABLE = "a node can always be opened, for its checkpoints are there"
@@ -267,6 +311,10 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     ),
     (_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there", 0),
     (_checkpoints_are_not_openable, _OPENABLE, 0),
+    (_a_node_runs_on_by_a_definition_that_was_replaced, _PROGRESS, 0),
+    (_steps_of_another_size_are_run_again, "a step is run again only by as many nodes as made it", 0),
+    (_state_is_not_needed, "state is never left out", 0),
+    (_state_is_needed_by_all, _OPENABLE, 0),
 )
 """Each with the invariant that it breaks, and a seed to begin with, because most schedules find nothing."""
 

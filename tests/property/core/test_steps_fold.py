@@ -25,7 +25,7 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
     policy = CheckpointSpec("file:///c", 1, draw(st.integers(1, 3)), draw(st.integers(-1, 4)))
     limits = replace(LIMITS, max_forgotten=draw(st.integers(1, 5)))
     log: list[LoggedStep] = []
-    view, step = StepsView("p"), 0
+    view, step, nodes = StepsView("p"), 0, 1
 
     def append(record: StepRecord | Tombstone) -> None:
         nonlocal view
@@ -35,7 +35,8 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
     for saves in draw(st.lists(st.booleans(), min_size=1, max_size=25)):
         if not saves or view.checkpoint == step:
             step += 1
-            append(boundary(step, (4 + step, step - 1), (5 + step, step)))
+            nodes = draw(st.sampled_from((nodes, nodes, nodes, 1, 2)))
+            append(boundary(step, (4 + step, step - 1), (5 + step, step), nodes=nodes))
             continue
         made = checkpoint(draw(st.integers(view.checkpoint + 1, step)), 2)
         gone = needless_keys(view, made, policy, limits)
@@ -64,3 +65,14 @@ def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[Logge
     gone = {one.record.key for one in log if isinstance(one.record, Tombstone)}
     kept = [one.record.step for one in log if isinstance(one.record, StepBoundary) and key_of(one.record) not in gone]
     assert kept == list(range(view.first, view.step + 1))
+
+
+@given(logs())
+def test_a_node_begins_only_where_all_later_steps_were_made_by_as_many(log: list[LoggedStep]) -> None:
+    view = fold(log)
+    sizes = {one.record.step: one.record.nodes for one in log if isinstance(one.record, StepBoundary)}
+    for step in range(view.step + 2):
+        for nodes in (1, 2):
+            later = [sizes[one] == nodes for one in range(step + 1, view.step + 1)]
+            expected = step == view.step or (view.first - 1 <= step < view.step and all(later))
+            assert view.can_begin_at(step, nodes) == expected, (step, nodes)
