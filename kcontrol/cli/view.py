@@ -26,6 +26,7 @@ class PipelineLogs:
         self.steps = steps
         self.view = PipelineView.empty(pipeline)
         self.committed = StepsView(pipeline)
+        self._begun = False
 
     async def is_there(self) -> bool:
         """Read the control log on; whether the pipeline has been submitted."""
@@ -33,13 +34,34 @@ class PipelineLogs:
         return self.view.spec() is not None
 
     async def read(self) -> tuple[list[Logged], list[LoggedStep]]:
-        """Read on to both ends; returns what is new. Raises NotFoundError when there is no such pipeline."""
+        """Read on to both ends; returns what is new. Raises NotFoundError when there is no such pipeline.
+
+        Steps are read from the oldest checkpoint that is kept, if there is one.
+        """
         records = await self._read_control()
+        spec = self.spec()
+        if not self._begun and spec.checkpoint.location:
+            newest = await self.steps.begin_at_checkpoint()
+            if newest is not None:
+                self.committed = StepsView.begun_at(spec.pipeline, newest)
+        self._begun = True
+        return records, self._fold(await self.steps.read_to_end())
+
+    async def read_steps(self, first: int, last: int | None) -> list[LoggedStep]:
+        """Both logs, the steps only from `first` on and up to `last` (None: all that are there), with some around them.
+
+        Raises NotFoundError when there is no such pipeline.
+        """
+        await self._read_control()
         self.spec()
-        steps = await self.steps.read_to_end()
+        self._begun = True
+        await self.steps.begin_at_step(first)
+        return self._fold(await (self.steps.read_to_end() if last is None else self.steps.read_through(last)))
+
+    def _fold(self, steps: list[LoggedStep]) -> list[LoggedStep]:
         for step in steps:
             self.committed = steps_view.evolve(self.committed, step)
-        return records, steps
+        return steps
 
     async def _read_control(self) -> list[Logged]:
         records = await self.control.read_to_end()
@@ -57,7 +79,7 @@ class PipelineLogs:
 
 @asynccontextmanager
 async def pipeline_logs(cluster: ClusterSettings, pipeline: str) -> AsyncIterator[PipelineLogs]:
-    """The logs of a pipeline, from their beginnings. Raises TopicError when kcontrol was never used in the cluster."""
+    """The logs of a pipeline, unread. Raises TopicError when kcontrol was never used in the cluster."""
     check_pipeline_name(pipeline)
     control = await KafkaControlLog.open(cluster, pipeline)
     steps = KafkaStepsLog(cluster, pipeline)

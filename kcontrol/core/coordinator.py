@@ -294,8 +294,8 @@ def _record_checkpoint(turn: Turn) -> None:
     elif not checkpointing.is_saved(state) or len(state.saving.commands) != spec.nodes:
         _go(turn, Cause.OUT_OF_PLACE)
     else:
-        made = checkpointing.saved_checkpoint(state, state.saving)
-        gone = checkpointing.needless_keys(state.steps, made, spec.checkpoint, spec.limits)
+        saved = checkpointing.saved_checkpoint(state, state.saving)
+        made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
         _go(turn, Cause.PARTITIONS_ADDED)
         turn.effects.append(CommitCheckpoint(*state.producer, made, gone))
 

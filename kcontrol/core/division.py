@@ -32,6 +32,14 @@ def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) ->
     return tuple(ranges)
 
 
+def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
+    """The pipeline as it was, or would be, with so many nodes: which of them reads which partition follows from the number."""
+    if nodes == spec.nodes:
+        return spec
+    dealt = (replace(each, node_of=tuple(p % nodes for p in range(len(each.node_of)))) for each in spec.inputs)
+    return replace(spec, nodes=nodes, inputs=tuple(dealt))
+
+
 def offsets_in(ranges: Sequence[InputRange]) -> int:
     """How many offsets the ranges hold: an upper bound of their records."""
     return sum(item.to - item.from_ for item in ranges)

@@ -249,7 +249,8 @@ def _replay(turn: NodeTurn) -> None:
 
 def _without_boundary(turn: NodeTurn) -> None:
     state = turn.state
-    if state.step < state.trimmed:
+    if state.steps.can_replay_after(state.step):
+        # This process has forgotten it, or began to read behind it.
         _exit(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
@@ -295,7 +296,6 @@ def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
     if reachable:
         oldest = min(reachable)
         state.boundaries = state.boundaries.without(oldest)
-        state.trimmed = max(state.trimmed, oldest)
 
 
 def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:

@@ -34,6 +34,16 @@ class StepsView:
     """Those that were not dropped, oldest first."""
     resized: int = 0
     """The newest step that was not dropped and that the step after it was not made by as many nodes as; 0 if there is none."""
+    begun: bool = False
+    """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from `begun_at`."""
+
+    @staticmethod
+    def begun_at(pipeline: str, newest: Checkpoint) -> StepsView:
+        """For a reader that begins at the `begin_offset` of the newest checkpoint in the log, which it has looked up.
+
+        What it has read to the end is then what a reader from the beginning has, whose time grows with the log.
+        """
+        return StepsView(pipeline, first=newest.first_step, resized=newest.resized_step, begun=True)
 
     @property
     def step(self) -> int:
@@ -83,7 +93,7 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     if view.last is not None:
         _check_follows(view, view.last, record, logged.offset)
     next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
-    first = record.step if view.last is None else view.first
+    first = record.step if view.last is None and not view.begun else view.first
     resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
     return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized)
 

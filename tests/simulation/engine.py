@@ -165,7 +165,7 @@ class SimulatedEngine:
         part = checkpoint.part_of(self.number)
         stored = None if part is None else self.world.store.get(part.manifest)
         in_log = checkpoint in self.world.checkpoints
-        require(stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
+        require(part is None or stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
         return stored
 
     def _pin(self, step: int) -> None:

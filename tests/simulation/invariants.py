@@ -8,6 +8,7 @@ from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, St
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
+    from kcontrol.core.steps_view import StepsView
     from tests.simulation.world import World
 
 
@@ -153,6 +154,14 @@ def check_fold(world: World, view: PipelineView) -> None:
     found, expected = _what_counts(view), _what_counts(world.view)
     differing = [pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]]
     require(not differing, "folding a compacted log gives what the full log gives", differing)
+
+
+def check_steps(world: World, steps: StepsView) -> None:
+    """A reader that began at a checkpoint has read to the end of the log of steps."""
+    newest = world.boundaries[-1] if world.boundaries else None
+    found = (steps.last, steps.first, [one.step for one in steps.checkpoints])
+    expected = (newest, world.first_step, [one.step for one in world.checkpoints])
+    require(found == expected, "whoever begins at a checkpoint knows all that counts", (found, expected))
 
 
 def _what_counts(view: PipelineView) -> list[object]:

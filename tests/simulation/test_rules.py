@@ -201,10 +201,12 @@ def _parts_of_other_checkpoints_count() -> Patches:
 
 
 def _steps_are_dropped_that_a_checkpoint_needs() -> Patches:
-    def needless_keys(steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec) -> tuple[str, ...]:
-        return tuple(f"step/{step}" for step in range(steps.first, steps.step - policy.keep_steps + 1))
+    def making_room(
+        steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec
+    ) -> tuple[Checkpoint, tuple[str, ...]]:
+        return made, tuple(f"step/{step}" for step in range(steps.first, steps.step - policy.keep_steps + 1))
 
-    return (patch.object(checkpointing, "needless_keys", needless_keys),)
+    return (patch.object(checkpointing, "making_room", making_room),)
 
 
 def _a_step_may_be_saved_twice() -> Patches:

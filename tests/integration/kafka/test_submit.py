@@ -160,7 +160,7 @@ def test_nodes_of_the_old_number_that_go_on_are_not_pushed_aside(flights: Flight
 
         beating = asyncio.create_task(beat())
         try:
-            with pytest.raises(ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it with"):
+            with pytest.raises(ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it first"):
                 await submit(flights.settings, flights.pipeline(nodes=2), [QUERY])
         finally:
             beating.cancel()

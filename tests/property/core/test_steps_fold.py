@@ -8,9 +8,9 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.core.checkpointing import needless_keys
+from kcontrol.core.checkpointing import making_room
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.model import Checkpoint, CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.core.steps_view import StepsView, evolve
 from tests.unit.core.made import LIMITS, boundary, checkpoint
 
@@ -26,6 +26,7 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
     limits = replace(LIMITS, max_forgotten=draw(st.integers(1, 5)))
     log: list[LoggedStep] = []
     view, step, nodes = StepsView("p"), 0, 1
+    offsets: dict[int, int] = {}
 
     def append(record: StepRecord | Tombstone) -> None:
         nonlocal view
@@ -36,10 +37,12 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
         if not saves or view.checkpoint == step:
             step += 1
             nodes = draw(st.sampled_from((nodes, nodes, nodes, 1, 2)))
+            offsets[step] = len(log)
             append(boundary(step, (4 + step, step - 1), (5 + step, step), nodes=nodes))
             continue
-        made = checkpoint(draw(st.integers(view.checkpoint + 1, step)), 2)
-        gone = needless_keys(view, made, policy, limits)
+        saved = draw(st.integers(view.checkpoint + 1, step))
+        made = replace(checkpoint(saved, 2), boundary_offset=offsets[saved])
+        made, gone = making_room(view, made, policy, limits)
         append(made)
         for key in gone:
             append(Tombstone(key))
@@ -55,6 +58,19 @@ def test_a_compacted_log_folds_to_the_same(log: list[LoggedStep], data: st.DataO
         one for one in log if (one.offset >= removed if isinstance(one.record, Tombstone) else key_of(one.record) not in gone)
     ]
     assert fold(left) == fold(log)
+
+
+@given(logs(), st.data())
+def test_a_reader_that_begins_at_a_checkpoint_finds_what_one_from_the_beginning_finds(
+    log: list[LoggedStep], data: st.DataObject
+) -> None:
+    """It looks the newest checkpoint up; more may come before it reads."""
+    seen = data.draw(st.integers(0, len(log)), "records when it looks")
+    newest = next((one.record for one in reversed(log[:seen]) if isinstance(one.record, Checkpoint)), None)
+    if newest is None:
+        return
+    read = [one for one in log if one.offset >= newest.begin_offset]
+    assert reduce(evolve, read, StepsView.begun_at("p", newest)) == fold(log)
 
 
 @given(logs())

@@ -89,4 +89,7 @@ def checkpoint(step: int, nodes: int) -> Checkpoint:
         begun_ms=3_000 + step,
         now_ms=4_000 + step,
         request_id="",
+        first_step=1,
+        resized_step=0,
+        begin_offset=step,
     )
