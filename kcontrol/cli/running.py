@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,7 +156,7 @@ class Running:
                     if isinstance(logged.record, StepBoundary):
                         self._reporter.step(logged.record)
                 self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
-                self._reporter.nodes(nodes_now(logs))
+                self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
                 if self._look_at_status(logs):
                     return
                 done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends)

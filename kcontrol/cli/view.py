@@ -11,6 +11,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.requests import never_submitted
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.keys import key_of
 from kcontrol.core.model import Logged, LoggedStep, NodePhase, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
@@ -91,7 +92,7 @@ async def pipeline_logs(cluster: ClusterSettings, pipeline: str) -> AsyncIterato
 
 @dataclass(frozen=True)
 class NodeNow:
-    """What one node does, as its newest life says. doing: 'missing', or a word of `NodePhase`, or 'replaying'."""
+    """What one node does, as its newest life says. doing: 'missing', 'silent', a word of `NodePhase`, or 'replaying'."""
 
     node: int
     doing: str
@@ -99,15 +100,18 @@ class NodeNow:
     error: str
 
 
-def nodes_now(logs: PipelineLogs) -> list[NodeNow]:
-    """By number, every node that the definition in force has."""
-    return [_node_now(logs, node) for node in range(logs.spec().nodes)]
+def nodes_now(logs: PipelineLogs, now_ms: int) -> list[NodeNow]:
+    """By number, every node that the definition in force has. now_ms: by the clock of this machine."""
+    return [_node_now(logs, node, now_ms) for node in range(logs.spec().nodes)]
 
 
-def _node_now(logs: PipelineLogs, node: int) -> NodeNow:
+def _node_now(logs: PipelineLogs, node: int, now_ms: int) -> NodeNow:
     said, replayed = logs.view.node_state(node), logs.view.replaying(node)
     if said is None:
         return NodeNow(node, "missing", 0, "")
+    heard_ms = logs.view.latest[key_of(said)].timestamp_ms
+    if now_ms - heard_ms > logs.spec().limits.heartbeat_timeout_ms:
+        return NodeNow(node, "silent", said.step, said.error)
     at_work = said.phase in (NodePhase.OPEN, NodePhase.RUNNING)
     replays = at_work and replayed is not None and said.step < replayed.step <= logs.committed.step
     return NodeNow(node, "replaying" if replays else said.phase.value, said.step, said.error)

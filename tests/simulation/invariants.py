@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork
+from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork, Token
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
@@ -20,6 +20,11 @@ class Violation(AssertionError):
         self.name = name
 
 
+ZOMBIE = "a zombie coordinator's or node's message never changes a committed thing"
+"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that it writes late
+belongs to a step that is committed."""
+
+
 def require(holds: bool, name: str, found: object) -> None:
     """Raise Violation unless it holds."""
     if not holds:
@@ -30,12 +35,13 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
     """What a reader would see if this boundary were committed now."""
     last = world.boundaries[-1] if world.boundaries else None
     step = 0 if last is None else last.step
-    require(boundary.step == step + 1, "steps are contiguous and committed once", (step, boundary.step))
+    require(boundary.step > step, "no two committed attempts", (step, boundary.step))
+    require(boundary.step == step + 1, "steps are contiguous", (step, boundary.step))
     require(boundary.token not in world.tokens, "a token is committed once", boundary.token)
     require(last is None or boundary.now_ms > last.now_ms, "time strictly grows", boundary.now_ms)
     require(
         boundary.token.claim_epoch >= world.ruling_epoch,
-        "a zombie commits nothing after its successor has fenced and read",
+        ZOMBIE,
         (boundary.token, world.ruling_epoch),
     )
     require(
@@ -83,13 +89,19 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
     require(said == written, "a step is whole: what was written is what its boundary says", (said, written))
 
 
+def check_write(world: World, step: int, token: Token, incarnation: int) -> None:
+    """The broker is about to accept what somebody writes to an output."""
+    require(step > len(world.boundaries), ZOMBIE, (step, len(world.boundaries), token))
+    require(incarnation in token.incarnations, ZOMBIE, (incarnation, token))
+
+
 def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     """What a reader would see if this checkpoint were committed now."""
     step, newest = checkpoint.step, max((one.step for one in world.checkpoints), default=0)
     require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
     require(
         checkpoint.claim_epoch >= world.ruling_epoch,
-        "a zombie commits nothing after its successor has fenced and read",
+        ZOMBIE,
         (checkpoint, world.ruling_epoch),
     )
     found = [world.store.get(part.manifest) for part in checkpoint.parts]
@@ -132,7 +144,7 @@ def check_answers(world: World, status: Status) -> None:
 def check_begun(world: World, work: StepWork) -> None:
     """An engine is about to make an attempt that may be committed."""
     held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
-    require(min(held) >= work.step - 1, "nobody is beyond the slowest by more than one step", (work.step, held))
+    require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
 
 
 def check_created(world: World, step: int, stateful: bool) -> None:

@@ -54,10 +54,10 @@ def prepare_moments() -> None:
     """Make all beginnings now, with the core as it is now."""
     for nodes in _NODES:
         for checkpoints in range(len(CHECKPOINTS)):
-            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, stateful=False)
+            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False)
             for clock_ms in _CLOCKS_MS:
                 for impatient in (False, True):
-                    _moments(nodes, clock_ms, impatient, checkpoints, stateful=True)
+                    _moments(nodes, clock_ms, impatient, checkpoints, True)
 
 
 class Schedule:

@@ -31,14 +31,23 @@ from kcontrol.core.assembly import Place
 from kcontrol.core.coordinator_state import CoordinatorState, Plan, Saving, Turn
 from kcontrol.core.coordinator_table import Cause, State
 from kcontrol.core.events import DropParts, FinishStep
-from kcontrol.core.model import Checkpoint, CheckpointSpec, Command, CommandKind, LimitsSpec, PipelineSpec, Written
+from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointSpec,
+    Command,
+    CommandKind,
+    LimitsSpec,
+    PipelineSpec,
+    StepBoundary,
+    Written,
+)
 from kcontrol.core.node_state import NodeTurn
 from kcontrol.core.node_table import Cause as NodeCause
 from kcontrol.core.node_table import State as NodeState
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from tests.simulation.actors import CoordinatorActor
-from tests.simulation.invariants import Violation
+from tests.simulation.invariants import ZOMBIE, Violation
 from tests.simulation.schedule import prepare_moments, run_schedule
 
 _SCHEDULES = 4_000
@@ -53,6 +62,26 @@ def _no_reading_after_init_producer() -> Patches:
 def _bare_init_producer_after_fencing() -> Patches:
     causes = (Cause.FENCED, Cause.FENCED_AGAIN)
     return (patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),)
+
+
+def _zombies_fence_and_go_on() -> Patches:
+    """With no look at the logs in between."""
+    causes = (Cause.FENCED, Cause.FENCED_AGAIN)
+    return (
+        *_no_reading_after_init_producer(),
+        patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),
+        *_no_resignation(),
+    )
+
+
+def _the_boundary_says_something_else_than_the_plan() -> Patches:
+    right = attempt.boundary_of
+
+    def boundary_of(*given: Any) -> StepBoundary:
+        made = right(*given)
+        return replace(made, now_ms=made.now_ms + 1)
+
+    return (patch.object(coordinator, "boundary_of", boundary_of),)
 
 
 def _no_resignation() -> Patches:
@@ -278,15 +307,22 @@ def _state_is_needed_by_all() -> Patches:
     return (patch.object(assembly, "_open", open_),)
 
 
+def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
+    return (patch.object(StepsView, "begun_at", staticmethod(lambda pipeline, newest: StepsView(pipeline))),)
+
+
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
 _PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
 _OPENABLE = "a node can always be opened, for its checkpoints are there"
+_SIZE = "a step is run again only by as many nodes as made it"
 _PROGRESS = "without faults the pipeline makes progress"
 RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
-    (_no_reading_after_init_producer, "steps are contiguous and committed once", 150),
+    (_no_reading_after_init_producer, "no two committed attempts", 150),
     (_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 510),
     (_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 510),
     (_no_resignation, _PROGRESS, 60),
+    (_zombies_fence_and_go_on, ZOMBIE, 0),
+    (_the_boundary_says_something_else_than_the_plan, "one division per committed step", 0),
     (_any_token_counts, "a step is whole: what was written is what its boundary says", 0),
     (_commands_of_old_coordinators_count, "a node obeys the newest coordinator that it knows of", 620),
     (_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 220),
@@ -300,7 +336,7 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     (_replays_are_not_needed, _PROGRESS, 0),
     (_later_steps_stay_openable_after_a_rollback, _PROGRESS, 1900),
     (_answers_of_an_earlier_tenure_count, "no event is unexpected", 440),
-    (_nodes_that_are_behind_are_in_place, "nobody is beyond the slowest by more than one step", 100),
+    (_nodes_that_are_behind_are_in_place, "nobody beyond the slowest by more than one step", 100),
     (_no_reading_after_init_producer, "checkpoint monotone", 0),
     (_a_checkpoint_needs_no_parts, _PARTS, 0),
     (_parts_of_other_checkpoints_count, _PARTS, 0),
@@ -313,12 +349,28 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     ),
     (_files_are_dropped_before_their_checkpoint, "the files of a checkpoint in the log are there", 0),
     (_checkpoints_are_not_openable, _OPENABLE, 0),
-    (_a_node_runs_on_by_a_definition_that_was_replaced, _PROGRESS, 0),
-    (_steps_of_another_size_are_run_again, "a step is run again only by as many nodes as made it", 0),
+    (_a_node_runs_on_by_a_definition_that_was_replaced, _SIZE, 0),
+    (_steps_of_another_size_are_run_again, _SIZE, 0),
     (_state_is_not_needed, "state is never left out", 0),
     (_state_is_needed_by_all, _OPENABLE, 0),
+    (_who_begins_at_a_checkpoint_forgets_what_was_before, "whoever begins at a checkpoint knows all that counts", 0),
 )
 """Each with the invariant that it breaks, and a seed to begin with, because most schedules find nothing."""
+
+
+PROMISED = (
+    "one division per committed step",
+    "no two committed attempts",
+    "nobody beyond the slowest by more than one step",
+    "checkpoint monotone",
+    "retained steps cover the oldest checkpoint",
+    ZOMBIE,
+)
+"""What kcontrol promises of its simulation, in these words."""
+
+
+def test_every_promised_invariant_is_seen_to_be_checked() -> None:
+    assert set(PROMISED) <= {invariant for _, invariant, _ in RULES}
 
 
 @pytest.mark.parametrize(("broken", "invariant", "begin"), RULES, ids=lambda one: getattr(one, "__name__", "").strip("_"))

@@ -70,6 +70,7 @@ async def submit(
 async def _last_step(settings: ClusterSettings, pipeline: str) -> int:
     log = KafkaStepsLog(settings, pipeline)
     try:
+        await log.begin_at_checkpoint()
         return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
     finally:
         await log.close()

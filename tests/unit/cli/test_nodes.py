@@ -25,7 +25,7 @@ from kcontrol.core.model import (
     StepBoundary,
 )
 from kcontrol.errors import ConfigurationError
-from tests.unit.core.made import SPEC, boundary
+from tests.unit.core.made import LIMITS, SPEC, boundary
 
 
 def pipeline(nodes: int = 1) -> Pipeline:
@@ -96,7 +96,12 @@ STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
     ],
 )
 def test_what_a_node_does(records: list[ControlRecord], expected: NodeNow) -> None:
-    assert nodes_now(_Logs(SPEC, records, STEPS)) == [expected]
+    assert nodes_now(_Logs(SPEC, records, STEPS), LIMITS.heartbeat_timeout_ms) == [expected]
+
+
+def test_a_node_that_said_nothing_for_long_is_silent() -> None:
+    logs = _Logs(SPEC, [JOIN, state(NodePhase.RUNNING, 2)], STEPS)
+    assert nodes_now(logs, LIMITS.heartbeat_timeout_ms + 1) == [NodeNow(0, "silent", 2, "")]
 
 
 def test_a_step_more_is_no_change() -> None:
