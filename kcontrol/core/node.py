@@ -36,7 +36,6 @@ from kcontrol.core.layout import writers_of
 from kcontrol.core.model import (
     Command,
     CommandKind,
-    InputRange,
     PipelineSpec,
     StepBoundary,
     StepResult,
@@ -46,6 +45,7 @@ from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_
 from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
 from kcontrol.core.node_voice import hear_arrivals, report, say_replaying, speak
+from kcontrol.core.recorded_work import work_of
 from kcontrol.core.retry import NEVER_RETRIED
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
@@ -255,15 +255,6 @@ def _without_boundary(turn: NodeTurn) -> None:
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
     _go(turn, Cause.BROKEN)
-
-
-def work_of(boundary: StepBoundary, writers: tuple[tuple[int, ...], ...]) -> StepWork:
-    """The work of a committed step, to be done again with nothing written.
-
-    writers: by output, the partitions that the node would write, and whose digests it therefore recomputes.
-    """
-    division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
-    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.layout import writers_of
 from kcontrol.core.model import EMPTY_DIGEST, Checkpoint, InputSlice, OutputSlice, PipelineSpec, StepBoundary, StepResult
-from kcontrol.core.node import work_of
+from kcontrol.core.recorded_work import work_of
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import NotFoundError
 from kcontrol.runtime.ports import Engine

@@ -1,0 +1,14 @@
+"""A committed step as work to be done again: the same division, the same time, the same cut into tasks."""
+
+from __future__ import annotations
+
+from kcontrol.core.model import InputRange, StepBoundary, StepWork
+
+
+def work_of(boundary: StepBoundary, writers: tuple[tuple[int, ...], ...]) -> StepWork:
+    """The work of a committed step, to be done again with nothing written.
+
+    writers: by output, the partitions that the node would write, and whose digests it therefore recomputes.
+    """
+    division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
+    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)
