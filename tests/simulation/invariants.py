@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork, Token
+from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
@@ -21,8 +21,8 @@ class Violation(AssertionError):
 
 
 ZOMBIE = "a zombie coordinator's or node's message never changes a committed thing"
-"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that it writes late
-belongs to a step that is committed."""
+"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that a life which
+is not in the boundary has written is committed."""
 
 
 def require(holds: bool, name: str, found: object) -> None:
@@ -81,18 +81,12 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
         )
         require(
             segment.incarnation in boundary.token.incarnations,
-            "committed output was written by the incarnations in the boundary",
+            ZOMBIE,
             (segment, boundary.token),
         )
         if segment.to > segment.from_:
             written[names[segment.output], segment.partition] = (segment.from_, segment.to)
     require(said == written, "a step is whole: what was written is what its boundary says", (said, written))
-
-
-def check_write(world: World, step: int, token: Token, incarnation: int) -> None:
-    """The broker is about to accept what somebody writes to an output."""
-    require(step > len(world.boundaries), ZOMBIE, (step, len(world.boundaries), token))
-    require(incarnation in token.incarnations, ZOMBIE, (incarnation, token))
 
 
 def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:

@@ -24,7 +24,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.core.pipeline_view import PipelineView, evolve
-from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept, check_write
+from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept
 
 PRODUCER_ID = 7
 _T = TypeVar("_T")
@@ -183,7 +183,6 @@ class World:
         item = self.spec.outputs[output]
         if token.producer_epoch != self.epoch or (item.topic, partition) not in self.added:
             raise Fenced
-        check_write(self, step, token, incarnation)
         for other in self.open:
             if (other.output, other.partition) == (output, partition):
                 raise Violation("one writer a partition", f"{incarnation} writes {item.name}/{partition} after {other}")
