@@ -35,15 +35,11 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
     """What a reader would see if this boundary were committed now."""
     last = world.boundaries[-1] if world.boundaries else None
     step = 0 if last is None else last.step
+    require(boundary.token.claim_epoch >= world.ruling_epoch, ZOMBIE, (boundary.token, world.ruling_epoch))
     require(boundary.step > step, "no two committed attempts", (step, boundary.step))
     require(boundary.step == step + 1, "steps are contiguous", (step, boundary.step))
     require(boundary.token not in world.tokens, "a token is committed once", boundary.token)
     require(last is None or boundary.now_ms > last.now_ms, "time strictly grows", boundary.now_ms)
-    require(
-        boundary.token.claim_epoch >= world.ruling_epoch,
-        ZOMBIE,
-        (boundary.token, world.ruling_epoch),
-    )
     require(
         boundary.nodes == len(boundary.token.incarnations) and boundary.nodes in world.sizes,
         "a step is made by as many nodes as its boundary says",

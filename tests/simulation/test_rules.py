@@ -65,10 +65,10 @@ def _bare_init_producer_after_fencing() -> Patches:
 
 
 def _zombies_fence_and_go_on() -> Patches:
-    """With no look at the logs in between."""
+    """Although they have read that somebody else is in charge."""
     causes = (Cause.FENCED, Cause.FENCED_AGAIN)
     return (
-        *_no_reading_after_init_producer(),
+        patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None),
         patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),
         *_no_resignation(),
     )
