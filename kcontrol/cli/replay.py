@@ -94,8 +94,8 @@ def replay(
     steps before --from are run too, from the nearest checkpoint on, but not delivered.
 
     \b
-    Examples:  kcontrol replay flights --from 100 --to 102
-               kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
+    Example:  kcontrol replay flights --from 100 --to 102
+              kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
     """
     wanted = Wanted(output or (None if copies else PRINT), copies, limit, overwrite, as_json)
     _check_options(wanted)
