@@ -5,7 +5,7 @@ PY     := $(VENV)/bin/python
 ROUNDS ?= 10
 SEED   ?= 1
 
-.PHONY: setup demo test lint types layers chaos bench lock clean
+.PHONY: setup demo test lint types layers chaos bench golden lock clean
 
 setup: $(VENV)/.installed
 
@@ -37,6 +37,10 @@ chaos: setup
 
 bench: setup
 	$(PY) -m bench
+
+# Writes golden histories and records that are missing; touches none that is there.
+golden: setup
+	$(PY) -m tests.golden.make
 
 # Makes the lock anew from pyproject.toml. Hashes and versions only: it names no index.
 lock: setup

@@ -14,6 +14,7 @@ from bench.recovery import measure_recovery
 from bench.report import Findings, show, to_json
 from bench.spark_environment import prepare
 from bench.spark_side import run_spark
+from bench.startup import QUICK_SIZES, SIZES, measure_startup
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 
 PARTITIONS = CORES = 2
@@ -26,7 +27,7 @@ def main() -> int:
     """Exit code 0 when everything was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small steps and few of them: to see that it works")
-    parser.add_argument("--only", choices=(*SIDES, "recovery"), help="one side or part alone")
+    parser.add_argument("--only", choices=(*SIDES, "recovery", "startup"), help="one side or part alone")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -35,7 +36,7 @@ def main() -> int:
     console = Console(stderr=True)
     measurements = (*plan.QUICK_LARGE, *plan.QUICK_SMALL) if options.quick else (*plan.LARGE, *plan.SMALL)
     findings = Findings()
-    if options.only != "recovery":
+    if options.only in (None, *SIDES):
         sides = (options.only,) if options.only else SIDES
         with EmbeddedBroker(options.data_dir) as broker:
             places = plan.Places(broker.bootstrap_servers, SOURCE, PARTITIONS, CORES)
@@ -43,6 +44,11 @@ def main() -> int:
     if options.only in (None, "recovery"):
         console.print("recovery")
         findings.recovery_ms = measure_recovery(1 if options.quick else 3, seed=1)
+    if options.only in (None, "startup"):
+        console.print("start-up with long logs")
+        with EmbeddedBroker(options.data_dir) as broker:
+            sizes = QUICK_SIZES if options.quick else SIZES
+            findings.startup = measure_startup(broker.bootstrap_servers, sizes, 1 if options.quick else 3)
     large = measurements[0].step_records
     if options.json:
         print(to_json(findings, large))

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.figures import Comparison, Run, Spread, step_times, throughput
 from bench.phases import Phases
+from bench.startup import StartUp
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Findings:
     runs: list[Run] = field(default_factory=list)
     phases: dict[tuple[str, int], list[Phases]] = field(default_factory=dict)
     recovery_ms: Mapping[str, Spread] = field(default_factory=dict)
+    startup: Sequence[StartUp] = ()
 
     def of_size(self, large: int) -> list[Comparison]:
         """Records/s, of the large steps."""
@@ -41,13 +43,14 @@ def to_json(findings: Findings, large: int) -> str:
                 for (workload, records), found in findings.phases.items()
             ],
             "recovery_ms": {target: asdict(spread) for target, spread in findings.recovery_ms.items()},
+            "startup_ms": [asdict(each) for each in findings.startup],
             "runs": [asdict(run) | {"records_per_s": run.records_per_s} for run in findings.runs],
         }
     )
 
 
 def show(console: Console, findings: Findings, large: int) -> None:
-    """Tables: throughput, time from step to step, phases, recovery."""
+    """Tables: throughput, time from step to step, phases, recovery, start-up."""
     _show_comparisons(console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large))
     _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
     _show_phases(console, findings.phases)
@@ -57,6 +60,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
             seconds = (f"{each / 1000:.1f}" for each in (spread.median, spread.least, spread.greatest))
             table.add_row(target, *seconds, str(spread.count))
         console.print(table)
+    _show_startup(console, findings.startup)
 
 
 def _show_comparisons(console: Console, title: str, compared: Iterable[Comparison]) -> None:
@@ -76,6 +80,15 @@ def _show_phases(console: Console, phases: Mapping[tuple[str, int], Sequence[Pha
             figures = (f"{medians[name]:.0f}" for name in ("record_ms", "open_ms", "work_ms", "commit_ms"))
             table.add_row(workload, f"{records:,}", *figures, f"{100 * medians['control_share']:.1f} %")
     console.print(table)
+
+
+def _show_startup(console: Console, startup: Sequence[StartUp]) -> None:
+    columns = ("steps in the log", "coordinator", "reading from the checkpoint", "reading all")
+    table = Table(*columns, title="start-up, ms (median, least to greatest)")
+    for each in startup:
+        table.add_row(f"{each.steps:,}", _spread(each.coordinator), _spread(each.reading), _spread(each.whole))
+    if startup:
+        console.print(table)
 
 
 def _phase_medians(found: Sequence[Phases]) -> dict[str, float]:

@@ -28,13 +28,14 @@ def now_ms() -> float:
 class KcontrolProcess:
     """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there.
 
-    environment: variables beside those of this process.
+    environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml.
     """
 
     name: str
     arguments: Sequence[str]
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
+    directory: Path | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -62,6 +63,7 @@ class KcontrolProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                cwd=self.directory,
                 env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **self.environment},
             )
 

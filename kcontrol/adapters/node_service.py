@@ -26,7 +26,7 @@ from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
-from kcontrol.errors import SparkLostError
+from kcontrol.errors import SparkLostError, SpecChangedError
 from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.ports import EngineFactory
@@ -78,7 +78,7 @@ class NodeService:
         log_id = await asyncio.to_thread(self._log_id)
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, log_id), self._watch)
+        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, log_id, spec.fingerprint), self._watch)
         session = NodeSession(self._pipeline.name, self._options.node, ports, self._options.received_every_ms)
         try:
             return await self._while_spark_lives(session)
@@ -112,11 +112,16 @@ class NodeService:
         topic = self._settings.names().steps_topic(self._pipeline.name)
         return TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
 
-    def _engines(self, bound: BoundQueries, log_id: str) -> EngineFactory:
+    def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
         place = NodePlace(self._options.node, self._options.work_dir / log_id, log_id)
 
         def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
+            if spec.fingerprint != fingerprint:
+                raise SpecChangedError(
+                    f"another definition of pipeline {spec.pipeline!r}, {spec.fingerprint} with nodes = {spec.nodes}, was "
+                    f"submitted while this node started with {fingerprint}; see which is right and start again"
+                )
             return SparkEngine(self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression))
 
         return make

@@ -17,11 +17,11 @@ from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.lifeline import lifeline_option
-from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option
-from kcontrol.cli.source import load_definition, remember_source
+from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
+from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
-from kcontrol.errors import ConfigurationError, ReplacedError
+from kcontrol.errors import ReplacedError
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -29,6 +29,7 @@ from kcontrol.runtime.settings import ClusterSettings
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--node", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the pipeline's nodes.")
+@nodes_option
 @click.option(
     "--work-dir", type=click.Path(path_type=Path), help="For Spark's state. Default: nodes/ in the user's data directory."
 )
@@ -41,6 +42,7 @@ from kcontrol.runtime.settings import ClusterSettings
 def node(
     file: Path,
     number: int,
+    nodes: int | None,
     work_dir: Path | None,
     master: str | None,
     create_outputs: int | None,
@@ -52,9 +54,8 @@ def node(
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
     """
-    pipeline = load_definition(file, master)
-    if number >= pipeline.nodes:
-        raise ConfigurationError(f"--node {number}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+    pipeline = sized(load_definition(file, master), nodes)
+    check_number(pipeline, number)
     remember_source(pipeline.name, file)
     options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs)
     ended = asyncio.run(_serve(pipeline, cluster, options, master, as_json))

@@ -53,6 +53,16 @@ def json_option(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(command)
 
 
+def nodes_option(command: _Command) -> _Command:
+    """--nodes, as the parameter `nodes`: None if it is not given."""
+    return click.option(
+        "--nodes",
+        type=click.IntRange(1),
+        metavar="N",
+        help="How many nodes the pipeline has, whatever FILE says. All its nodes must be given the same.",
+    )(command)
+
+
 def data_home() -> Path:
     """Where kcontrol keeps what outlives a process, unless told otherwise: XDG's directory for a user's data."""
     base = os.environ.get("XDG_DATA_HOME")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -13,8 +14,10 @@ import click
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from kcontrol.cli.show import step_line
+from kcontrol.cli.view import NodeNow
 from kcontrol.core.model import StepBoundary
 
 PLAIN_EVERY_S = 1.0
@@ -54,9 +57,32 @@ class Reporter(Protocol):
 
     def waiting(self, offsets: int) -> None: ...
 
+    def nodes(self, now: Sequence[NodeNow]) -> None: ...
+
+
+class Changes:
+    """Which nodes do something else than before. A step more is no change: steps are told for all nodes together."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[str, str]] = {}
+
+    def of(self, now: Sequence[NodeNow]) -> list[NodeNow]:
+        """Those that changed since the last call."""
+        changed = [each for each in now if self._before.get(each.node) != (each.doing, each.error)]
+        self._before = {each.node: (each.doing, each.error) for each in now}
+        return changed
+
+
+def node_line(now: NodeNow) -> str:
+    """What a node does, for people."""
+    return f"node {now.node}: {now.doing}, step {now.step}" + (f": {now.error}" if now.error else "")
+
 
 class JsonReporter:
     """One object a line: {"event": ..., ...}."""
+
+    def __init__(self) -> None:
+        self._changes = Changes()
 
     def __enter__(self) -> JsonReporter:
         return self
@@ -82,11 +108,16 @@ class JsonReporter:
     def waiting(self, offsets: int) -> None:
         pass
 
+    def nodes(self, now: Sequence[NodeNow]) -> None:
+        for each in self._changes.of(now):
+            self.event("node", node_line(each), **asdict(each))
+
 
 class PlainReporter:
     """Lines; of steps at most one a second, with how many it stands for."""
 
     def __init__(self) -> None:
+        self._changes = Changes()
         self._unsaid = 0
         self._last: StepBoundary | None = None
         self._said_at = 0.0
@@ -110,6 +141,10 @@ class PlainReporter:
     def waiting(self, offsets: int) -> None:
         pass
 
+    def nodes(self, now: Sequence[NodeNow]) -> None:
+        for each in self._changes.of(now):
+            self.event("node", node_line(each))
+
     def _say(self) -> None:
         if self._last is not None:
             more = f"  (and {self._unsaid - 1} before)" if self._unsaid > 1 else ""
@@ -124,6 +159,7 @@ class LiveReporter:
         self._pipeline = pipeline
         self._totals = Totals()
         self._waiting = 0
+        self._nodes: Sequence[NodeNow] = ()
         self._console = Console()
         self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=LIVE_PER_SECOND)
 
@@ -143,6 +179,9 @@ class LiveReporter:
     def waiting(self, offsets: int) -> None:
         self._waiting = offsets
 
+    def nodes(self, now: Sequence[NodeNow]) -> None:
+        self._nodes = now
+
     def _table(self) -> Table:
         totals, last = self._totals, self._totals.last
         elapsed_s = max(time.monotonic() - totals.began, 0.001)
@@ -153,6 +192,8 @@ class LiveReporter:
             for name, count in counter.items():
                 table.add_row(f"{title}: {name}", f"{count:,} ({count / elapsed_s:,.0f}/s)")
         table.add_row("waiting", f"{self._waiting:,} offsets")
+        for each in self._nodes:
+            table.add_row(f"node {each.node}", Text(node_line(each).partition(": ")[2]))
         return table
 
 

@@ -119,7 +119,7 @@ async def _steps(pipeline: str, first: int, last: int | None, follow: bool, clus
         return True
 
     async with pipeline_logs(cluster, pipeline) as logs:
-        _, committed = await logs.read()
+        committed = await logs.read_steps(first, None if follow else last)
         if follow:
             if show(committed):
                 async for chunk in logs.steps.tail():

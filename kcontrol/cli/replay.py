@@ -14,7 +14,8 @@ from kcontrol.adapters.kafka.topic_copies import open_copies
 from kcontrol.adapters.record_files import RecordFiles
 from kcontrol.adapters.spark.spool import check_local
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.rerun import Place, Recorded, range_options, recorded_steps, refuse, run_again, verdict
+from kcontrol.cli.recorded import Recorded, recorded_steps
+from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.runtime.delivery import Destination, ReplayedStep
 from kcontrol.runtime.pipeline import Pipeline
@@ -82,19 +83,19 @@ class Wanted:
 @json_option
 @debug_option
 def replay(
-    pipeline: str, first: int, last: int | None, master: str | None, output: str | None, overwrite: bool,
+    pipeline: str, first: int | None, last: int | None, master: str | None, output: str | None, overwrite: bool,
     copies: dict[str, str], limit: int | None, cluster: ClusterSettings, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the recorded steps of PIPELINE again on this machine, deliver what they give, and compare it with the log.
 
     PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. The pipeline itself, running
     or not, does not notice. Exit code 0 only if every record count and digest agrees; 7 otherwise, and each difference is
-    printed (on standard error, where the records are on standard output). Steps before --from are run too, because state
-    builds up, but not delivered.
+    printed (on standard error, where the records are on standard output). Where there is state,
+    steps before --from are run too, from the nearest checkpoint on, but not delivered.
 
     \b
-    Examples:  kcontrol replay flights --from 100 --to 102
-               kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
+    Example:  kcontrol replay flights --from 100 --to 102
+              kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
     """
     wanted = Wanted(output or (None if copies else PRINT), copies, limit, overwrite, as_json)
     _check_options(wanted)
@@ -111,7 +112,7 @@ def _check_options(wanted: Wanted) -> None:
         raise click.UsageError("--overwrite is for --output DIR")
 
 
-async def _replay(definition: Pipeline, steps: tuple[int, int | None], place: Place, wanted: Wanted) -> list[Mismatch]:
+async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], place: Place, wanted: Wanted) -> list[Mismatch]:
     recorded = await recorded_steps(place.cluster, definition.name, *steps)
     with ExitStack() as stack:
         destinations = await _open(stack, place.cluster, recorded, wanted)

@@ -18,9 +18,8 @@ from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.adapters.spark.spool import Spool, check_local
-from kcontrol.cli.view import pipeline_logs
-from kcontrol.core.model import PipelineSpec, StepBoundary
-from kcontrol.errors import ConfigurationError, DigestMismatchError, NotFoundError
+from kcontrol.cli.recorded import Recorded
+from kcontrol.errors import DigestMismatchError
 from kcontrol.runtime.delivery import ReplayedStep
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
@@ -45,23 +44,16 @@ def range_options(what: str) -> Callable[[_Command], _Command]:
             click.option("--master", metavar="URL", help="Spark master. Default: local[*]."),
             click.option("--to", "last", type=click.IntRange(1), help=f"Last step to {what}. Default: the last committed one."),
             click.option(
-                "--from", "first", type=click.IntRange(1), default=1, show_default=True, help=f"First step to {what}."
+                "--from",
+                "first",
+                type=click.IntRange(1),
+                help=f"First step to {what}. Default: the oldest that can be run again.",
             ),
         ):
             command = option(command)
         return command
 
     return add
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What the log says of a pipeline, and which of its steps are asked for: `first` to `last`, both included."""
-
-    spec: PipelineSpec
-    boundaries: Sequence[StepBoundary]
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -73,27 +65,14 @@ class Place:
     master: str | None
 
 
-async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int, last: int | None) -> Recorded:
-    """Read the log. Raises NotFoundError when there is no such pipeline or step, ConfigurationError for an empty range."""
-    if last is not None and last < first:
-        raise ConfigurationError(f"--from {first} --to {last} is no range of steps: --to must not be less than --from")
-    async with pipeline_logs(cluster, pipeline) as logs:
-        _, committed = await logs.read()
-        spec = logs.spec()
-    boundaries = [logged.record for logged in committed if isinstance(logged.record, StepBoundary)]
-    end = boundaries[-1].step if boundaries else 0
-    if end < first:
-        raise NotFoundError(f"pipeline {pipeline!r} has no step {first}: it has committed {end}")
-    return Recorded(spec, boundaries, first, last or end)
-
-
 async def run_again(
     definition: Pipeline, recorded: Recorded, place: Place, report: Report, deliver: Deliver | None = None
 ) -> list[Mismatch]:
     """Run the steps, one node after the other, and compare those asked for with the log; returns all differences.
 
     deliver: gets the records of those steps too, which then must be made on this machine. Raises ConfigurationError when they
-    would not be, StepFailedError when a step can't be run, NotFoundError when one is not in the log.
+    would not be, StepFailedError when a step can't be run, NotFoundError when one is not in the log, CheckpointError when a
+    part of the checkpoint to begin with can't be read.
     """
     find_java()
     spark = await asyncio.to_thread(session, f"kcontrol {place.command} {definition.name}", place.master)
@@ -105,12 +84,13 @@ async def run_again(
         bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
         with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
             spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
-            for node in range(recorded.spec.nodes):
-                engine = SparkEngine(
-                    spark, bound, host, NodePlace(node, Path(scratch, "work")), recorded.spec, SCRATCH_INCARNATION, _ignore,
-                    compare=_ignore, spool=spool,
-                )  # fmt: skip
-                differences += await _run_node(engine, node, recorded, report, _from_spool(spool, recorded, node, deliver))
+            for number, piece in enumerate(recorded.pieces()):
+                for node in range(piece.spec.nodes):
+                    where = NodePlace(node, Path(scratch, f"work-{number}"))
+                    engine = SparkEngine(
+                        spark, bound, host, where, piece.spec, SCRATCH_INCARNATION, _ignore, compare=_ignore, spool=spool
+                    )
+                    differences += await _run_node(engine, node, piece, report, _from_spool(spool, piece, node, deliver))
     finally:
         host.close()
         spark.stop()
@@ -122,7 +102,8 @@ async def _run_node(
 ) -> list[Mismatch]:
     differences: list[Mismatch] = []
     try:
-        async for step, found in verify_steps(recorded.spec, node, recorded.boundaries, engine, recorded.first, recorded.last):
+        steps = (recorded.first, recorded.last, recorded.begin)
+        async for step, found in verify_steps(recorded.spec, node, recorded.boundaries, engine, *steps):
             ran(step)
             report(node, step, found)
             differences += found
@@ -151,7 +132,7 @@ def verdict(node: int, step: int, found: Sequence[Mismatch], as_json: bool) -> s
     """What the comparison of one step gave, as text or as a JSON object on one line."""
     if as_json:
         return json.dumps({"node": node, "step": step, "agrees": not found, "differences": [asdict(each) for each in found]})
-    return "\n".join(map(str, found)) if found else f"step {step}: agrees"
+    return "\n".join(map(str, found)) if found else f"step {step}{f', node {node}' if node else ''}: agrees"
 
 
 def refuse(pipeline: str, found: Sequence[Mismatch]) -> None:

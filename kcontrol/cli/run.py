@@ -6,18 +6,17 @@ import asyncio
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.cli.options import data_home, debug_option, find_cluster, json_option
+from kcontrol.cli.options import data_home, debug_option, find_cluster, json_option, nodes_option
 from kcontrol.cli.progress import Reporter, make_reporter
 from kcontrol.cli.running import Running, RunOptions
-from kcontrol.cli.source import load_definition
-from kcontrol.errors import ConfigurationError
+from kcontrol.cli.source import check_number, load_definition, sized
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.toml_settings import find_bootstrap_servers
@@ -27,19 +26,23 @@ from kcontrol.runtime.toml_settings import find_bootstrap_servers
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Address of Kafka. Without any, a broker is started here.")
 @click.option("--until-caught-up", is_flag=True, help="End when the input that is there now is committed.")
-@click.option("--nodes", metavar="N,...", help="Nodes to run here, by number. Default: all of the pipeline's.")
+@nodes_option
+@click.option(
+    "--node", "chosen", type=click.IntRange(0), multiple=True, help="Run this node here, not all of them. Repeatable."
+)
 @click.option("--resume", is_flag=True, help="Go on after a halt.")
 @click.option(
     "--data-dir", type=click.Path(path_type=Path), help="For broker, Spark and logs. Default: the user's data directory."
 )
-@click.option("--master", metavar="URL", help="Spark master. Default: local[*].")
+@click.option("--master", metavar="URL", help="Spark master. Default: local[*]; several nodes share the processors out.")
 @json_option
 @debug_option
 def run(
     file: Path,
     bootstrap_servers: str | None,
     until_caught_up: bool,
-    nodes: str | None,
+    nodes: int | None,
+    chosen: tuple[int, ...],
     resume: bool,
     data_dir: Path | None,
     master: str | None,
@@ -47,15 +50,17 @@ def run(
 ) -> None:
     """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show progress.
 
-    What it starts, it starts again if it dies, and ends with itself. A pipeline that was paused or stopped goes on.
+    What it starts, it starts again if it dies, says so, and ends with itself. A pipeline that was paused or stopped goes on.
 
     \b
     Example:  kcontrol run examples/flights.py --until-caught-up
+              kcontrol run events.py --nodes 3
     """
-    pipeline = load_definition(file, master)
+    pipeline = sized(load_definition(file, master), nodes)
     options = RunOptions(
         file=file.resolve(),
-        nodes=_which(pipeline, nodes),
+        nodes=_which(pipeline, chosen),
+        own_size=nodes,
         until_caught_up=until_caught_up,
         resume=resume,
         data_dir=(data_dir or data_home()).resolve(),
@@ -65,17 +70,10 @@ def run(
         asyncio.run(Running(pipeline, cluster, options, reporter).run())
 
 
-def _which(pipeline: Pipeline, asked: str | None) -> tuple[int, ...]:
-    if asked is None:
-        return tuple(range(pipeline.nodes))
-    try:
-        found = tuple(sorted({int(each) for each in asked.split(",")}))
-    except ValueError:
-        raise ConfigurationError(f"--nodes {asked!r}: give numbers with commas, such as 0,1") from None
-    for node in found:
-        if not 0 <= node < pipeline.nodes:
-            raise ConfigurationError(f"--nodes {asked}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
-    return found
+def _which(pipeline: Pipeline, chosen: Sequence[int]) -> tuple[int, ...]:
+    for node in chosen:
+        check_number(pipeline, node)
+    return tuple(sorted(set(chosen))) or tuple(range(pipeline.nodes))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from kcontrol.cli.children import Child, Children
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
-from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
+from kcontrol.cli.view import PipelineLogs, lags, nodes_now, pipeline_logs
 from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
@@ -28,14 +29,21 @@ COORDINATORS_EVERY_S = 3.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was asked for. data_dir: for the nodes' directories and the children's logs."""
+    """What was asked for. nodes: those to run here. own_size: how many the pipeline has, if not as many as the file says.
+    data_dir: for the nodes' directories and the children's logs."""
 
     file: Path
     nodes: tuple[int, ...]
+    own_size: int | None
     until_caught_up: bool
     resume: bool
     data_dir: Path
     master: str | None
+
+
+def shared_master(nodes: int, processors: int) -> str | None:
+    """Spark's master for each of several nodes on one machine: an equal share of it. None: one node has it all."""
+    return None if nodes == 1 else f"local[{max(1, processors // nodes)}]"
 
 
 class Running:
@@ -105,8 +113,10 @@ class Running:
         return f"run-{self._pipeline.name}"
 
     def _place(self) -> list[str]:
-        master = ["--master", self._options.master] if self._options.master else []
-        return ["--work-dir", str(self._options.data_dir / "nodes"), *master]
+        options = self._options
+        master = options.master or shared_master(len(options.nodes), os.cpu_count() or 1)
+        size = ["--nodes", str(options.own_size)] if options.own_size is not None else []
+        return ["--work-dir", str(options.data_dir / "nodes"), *(["--master", master] if master else []), *size]
 
     def _child(self, name: str, *arguments: str) -> Child:
         debug = ["--debug"] if os.environ.get(DEBUG_VARIABLE) else []
@@ -148,6 +158,7 @@ class Running:
                     if isinstance(logged.record, StepBoundary):
                         self._reporter.step(logged.record)
                 self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
+                self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
                 if self._look_at_status(logs):
                     return
                 paused = self._tell_paused(logs)

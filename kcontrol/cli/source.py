@@ -33,6 +33,17 @@ def load_definition(file: Path, master: str | None = None) -> Pipeline:
     return load_pipeline(file)
 
 
+def sized(pipeline: Pipeline, nodes: int | None) -> Pipeline:
+    """The pipeline on as many nodes as the command line says; it wins over the file, being said later and on purpose."""
+    return pipeline if nodes is None else pipeline.with_nodes(nodes)
+
+
+def check_number(pipeline: Pipeline, node: int) -> None:
+    """Raise ConfigurationError if the pipeline has no node of that number."""
+    if node >= pipeline.nodes:
+        raise ConfigurationError(f"--node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+
+
 def _wants_session(cause: BaseException | None) -> bool:
     return isinstance(cause, PySparkRuntimeError) and cause.getCondition() == "SESSION_OR_CONTEXT_NOT_EXISTS"
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.rerun import Place, range_options, recorded_steps, refuse, run_again, verdict
+from kcontrol.cli.recorded import recorded_steps
+from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.verify import Mismatch
@@ -20,12 +21,14 @@ from kcontrol.runtime.verify import Mismatch
 @cluster_option
 @json_option
 @debug_option
-def verify(pipeline: str, first: int, last: int | None, master: str | None, cluster: ClusterSettings, as_json: bool) -> None:
+def verify(
+    pipeline: str, first: int | None, last: int | None, master: str | None, cluster: ClusterSettings, as_json: bool
+) -> None:
     """Run the recorded steps of PIPELINE again in a scratch directory, write nothing, and compare with the log.
 
     PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. Exit code 0 only if every
-    record count and digest agrees; 7 otherwise, and each difference is printed. Steps before --from are run too, because state
-    builds up, but not compared.
+    record count and digest agrees; 7 otherwise, and each difference is printed. Where there is state, steps before --from are
+    run too, from the nearest checkpoint on, but not compared.
 
     \b
     Example:  kcontrol verify flights --from 100 --to 120

@@ -201,15 +201,22 @@ def _remedy(turn: Turn, node: int, now: Standing) -> list[Command]:
 def _open(turn: Turn, node: int) -> list[Command]:
     """At the newest step that the node can open and go on from; from nothing if there is none.
 
-    When the log's oldest steps were dropped, a node that can't open any later one halts the pipeline. Nothing is done before
-    the node knows of the checkpoints that took their place.
+    From nothing means before step 1, and the log run again; without state it means after the last step, whatever the log still
+    holds and whoever made it. When the log's oldest steps were dropped, a node that can't open any later one halts the
+    pipeline. Nothing is done before the node knows of the checkpoints that took their place.
     """
     state = turn.state
-    steps, said = state.steps, state.view.node_state(node)
+    steps, said, spec = state.steps, state.view.node_state(node), state.view.spec()
+    if spec is None:
+        return []
     openable = () if said is None else said.openable
-    step = max((one for one in openable if steps.can_replay_after(one)), default=0)
-    if steps.can_replay_after(step):
-        return [give(turn, node, CommandKind.OPEN if step > 0 else CommandKind.CREATE, step)]
+    step = max((one for one in openable if one > 0 and steps.can_begin_at(one, spec.nodes)), default=0)
+    if step > 0:
+        return [give(turn, node, CommandKind.OPEN, step)]
+    if not spec.stateful:
+        return [give(turn, node, CommandKind.CREATE, steps.step)]
+    if steps.can_begin_at(0, spec.nodes):
+        return [give(turn, node, CommandKind.CREATE, 0)]
     if said is not None and said.checkpoint >= steps.checkpoint:
         state.halt = _nothing_to_open(state, node, openable)
     return []

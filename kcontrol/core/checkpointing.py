@@ -218,21 +218,30 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
         begun_ms=saving.begun_ms,
         now_ms=state.now_ms,
         request_id=saving.request_id,
+        first_step=0,
+        resized_step=0,
+        begin_offset=-1,
     )
 
 
-def needless_keys(steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec) -> tuple[str, ...]:
-    """What the log can do without once this checkpoint is in it: checkpoints beyond `keep`, and steps that no kept one needs.
+def making_room(
+    steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec
+) -> tuple[Checkpoint, tuple[str, ...]]:
+    """The checkpoint, saying where the log begins from then on, and the keys of what the log can do without once it is there:
+    checkpoints beyond `keep`, and steps that no kept one needs.
 
     Oldest first, so that whatever compaction has removed is always a beginning of the log.
     """
     checkpoints = (*steps.checkpoints, made)
     kept = checkpoints[-max(1, policy.keep) :]
     gone = [checkpoint_key(one.step) for one in checkpoints[: -len(kept)]]
+    first = steps.first
     if policy.keep_steps >= 0:
         end = min(kept[0].step, steps.step - policy.keep_steps + 1, steps.first + limits.max_forgotten)
         gone.extend(step_key(step) for step in range(steps.first, end))
-    return tuple(gone)
+        first = max(first, end)
+    resized = steps.resized if steps.resized >= first else 0
+    return replace(made, first_step=first, resized_step=resized, begin_offset=kept[0].boundary_offset), tuple(gone)
 
 
 def on_recorded(state: CoordinatorState, made: Checkpoint) -> None:

@@ -273,7 +273,8 @@ def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
     if plan is None or producer is None:
         _on_fenced(turn, "another coordinator has committed the step")
         return
-    if not all_in_place(state, plan.spec):
+    spec = state.view.spec()
+    if spec is None or spec.fingerprint != plan.spec.fingerprint or not all_in_place(state, plan.spec):
         _go(turn, Cause.OUT_OF_PLACE)
         return
     state.attempts += 1
@@ -291,11 +292,11 @@ def _record_checkpoint(turn: Turn) -> None:
     state, spec = turn.state, turn.state.view.spec()
     if state.saving is None or state.producer is None or spec is None:
         _on_fenced(turn, "another coordinator has recorded a checkpoint")
-    elif not checkpointing.is_saved(state):
+    elif not checkpointing.is_saved(state) or len(state.saving.commands) != spec.nodes:
         _go(turn, Cause.OUT_OF_PLACE)
     else:
-        made = checkpointing.saved_checkpoint(state, state.saving)
-        gone = checkpointing.needless_keys(state.steps, made, spec.checkpoint, spec.limits)
+        saved = checkpointing.saved_checkpoint(state, state.saving)
+        made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
         _go(turn, Cause.PARTITIONS_ADDED)
         turn.effects.append(CommitCheckpoint(*state.producer, made, gone))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.events import CoordinatorEffect, WakeAt
 from kcontrol.core.model import (
+    Checkpoint,
     CheckpointAnswer,
     CheckpointSpec,
     Command,
@@ -170,6 +171,12 @@ class CoordinatorState:
     def initial(pipeline: str, *, transactional_id: str, steps_topic: str) -> CoordinatorState:
         """Before anything was read. The two names are those of the pipeline's transaction and of its log of steps."""
         return CoordinatorState(pipeline, transactional_id, steps_topic, PipelineView.empty(pipeline), StepsView(pipeline))
+
+    def begun_at(self, newest: Checkpoint) -> CoordinatorState:
+        """The same, for a reader of the log of steps that begins at a checkpoint: see `StepsView.begun_at`."""
+        twin = self.copy()
+        twin.steps = StepsView.begun_at(self.pipeline, newest)
+        return twin
 
     def copy(self) -> CoordinatorState:
         """A value of its own."""

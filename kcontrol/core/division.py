@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcontrol.core.inputs import arrived, is_paused, next_offset, partition_count
+from kcontrol.core.inputs import arrived, dealt_to, is_paused, next_offset, partition_count
 from kcontrol.core.model import InputRange, PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.skips import skips_due
@@ -31,6 +31,14 @@ def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) ->
             end = begin if seen is None or seen.topic_id != item.topic_id else max(begin, seen.to)
             ranges.append(InputRange(item.name, item.topic, item.topic_id, partition, begin, end))
     return tuple(ranges)
+
+
+def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
+    """The pipeline as it was, or would be, with so many nodes: which of them reads which partition follows from the number."""
+    if nodes == spec.nodes:
+        return spec
+    dealt = (replace(each, node_of=tuple(dealt_to(p, nodes) for p in range(len(each.node_of)))) for each in spec.inputs)
+    return replace(spec, nodes=nodes, inputs=tuple(dealt))
 
 
 def offsets_in(ranges: Sequence[InputRange]) -> int:

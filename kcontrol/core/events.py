@@ -278,7 +278,9 @@ class EngineClosed:
 
 @dataclass(frozen=True, slots=True)
 class OpenEngine:
-    """Cancel whatever runs, wait until it has ended, go back to `step` (0 with create: an empty state), start the queries.
+    """Cancel whatever runs, wait until it has ended, go back to `step`, start the queries.
+
+    create: with an empty state, whatever is there; after a step later than 0 only if the pipeline keeps none.
 
     checkpoint: the one in the log that has this step, if any; it is used when the node's own directory does not hold it.
     """

@@ -36,7 +36,7 @@ from kcontrol.core.layout import writers_of
 from kcontrol.core.model import (
     Command,
     CommandKind,
-    InputRange,
+    PipelineSpec,
     StepBoundary,
     StepResult,
     StepWork,
@@ -45,6 +45,7 @@ from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_
 from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
 from kcontrol.core.node_voice import hear_arrivals, report, say_replaying, speak
+from kcontrol.core.recorded_work import can_rerun, work_of
 from kcontrol.core.retry import NEVER_RETRIED
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
@@ -87,7 +88,17 @@ def _go(turn: NodeTurn, cause: Cause) -> None:
 def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     state = turn.state
     state.view = pipeline_view.evolve(state.view, event.logged)
-    if state.at is not State.JOINING and state.view.lives.get(state.node, -1) > state.incarnation:
+    record = event.logged.record
+    if state.at is State.JOINING:
+        return
+    if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline and record.fingerprint != state.fingerprint:
+        # Its queries, and which partitions it reads, are those of the old one; no command that follows is meant for them.
+        _exit(
+            turn,
+            f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and fingerprint "
+            f"{record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start the node again",
+        )
+    elif state.view.lives.get(state.node, -1) > state.incarnation:
         _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
@@ -110,7 +121,7 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
         _go(turn, Cause.OWN_BOUNDARY)
         turn.effects.append(FinishStep(boundary.step))
     else:
-        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step)
+        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
 
 # --- commands -----------------------------------------------------------------------------------------------------------
@@ -127,7 +138,7 @@ def _obey(turn: NodeTurn) -> None:
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN:
             state.obeying = command
-            _open(turn, Cause.OPEN, command.step)
+            _open(turn, Cause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
         case CommandKind.STEP:
             _step(turn, command)
         case CommandKind.STOP | CommandKind.SHUTDOWN:
@@ -145,13 +156,13 @@ def _done(state: NodeMachine, command: Command) -> None:
     state.obeying = None
 
 
-def _open(turn: NodeTurn, cause: Cause, step: int) -> None:
+def _open(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
     _cancel(turn)
     _go(turn, cause)
     turn.state.step = step
     turn.state.has_run = False
-    turn.state.openable = tuple(one for one in turn.state.openable if one <= step)
-    turn.effects.append(opening(turn.state, step))
+    turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
+    turn.effects.append(opening(turn.state, step, create))
 
 
 def _cancel(turn: NodeTurn) -> None:
@@ -230,6 +241,10 @@ def _replay(turn: NodeTurn) -> None:
     spec = state.view.spec()
     if spec is None:
         return
+    if not can_rerun(boundary, spec.nodes):
+        made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
+        _exit(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
+        return
     state.work = work_of(boundary, writers_of(spec, state.node))
     _go(turn, Cause.BEHIND)
     say_replaying(turn, boundary.step)
@@ -238,20 +253,12 @@ def _replay(turn: NodeTurn) -> None:
 
 def _without_boundary(turn: NodeTurn) -> None:
     state = turn.state
-    if state.step < state.trimmed:
+    if state.steps.can_replay_after(state.step):
+        # This process has forgotten it, or began to read behind it.
         _exit(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
     _go(turn, Cause.BROKEN)
-
-
-def work_of(boundary: StepBoundary, writers: tuple[tuple[int, ...], ...]) -> StepWork:
-    """The work of a committed step, to be done again with nothing written.
-
-    writers: by output, the partitions that the node would write, and whose digests it therefore recomputes.
-    """
-    division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
-    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------
@@ -268,6 +275,8 @@ def _overdue(state: NodeMachine) -> bool:
 def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state = turn.state
     state.incarnation = event.incarnation
+    spec = state.view.spec()
+    state.fingerprint = "" if spec is None else spec.fingerprint
     _go(turn, Cause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
@@ -282,7 +291,6 @@ def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
     if reachable:
         oldest = min(reachable)
         state.boundaries = state.boundaries.without(oldest)
-        state.trimmed = max(state.trimmed, oldest)
 
 
 def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
@@ -293,6 +301,8 @@ def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
         return
     _go(turn, Cause.OPENED)
     state.error = ""
+    if state.step > 0 and state.step not in state.openable:
+        state.openable = (state.step, *state.openable)
     if state.obeying is not None:
         _done(state, state.obeying)
 

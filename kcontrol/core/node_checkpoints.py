@@ -26,9 +26,9 @@ def all_openable(state: NodeMachine) -> tuple[int, ...]:
     return tuple(sorted({*state.openable, *saved}, reverse=True))
 
 
-def opening(state: NodeMachine, step: int) -> OpenEngine:
+def opening(state: NodeMachine, step: int, create: bool) -> OpenEngine:
     """What the engine is to do to open a step."""
-    return OpenEngine(step, step == 0, own_checkpoint(state, step))
+    return OpenEngine(step, create, None if create else own_checkpoint(state, step))
 
 
 def on_log(turn: NodeTurn, record: StepRecord | Tombstone) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.events import NodeEffect, WakeAt
-from kcontrol.core.model import Command, ControlRecord, NodePhase, ReceivedPartition, StepWork, Token
+from kcontrol.core.model import Checkpoint, Command, ControlRecord, NodePhase, ReceivedPartition, StepWork, Token
 from kcontrol.core.node_table import State
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import Boundaries, StepsView
@@ -30,12 +30,12 @@ class NodeMachine:
     steps: StepsView
     boundaries: Boundaries
     """Of the steps that may have to be replayed."""
-    trimmed: int = 0
-    """The newest step whose boundary was dropped from `boundaries`."""
     at: State = State.JOINING
     now_ms: int = 0
     wake_ms: int | None = None
     incarnation: int = -1
+    fingerprint: str = ""
+    """Of the definition that this life was started with."""
 
     # --- the engine
     openable: tuple[int, ...] = ()
@@ -74,6 +74,18 @@ class NodeMachine:
     def initial(pipeline: str, node: int) -> NodeMachine:
         """Before anything was read."""
         return NodeMachine(pipeline, node, PipelineView.empty(pipeline), StepsView(pipeline), Boundaries())
+
+    def begun_at(self, newest: Checkpoint) -> NodeMachine:
+        """The same, for a reader of the log of steps that begins at a checkpoint: see `StepsView.begun_at`."""
+        twin = self.copy()
+        twin.steps = StepsView.begun_at(self.pipeline, newest)
+        return twin
+
+    def unread(self) -> NodeMachine:
+        """The same before any step was read."""
+        twin = self.copy()
+        twin.steps, twin.boundaries = StepsView(self.pipeline), Boundaries()
+        return twin
 
     def copy(self) -> NodeMachine:
         """A value of its own."""

@@ -67,6 +67,12 @@ def _move(turn: Turn, go: Go, cause: Cause, there: tuple[State, ...]) -> None:
 
 def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
     last = state.steps.last
+    if last is not None and spec.stateful and last.nodes != spec.nodes:
+        return (
+            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step {last.step}; the "
+            f"definition submitted has nodes = {spec.nodes}. State is divided over the nodes and can't be divided anew yet: "
+            f"submit it with nodes = {last.nodes}, then resume the pipeline, or give it a new name"
+        )
     if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
         return ""
     return (

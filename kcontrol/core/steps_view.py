@@ -32,6 +32,18 @@ class StepsView:
     """Of `last` in the log."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """Those that were not dropped, oldest first."""
+    resized: int = 0
+    """The newest step that was not dropped and that the step after it was not made by as many nodes as; 0 if there is none."""
+    begun: bool = False
+    """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from `begun_at`."""
+
+    @staticmethod
+    def begun_at(pipeline: str, newest: Checkpoint) -> StepsView:
+        """For a reader that begins at the `begin_offset` of the newest checkpoint in the log, which it has looked up.
+
+        What it has read to the end is then what a reader from the beginning has, whose time grows with the log.
+        """
+        return StepsView(pipeline, first=newest.first_step, resized=newest.resized_step, begun=True)
 
     @property
     def step(self) -> int:
@@ -51,6 +63,15 @@ class StepsView:
     def can_replay_after(self, step: int) -> bool:
         """Whether every step from the next one on is still in the log, for a node that holds `step`."""
         return self.first - 1 <= step <= self.step
+
+    def can_begin_at(self, step: int, nodes: int) -> bool:
+        """Whether one of so many nodes that holds `step` can go on from there.
+
+        Steps that were made by another number of nodes can't be run again by these: partitions were divided otherwise.
+        """
+        if self.last is None or step == self.step:
+            return step == self.step
+        return self.can_replay_after(step) and self.last.nodes == nodes and step >= self.resized
 
     def checkpoint_of(self, step: int) -> Checkpoint | None:
         """The checkpoint of a step, if there is one."""
@@ -73,14 +94,16 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     if view.last is not None:
         _check_follows(view, view.last, record, logged.offset)
     next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
-    first = record.step if view.last is None else view.first
-    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints)
+    first = record.step if view.last is None and not view.begun else view.first
+    resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
+    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized)
 
 
 def _without(view: StepsView, key: str) -> StepsView:
     kind, step = numbered(key)
     if kind == "step" and view.last is not None:
-        return replace(view, first=max(view.first, step + 1))
+        first = max(view.first, step + 1)
+        return replace(view, first=first, resized=view.resized if view.resized >= first else 0)
     if kind == "checkpoint":
         return replace(view, checkpoints=tuple(one for one in view.checkpoints if one.step != step))
     return view

@@ -81,6 +81,7 @@ class CoordinatorSession:
         self._reading = asyncio.Lock()
         self._pushed: deque[tuple[int, Logged | None]] = deque()
         self._folded = False
+        self._begun = False
         self._catching_up = False
         self._next_offset = 0
         self._heard_ms = 0
@@ -211,9 +212,19 @@ class CoordinatorSession:
 
     async def _read_to_ends(self) -> CoordinatorEvent:
         await self._read_control()
+        await self._begin_steps()
         for logged in await self._ports.steps.read_to_end():
             self._dispatch(StepSeen(logged, self._now_ms()))
         return EndsReached(self._now_ms())
+
+    async def _begin_steps(self) -> None:
+        """Once, before the first step is read: what is before the oldest checkpoint that is kept need not be."""
+        spec = self._state.view.spec()
+        if not self._begun and spec is not None and spec.checkpoint.location:
+            newest = await self._ports.steps.begin_at_checkpoint()
+            if newest is not None:
+                self._state = self._state.begun_at(newest)
+        self._begun = True
 
     async def _add_partitions(self, effect: AddPartitions) -> CoordinatorEvent:
         await self._ports.transaction.add_partitions(effect.producer_id, effect.producer_epoch, effect.partitions)

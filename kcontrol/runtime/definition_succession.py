@@ -10,8 +10,11 @@ from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
 
-def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
+def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: str = "") -> PipelineSpec:
     """The spec to log when `earlier` is the one in the log: `spec`, but beginning where the earlier one began.
+
+    of_earlier_size: the fingerprint of the same definition with as many nodes as `earlier` has; a pipeline without state may
+    change their number without saying so (`check_resize`).
 
     Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, InputGoneError if an
     input's topic is not the one that the earlier steps have read, and ConfigurationError if it has more partitions since, and
@@ -19,7 +22,7 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
     """
     if earlier is None:
         return spec
-    if spec.fingerprint != earlier.fingerprint and earlier.fingerprint not in spec.compatible_with:
+    if earlier.fingerprint not in (spec.fingerprint, of_earlier_size, *spec.compatible_with):
         raise SpecChangedError(
             f"pipeline {spec.pipeline!r} has changed: its log was made with the definition {earlier.fingerprint}, this one is "
             f"{spec.fingerprint} ({_difference(spec, earlier)}); give it another name, undo the change, or, if its state "
@@ -32,6 +35,16 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
         compatible_with=tuple(each for each in history if each != spec.fingerprint),
         inputs=tuple(_continued(spec, each, before.get(each.name)) for each in spec.inputs),
     )
+
+
+def check_resize(spec: PipelineSpec, earlier: PipelineSpec, last_step: int) -> None:
+    """Raise SpecChangedError if the number of nodes may not change. last_step: the newest in the log, 0 before the first."""
+    if spec.nodes != earlier.nodes and spec.stateful and last_step > 0:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r} keeps state, which is divided over its nodes and can't be divided anew yet: its log "
+            f"was made with nodes = {earlier.nodes} up to step {last_step}, this is nodes = {spec.nodes}. Go on with nodes = "
+            f"{earlier.nodes}, or give the pipeline another name, which begins at step 1 with as many nodes as you like"
+        )
 
 
 def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) -> None:

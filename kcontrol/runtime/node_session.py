@@ -105,8 +105,10 @@ class NodeSession:
         self._exit: asyncio.Future[Exit] = self._loop.create_future()
         incarnation = await self._join()
         control = await self._again(self._ports.control.read_to_end, "reading the control topic")
-        steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
         spec = self._newest_spec(control)
+        if spec.checkpoint.location:
+            await self._begin_at_checkpoint()
+        steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
         engine = self._ports.engine(spec, incarnation, self._on_engine_failure)
         self._jobs = EngineJobs(engine, self._ports.clock, self._dispatch, self._log)
         watchers = self._watchers(spec, steps)
@@ -115,6 +117,8 @@ class NodeSession:
                 self._see_control(control)
                 self._see_steps(steps)
                 restorable = await self._restorable(engine)
+                if self._needs_all_steps(spec, engine, restorable):
+                    restorable = await self._read_all_steps(engine)
                 self._dispatch(Joined(incarnation, engine.openable(), self._now_ms(), restorable))
                 self._start(watchers)
                 ended = await self._exit
@@ -141,6 +145,28 @@ class NodeSession:
 
     async def _again(self, action: Callable[[], Awaitable[_Chunk]], what: str) -> _Chunk:
         return await until_deadline(action, what, self._log, self._deadline_ms)
+
+    async def _begin_at_checkpoint(self) -> None:
+        newest = await self._again(self._ports.steps.begin_at_checkpoint, "looking for the newest checkpoint")
+        if newest is not None:
+            self._state = self._state.begun_at(newest)
+
+    def _needs_all_steps(self, spec: PipelineSpec, engine: Engine, restorable: Sequence[int]) -> bool:
+        """Whether steps that were left out may be of use: nothing can be opened from which those that were read go on."""
+        steps, first_read = self._state.steps, self._state.boundaries.first
+        if not spec.stateful or first_read <= steps.first:
+            return False
+        openable = engine.openable()
+        if any(step >= first_read - 1 for step in (*openable, *restorable)):
+            return False
+        return any(steps.can_replay_after(step) for step in (0, *openable))
+
+    async def _read_all_steps(self, engine: Engine) -> tuple[int, ...]:
+        self._log.warning("no checkpoint that is kept can be opened here: reading the whole log of steps")
+        self._ports.steps.begin_at_start()
+        self._state = self._state.unread()
+        self._see_steps(await self._again(self._ports.steps.read_to_end, "reading the steps topic"))
+        return await self._restorable(engine)
 
     async def _restorable(self, engine: Engine) -> tuple[int, ...]:
         """The checkpoints that could be opened. A node that needs none of them does not need their storage to start."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field
@@ -68,6 +68,12 @@ class Pipeline:
         _check_different(self.name, "input", [each.name for each in self.inputs])
         _check_different(self.name, "output", [each.name for each in self.outputs])
         self._check_topics()
+
+    def with_nodes(self, nodes: int) -> Pipeline:
+        """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself would."""
+        twin = replace(self, nodes=nodes)
+        twin._queries.extend(self._queries)
+        return twin
 
     @property
     def queries(self) -> tuple[Query, ...]:

@@ -52,6 +52,18 @@ class ControlLog(Protocol):
 class StepsLog(Protocol):
     """The committed records of one pipeline's steps topic, as seen by one process."""
 
+    async def begin_at_checkpoint(self) -> Checkpoint | None:
+        """Before the first read: look from the end for the newest checkpoint and stand at its `begin_offset`.
+
+        None, and nothing has moved, if there is none, or it does not say where to begin. The time that it takes, and that the
+        reading then takes, depends on what was committed since the oldest checkpoint that is kept, not on the log's length.
+        """
+        ...
+
+    def begin_at_start(self) -> None:
+        """Stand at the beginning again."""
+        ...
+
     async def read_to_end(self) -> list[LoggedStep]:
         """As in ControlLog, up to the last stable offset at the time of the call. The caller has fenced before."""
         ...
@@ -113,6 +125,7 @@ class Engine(Protocol):
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
         """Cancel, stop the queries, roll the directory back to `step`, start the queries.
 
+        create: empty the directory and begin after `step`, which is 0 unless the pipeline keeps no state.
         checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is emptied and
         filled from this node's part of it.
         """

@@ -78,6 +78,10 @@ class RecordCodec:
             raise DamagedRecordError(f"{where}: the schema under {key!r} has the fingerprint {schema.fingerprint.hex()}")
         self._known.setdefault(schema.fingerprint, schema)
 
+    def knows(self, data: bytes) -> bool:
+        """Whether the schema is known that wrote `data`; True also for what is no record at all, as `decode` will say."""
+        return len(data) < HEADER_BYTES or data[:2] != MAGIC or data[2:HEADER_BYTES] in self._known
+
     def decode(self, data: bytes, where: str = "a record") -> AnyRecord:
         """The record in `data`, whichever known version wrote it.
 

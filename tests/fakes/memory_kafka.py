@@ -68,12 +68,12 @@ class Position:
 
     def __init__(self, partition: MemoryPartition) -> None:
         self._partition = partition
-        self._offset = 0
+        self.offset = 0
 
     def take(self) -> list[tuple[int, Any]]:
         end = self._partition.stable_end()
-        fresh = [(offset, self._partition.entries[offset]) for offset in range(self._offset, end)]
-        self._offset = max(self._offset, end)
+        fresh = [(offset, self._partition.entries[offset]) for offset in range(self.offset, end)]
+        self.offset = max(self.offset, end)
         return [(offset, entry.value) for offset, entry in fresh if entry.fate is Fate.VISIBLE]
 
     async def tail(self) -> AsyncIterator[list[tuple[int, Any]]]:
@@ -157,7 +157,19 @@ class MemoryControlLog:
 
 class MemoryStepsLog:
     def __init__(self, kafka: MemoryKafka, pipeline: str) -> None:
-        self._position = Position(kafka.partition(f"{pipeline}.{STEPS}"))
+        self._partition = kafka.partition(f"{pipeline}.{STEPS}")
+        self._position = Position(self._partition)
+
+    async def begin_at_checkpoint(self) -> Checkpoint | None:
+        there = self._partition.entries[: self._partition.stable_end()]
+        made = [one.value for one in there if one.fate is Fate.VISIBLE and isinstance(one.value, Checkpoint)]
+        if not made or made[-1].begin_offset < 0:
+            return None
+        self._position.offset = made[-1].begin_offset
+        return made[-1]
+
+    def begin_at_start(self) -> None:
+        self._position.offset = 0
 
     async def read_to_end(self) -> list[LoggedStep]:
         return [LoggedStep(offset, value) for offset, value in self._position.take()]

@@ -18,7 +18,6 @@ from kcontrol.core.events import (
     CheckpointCommitted,
     CommitCheckpoint,
     CommitStep,
-    ControlSeen,
     CoordinatorEffect,
     CoordinatorEvent,
     EndsReached,
@@ -34,7 +33,6 @@ from kcontrol.core.events import (
     Resign,
     RunStep,
     StepCommitted,
-    StepSeen,
     Tick,
     TransactionFailed,
     WakeAt,
@@ -43,57 +41,9 @@ from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import Directory, SimulatedEngine
-from tests.simulation.invariants import check_answers, check_fold, check_noted, require
+from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, require
+from tests.simulation.reader import Reader
 from tests.simulation.world import Fenced, World, twin_of
-
-
-class Reader:
-    """Positions of one process in both logs."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.control_at = 0
-        self.steps_at = 0
-        self.deaf_until = 0
-        """Its control consumer gets nothing before this many events."""
-        self.blind_until = 0
-        """Nor does its consumer of the steps."""
-
-    def clone(self, world: World) -> Reader:
-        """The same in another world."""
-        twin = twin_of(self)
-        twin.world = world
-        return twin
-
-    def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
-        """The next record of one of the logs."""
-        world = self.world
-        self._pass_over_gone_steps()
-        boundary = self.steps_at < len(world.steps) and self.blind_until <= world.events
-        if boundary and (prefer_steps or self.control_at >= len(world.control)):
-            return self._next_step(now_ms)
-        while self.control_at < len(world.control) and self.deaf_until <= world.events:
-            logged = world.control[self.control_at]
-            self.control_at += 1
-            if logged is not None:
-                return ControlSeen(logged, now_ms)
-        return self._next_step(now_ms) if boundary else None
-
-    def _next_step(self, now_ms: int) -> StepSeen:
-        logged = self.world.steps[self.steps_at]
-        assert logged is not None
-        self.steps_at += 1
-        self._pass_over_gone_steps()
-        return StepSeen(logged, now_ms)
-
-    def _pass_over_gone_steps(self) -> None:
-        steps = self.world.steps
-        while self.steps_at < len(steps) and steps[self.steps_at] is None:
-            self.steps_at += 1
-
-    def reached(self, target: tuple[int, int]) -> bool:
-        """Whether both logs were read up to there."""
-        return self.control_at >= target[0] and self.steps_at >= target[1]
 
 
 def publish(world: World, effect: Publish, count: int | None = None, twice: bool = False) -> None:
@@ -135,7 +85,11 @@ class CoordinatorActor:
     def start(self) -> None:
         """Read what there is, then be assigned."""
         self.reader.deaf_until = self.reader.blind_until = 0
+        newest = self.reader.begin_at_checkpoint()
+        if newest is not None:
+            self.state = self.state.begun_at(newest)
         self.read_all()
+        check_steps(self.world, self.state.steps)
         check_fold(self.world, self.state.view)
         self.decide(Assigned(self.uuid, "sim", 1, self.now_ms))
 
@@ -303,15 +257,27 @@ class NodeActor:
 
     def start(self) -> None:
         """Read to the ends, as the shell does after its join record has an offset, then join."""
+        newest = self.reader.begin_at_checkpoint()
+        if newest is not None:
+            self.state = self.state.begun_at(newest)
+        self._read_to_ends()
+        check_fold(self.world, self.state.view)
+        self.engine.spec = self.state.view.spec() or self.world.spec
+        restorable = self.engine.restorable(self.state.steps.checkpoints)
+        first_read = self.state.boundaries.first
+        if not any(step >= first_read - 1 for step in (*self.directory.openable(), *restorable)):
+            self.state, self.reader.steps_at = self.state.unread(), 0
+            self._read_to_ends()
+        check_steps(self.world, self.state.steps)
+        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
+
+    def _read_to_ends(self) -> None:
         target = (len(self.world.control), len(self.world.steps))
         while not self.reader.reached(target):
             event = self.reader.next_event(self.world.now_ms, False)
             if event is None:
                 break
             self.decide(event)
-        check_fold(self.world, self.state.view)
-        restorable = self.engine.restorable(self.state.steps.checkpoints)
-        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
 
     def decide(self, event: NodeEvent) -> None:
         """One event."""
@@ -348,7 +314,7 @@ class NodeActor:
 
     def watch(self) -> bool:
         """The watcher of the inputs, if there is something new."""
-        world, spec = self.world, self.world.spec
+        world, spec = self.world, self.engine.spec
         now = [*world.input_ends, *world.input_earliest]
         if self.told == now:
             return False

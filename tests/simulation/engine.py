@@ -28,7 +28,15 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Checkpoint, FailureKind, InputRange, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
-from tests.simulation.invariants import check_begun, check_finish, require, signature, signature_of
+from tests.simulation.invariants import (
+    check_begun,
+    check_created,
+    check_finish,
+    check_rerun,
+    require,
+    signature,
+    signature_of,
+)
 from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
 _KEPT = 3
@@ -59,6 +67,8 @@ class SimulatedEngine:
         self.world = world
         self.number = number
         self.incarnation = incarnation
+        self.spec = world.spec
+        """The definition that its life was started with."""
         self.directory = directory
         self.random = random
         self.queue: deque[object] = deque()
@@ -156,7 +166,7 @@ class SimulatedEngine:
         part = checkpoint.part_of(self.number)
         stored = None if part is None else self.world.store.get(part.manifest)
         in_log = checkpoint in self.world.checkpoints
-        require(stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
+        require(part is None or stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
         return stored
 
     def _pin(self, step: int) -> None:
@@ -201,8 +211,9 @@ class SimulatedEngine:
 
     def _open(self, effect: OpenEngine) -> None:
         if effect.create:
-            self.history = ()
-            self.directory.states = {0: ()}
+            check_created(self.world, effect.step, self.spec.stateful)
+            self.history = tuple(signature_of(boundary) for boundary in self.world.boundaries[: effect.step])
+            self.directory.states = {effect.step: self.history}
         elif effect.step in self.directory.states:
             self.history = self.directory.states[effect.step]
             self.directory.states = {step: kept for step, kept in self.directory.states.items() if step <= effect.step}
@@ -237,6 +248,7 @@ class SimulatedEngine:
             mine = work.writers if effect.expected is None else ()
             self.to_write = [(output, partition) for output, partitions in enumerate(mine) for partition in partitions]
             if effect.expected is not None:
+                check_rerun(effect.expected, self.spec.nodes)
                 same = signature(work.step, work.now_ms, work.division) == signature_of(effect.expected)
                 require(same, "a replay runs the division of the log", (work, effect.expected))
         if self.to_write:
@@ -254,7 +266,7 @@ class SimulatedEngine:
         return any(part.to > part.from_ < earliest[part.input, part.partition] for part in self._mine(work))
 
     def _mine(self, work: StepWork) -> list[InputRange]:
-        spec = self.world.spec
+        spec = self.spec
         items = {item.name: item for item in spec.inputs}
         return [part for part in work.division if node_of(items[part.input], spec.nodes, part.partition) == self.number]
 

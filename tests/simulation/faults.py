@@ -10,6 +10,7 @@ from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
 from kcontrol.core.node_table import State
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet
+from tests.simulation.specs import CHECKPOINTS, MOST_NODES, simulated_spec
 
 Fault = Callable[[Fleet, Counter[str]], bool]
 
@@ -135,6 +136,16 @@ def node_started_beside_a_living_one(fleet: Fleet, counts: Counter[str]) -> bool
     return True
 
 
+def number_of_nodes_changed(fleet: Fleet, counts: Counter[str]) -> bool:
+    """Between two runs, or, by somebody who has forgotten to stop the old nodes, in the middle of one."""
+    spec, nodes = fleet.world.spec, 1 + int(fleet.random.random() * MOST_NODES)
+    if spec.stateful or nodes == spec.nodes:
+        return False
+    checkpoints = CHECKPOINTS.index(spec.checkpoint)
+    fleet.resize(simulated_spec(nodes, spec.policy.clock_ms, False, checkpoints, stateful=False), fleet.random.random() < 0.7)
+    return True
+
+
 def control_records_delayed(fleet: Fleet, counts: Counter[str]) -> bool:
     """To one process; boundaries still arrive."""
     actors = fleet.alive()
@@ -254,8 +265,7 @@ def partition_added(fleet: Fleet, counts: Counter[str]) -> bool:
     index, _ = fleet.pick_partition()
     if len(fleet.world.input_ends[index]) >= _MOST_PARTITIONS:
         return False
-    fleet.world.input_ends[index].append(0)
-    fleet.world.input_earliest[index].append(0)
+    fleet.add_partition(index)
     return True
 
 
@@ -275,6 +285,7 @@ FAULTS: tuple[Fault, ...] = (
     saving_fails,
     node_started,
     node_started_beside_a_living_one,
+    number_of_nodes_changed,
     control_records_delayed,
     boundaries_delayed,
     boundaries_delayed_to_one_node,

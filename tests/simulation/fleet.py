@@ -19,7 +19,7 @@ from kcontrol.core.model import (
 )
 from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
 from tests.simulation.engine import Directory
-from tests.simulation.specs import PIPELINE
+from tests.simulation.specs import MOST_NODES, PIPELINE
 from tests.simulation.world import Fenced, World, twin_of
 
 Process = CoordinatorActor | NodeActor
@@ -36,7 +36,7 @@ class Fleet:
         self.coordinators: list[CoordinatorActor] = []
         self.nodes: list[NodeActor | None] = [None] * spec.nodes
         self.zombie_nodes: list[NodeActor] = []
-        self.directories = [Directory() for _ in range(spec.nodes)]
+        self.directories = [Directory() for _ in range(MOST_NODES)]
         self.orphans: list[Orphan] = []
         self.lives = 0
         self.requests = 0
@@ -57,7 +57,7 @@ class Fleet:
         twin.directories = [directory.copy() for directory in self.directories]
         twin.nodes = [
             None if node is None else node.clone(world, directory, random)
-            for node, directory in zip(self.nodes, twin.directories, strict=True)
+            for node, directory in zip(self.nodes, twin.directories, strict=False)
         ]
         twin.zombie_nodes = []
         twin.orphans = []
@@ -138,6 +138,18 @@ class Fleet:
         except Fenced:
             counts["late message fenced"] += 1
 
+    def resize(self, spec: PipelineSpec, stopped: bool) -> None:
+        """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it should be."""
+        for number in range(len(self.nodes)):
+            if stopped:
+                self.kill_node(number)
+        self.world.submit(spec)
+        self.zombie_nodes += [node for node in self.nodes[spec.nodes :] if node is not None]
+        self.nodes = [*self.nodes[: spec.nodes], *([None] * (spec.nodes - len(self.nodes)))]
+        for number, node in enumerate(self.nodes):
+            if node is None:
+                self.start_node(number)
+
     def want(self, mode: DesiredMode) -> None:
         """The user's wish."""
         self.requests += 1
@@ -163,6 +175,11 @@ class Fleet:
         """In one partition."""
         index, partition = self.pick_partition()
         self.world.input_ends[index][partition] += 1 + int(self.random.random() * 3)
+
+    def add_partition(self, index: int) -> None:
+        """The topic of an input gets one more."""
+        self.world.input_ends[index].append(0)
+        self.world.input_earliest[index].append(0)
 
     def pause_input(self, index: int, paused: bool) -> None:
         """The user's wish about one input."""

@@ -8,6 +8,7 @@ from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, St
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
+    from kcontrol.core.steps_view import StepsView
     from tests.simulation.world import World
 
 
@@ -17,6 +18,11 @@ class Violation(AssertionError):
     def __init__(self, name: str, found: str) -> None:
         super().__init__(f"{name}: {found}")
         self.name = name
+
+
+ZOMBIE = "a zombie coordinator's or node's message never changes a committed thing"
+"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that a life which
+is not in the boundary has written is committed."""
 
 
 def require(holds: bool, name: str, found: object) -> None:
@@ -29,13 +35,15 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
     """What a reader would see if this boundary were committed now."""
     last = world.boundaries[-1] if world.boundaries else None
     step = 0 if last is None else last.step
-    require(boundary.step == step + 1, "steps are contiguous and committed once", (step, boundary.step))
+    require(boundary.token.claim_epoch >= world.ruling_epoch, ZOMBIE, (boundary.token, world.ruling_epoch))
+    require(boundary.step > step, "no two committed attempts", (step, boundary.step))
+    require(boundary.step == step + 1, "steps are contiguous", (step, boundary.step))
     require(boundary.token not in world.tokens, "a token is committed once", boundary.token)
     require(last is None or boundary.now_ms > last.now_ms, "time strictly grows", boundary.now_ms)
     require(
-        boundary.token.claim_epoch >= world.ruling_epoch,
-        "a zombie commits nothing after its successor has fenced and read",
-        (boundary.token, world.ruling_epoch),
+        boundary.nodes == len(boundary.token.incarnations) and boundary.nodes in world.sizes,
+        "a step is made by as many nodes as its boundary says",
+        (boundary.nodes, boundary.token, world.sizes),
     )
     _check_inputs(world, last, boundary)
     _check_outputs(world, boundary)
@@ -112,7 +120,7 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
         )
         require(
             segment.incarnation in boundary.token.incarnations,
-            "committed output was written by the incarnations in the boundary",
+            ZOMBIE,
             (segment, boundary.token),
         )
         if segment.to > segment.from_:
@@ -126,14 +134,15 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
     require(
         checkpoint.claim_epoch >= world.ruling_epoch,
-        "a zombie commits nothing after its successor has fenced and read",
+        ZOMBIE,
         (checkpoint, world.ruling_epoch),
     )
     found = [world.store.get(part.manifest) for part in checkpoint.parts]
     expected = tuple(signature_of(boundary) for boundary in world.boundaries[:step])
     require(
         checkpoint.boundary_offset == world.offsets[step - 1]
-        and [part and part.node for part in found] == list(range(world.spec.nodes))
+        and [part and part.node for part in found] == list(range(len(found)))
+        and len(found) in world.sizes
         and all(part and part.history == expected for part in found),
         "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
         (checkpoint, [part and (part.node, len(part.history)) for part in found]),
@@ -176,7 +185,18 @@ def check_noted(world: World, status: Status) -> None:
 def check_begun(world: World, work: StepWork) -> None:
     """An engine is about to make an attempt that may be committed."""
     held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
-    require(min(held) >= work.step - 1, "nobody is beyond the slowest by more than one step", (work.step, held))
+    require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
+
+
+def check_created(world: World, step: int, stateful: bool) -> None:
+    """An engine is about to begin with an empty state."""
+    require(step == 0 or not stateful, "state is never left out", step)
+    require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
+
+
+def check_rerun(expected: StepBoundary, nodes: int) -> None:
+    """An engine of one of so many nodes is about to run a step again."""
+    require(expected.nodes == nodes, "a step is run again only by as many nodes as made it", (expected.step, nodes))
 
 
 def check_fold(world: World, view: PipelineView) -> None:
@@ -187,6 +207,14 @@ def check_fold(world: World, view: PipelineView) -> None:
     found, expected = _what_counts(view), _what_counts(world.view)
     differing = [pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]]
     require(not differing, "folding a compacted log gives what the full log gives", differing)
+
+
+def check_steps(world: World, steps: StepsView) -> None:
+    """A reader that began at a checkpoint has read to the end of the log of steps."""
+    newest = world.boundaries[-1] if world.boundaries else None
+    found = (steps.last, steps.first, [one.step for one in steps.checkpoints])
+    expected = (newest, world.first_step, [one.step for one in world.checkpoints])
+    require(found == expected, "whoever begins at a checkpoint knows all that counts", (found, expected))
 
 
 def _what_counts(view: PipelineView) -> list[object]:

@@ -36,10 +36,10 @@ _LATE_HALTS = 3
 
 
 @cache
-def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> tuple[Fleet, ...]:
+def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
-    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints), random)
+    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful), random)
     schedule = Schedule(fleet, Counter())
     moments = [fleet.clone(random)]
     while len(moments) < (_MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS):
@@ -53,10 +53,11 @@ def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> tu
 def prepare_moments() -> None:
     """Make all beginnings now, with the core as it is now."""
     for nodes in _NODES:
-        for clock_ms in _CLOCKS_MS:
-            for impatient in (False, True):
-                for checkpoints in range(len(CHECKPOINTS)):
-                    _moments(nodes, clock_ms, impatient, checkpoints)
+        for checkpoints in range(len(CHECKPOINTS)):
+            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False)
+            for clock_ms in _CLOCKS_MS:
+                for impatient in (False, True):
+                    _moments(nodes, clock_ms, impatient, checkpoints, True)
 
 
 class Schedule:
@@ -222,7 +223,8 @@ def run_schedule(seed: int, counts: Counter[str], to_progress: bool = True) -> S
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
-    moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))])
+    stateful = clock_ms > 0 or impatient or random.random() < 0.4
+    moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))], stateful)
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts)
     try:

@@ -17,6 +17,7 @@ from kcontrol.core.model import (
 )
 
 PIPELINE = "sim"
+MOST_NODES = 3
 LIMITS = LimitsSpec(
     max_attempts=1_000_000,
     max_lost=1_000_000,
@@ -33,28 +34,30 @@ LIMITS = LimitsSpec(
 )
 
 
-CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 2), CheckpointSpec("sim:", 100, 1, 0))
+CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 4), CheckpointSpec("sim:", 100, 1, 0))
 """None; some; as often and with as little kept as can be."""
 
 
 @cache
-def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int) -> PipelineSpec:
-    """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures; one with a clock keeps
-    keyed state, so that on several nodes its partitions must stay as they are.
+def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool = True) -> PipelineSpec:
+    """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures.
 
-    checkpoints: index of CHECKPOINTS.
+    checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions must stay as they
+    are; one that does not may change the number of its nodes. One with a clock is.
     """
-    partitions, keyed = max(2, nodes), clock_ms > 0
+    assert stateful or not clock_ms
+    partitions = max(2, nodes) if stateful else MOST_NODES
+    sizes = range(1, MOST_NODES + 1)
     node_of = tuple(partition % nodes for partition in range(partitions))
     return PipelineSpec(
         pipeline=PIPELINE,
-        fingerprint="f1",
-        compatible_with=(),
+        fingerprint="f1" if stateful else f"f-{nodes}",
+        compatible_with=() if stateful else tuple(f"f-{other}" for other in sizes if other != nodes),
         nodes=nodes,
         queries=("q",),
-        stateful=keyed,
+        stateful=stateful,
         inputs=tuple(
-            InputSpec(name, topic, topic_id, (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k" if keyed else "")
+            InputSpec(name, topic, topic_id, (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k" if stateful else "")
             for name, topic, topic_id in (("in", "input", "T1"), ("side", "other", "T3"))
         ),
         outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),

@@ -130,18 +130,18 @@ RULES: tuple[tuple[Callable[[], Patches], str, int], ...] = (
     (_a_failed_plan_is_kept_though_an_input_was_paused, _PAUSED, 0),
     (_requests_about_inputs_are_noted_in_the_middle_of_a_step, _PAUSED, 0),
     (_expired_input_is_passed_over_in_silence, _ONCE, 0),
-    (_a_skip_counts_wherever_the_log_ends, _ONCE, 0),
+    (_a_skip_counts_wherever_the_log_ends, _ONCE, 220),
     (_a_skip_may_go_beyond_the_end, _SKIPPED, 0),
     (_a_skip_may_go_back, _SKIPPED, 0),
     (_skips_are_not_recorded, _ONCE, 0),
-    (_a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same, _PROGRESS, 210),
-    (_added_partitions_are_read_from_where_they_are_found, _ONCE, 0),
+    (_a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same, _PROGRESS, 37430),
+    (_added_partitions_are_read_from_where_they_are_found, _ONCE, 160),
     (
         _added_partitions_are_forgotten_with_the_node_that_saw_them,
         "a division names every partition that one before it named",
-        640,
+        1670,
     ),
-    (_keyed_partitions_are_taken_up_on_several_nodes, "partitions of keyed inputs are not taken up on several nodes", 200),
+    (_keyed_partitions_are_taken_up_on_several_nodes, "partitions of keyed inputs are not taken up on several nodes", 40),
 )
 """Each with the invariant that it breaks, and a seed to begin with."""
 

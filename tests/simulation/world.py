@@ -70,6 +70,8 @@ class World:
 
     def __init__(self, spec: PipelineSpec) -> None:
         self.spec = spec
+        self.sizes = frozenset({spec.nodes})
+        """Every number of nodes that the pipeline ever had."""
         self.now_ms = 1_000_000
         self.control: list[Logged | None] = []
         """By offset; None where compaction has removed the record."""
@@ -135,6 +137,12 @@ class World:
         twin.output_ends = dict(self.output_ends)
         twin.tokens = set(self.tokens)
         return twin
+
+    def submit(self, spec: PipelineSpec) -> None:
+        """Another definition, of another number of nodes."""
+        self.spec = spec
+        self.sizes |= {spec.nodes}
+        self.append(spec)
 
     # --- the control log ----------------------------------------------------------------------------------------------
 

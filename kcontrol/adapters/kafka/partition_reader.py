@@ -21,6 +21,7 @@ from kcontrol.errors import RetriableError, TopicError
 MAX_WAIT_MS = 5_000
 """A waiting fetch returns after so long without records; less than the request timeout."""
 MAX_FETCH_BYTES = 4 << 20
+SOME_BYTES = 64 << 10
 READ_TIMEOUT_MS = 20_000
 """`read_to_end` gives up after so long and may be called again."""
 
@@ -86,7 +87,28 @@ class PartitionReader:
             self.position = answer.visible.next_offset
         return records
 
-    async def _fetch(self, position: int, max_wait_ms: int, lane: Lane) -> _Answer:
+    async def end(self) -> int:
+        """The end offset now, as `read_to_end` takes it."""
+        return (await self._fetch(self.position, 0, Lane.PROMPT, max_bytes=1)).end
+
+    async def read_between(self, begin: int, end: int) -> list[RawRecord]:
+        """All records with offsets from `begin` to `end`, which is at most that of `end()` and not included.
+
+        The position stays where it is.
+        """
+        records: list[RawRecord] = []
+        while begin < end:
+            visible = (await self._fetch(begin, 0, Lane.PROMPT)).visible
+            records += [record for record in visible.records if record.offset < end]
+            begin = visible.next_offset
+        return records
+
+    async def read_some(self, begin: int) -> tuple[list[RawRecord], int]:
+        """A few records from an offset on, and where to read next; the position stays where it is."""
+        visible = (await self._fetch(begin, 0, Lane.PROMPT, max_bytes=SOME_BYTES)).visible
+        return visible.records, visible.next_offset
+
+    async def _fetch(self, position: int, max_wait_ms: int, lane: Lane, max_bytes: int = MAX_FETCH_BYTES) -> _Answer:
         """One fetch, tried again while leadership settles."""
         deadline = Deadline(READ_TIMEOUT_MS)
         while True:
@@ -94,7 +116,7 @@ class PartitionReader:
             leader = info.leaders.get(self._partition)
             if leader is None:
                 raise TopicError(f"There is no {self.where}; the topic has {len(info.leaders)} partitions.")
-            part = await self._fetch_once(info, leader, position, max_wait_ms, lane) if leader >= 0 else None
+            part = await self._fetch_once(info, leader, position, max_wait_ms, lane, max_bytes) if leader >= 0 else None
             if part is not None and part[1] not in _ASK_AGAIN:
                 return self._answer(part, position)
             deadline.check(
@@ -104,9 +126,11 @@ class PartitionReader:
             self._info = None
             await asyncio.sleep(_RETRY_S)
 
-    async def _fetch_once(self, info: TopicInfo, leader: int, position: int, max_wait_ms: int, lane: Lane) -> Any:
-        positions = [FetchPosition(self._partition, position, MAX_FETCH_BYTES)]
-        request = FetchByIdRequest(info.topic_id, positions, self._isolation, max_wait_ms, 1, MAX_FETCH_BYTES)
+    async def _fetch_once(
+        self, info: TopicInfo, leader: int, position: int, max_wait_ms: int, lane: Lane, max_bytes: int
+    ) -> Any:
+        positions = [FetchPosition(self._partition, position, max_bytes)]
+        request = FetchByIdRequest(info.topic_id, positions, self._isolation, max_wait_ms, 1, max_bytes)
         try:
             response = await self._rpc.send(leader, request, lane)
         except RetriableError:

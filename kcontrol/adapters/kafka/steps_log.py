@@ -7,12 +7,13 @@ nothing unreadable is left out here: a boundary that can't be read would be a st
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.adapters.kafka.step_search import newest_checkpoint, offset_before
 from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.runtime.settings import ClusterSettings
@@ -24,9 +25,9 @@ _PARTITION = 0
 
 
 class KafkaStepsLog:
-    """One process's view of a steps topic, from its beginning.
+    """One process's view of a steps topic, from its beginning or from where it is told to begin.
 
-    Both ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing or was made
+    All ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing or was made
     anew, and DamagedRecordError naming the offset of a record that is not what it should be.
     """
 
@@ -36,28 +37,73 @@ class KafkaStepsLog:
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, self._topic, _PARTITION, READ_COMMITTED)
         self._codec = RecordCodec()
+        self._left_out = 0
+        """Where reading has begun: schemas before that have not been seen."""
+
+    async def begin_at_checkpoint(self) -> Checkpoint | None:
+        """As the port says."""
+        found = await newest_checkpoint(self._reader)
+        if found is None:
+            return None
+        self._left_out = found.offset
+        (logged,) = await self._decode_all([found])
+        checkpoint = logged.record
+        if not isinstance(checkpoint, Checkpoint) or checkpoint.begin_offset < 0:
+            self._left_out = 0
+            return None
+        self._begin(checkpoint.begin_offset)
+        return checkpoint
+
+    def begin_at_start(self) -> None:
+        """As the port says."""
+        self._begin(0)
+
+    async def begin_at_step(self, step: int) -> None:
+        """Before the first read: stand at the boundary of `step`, or not far before it; at the beginning if it is gone."""
+        self._begin(await offset_before(self._reader, step))
+
+    async def read_through(self, step: int) -> list[LoggedStep]:
+        """Read on until the boundary of `step` was read, or the end."""
+        found: list[LoggedStep] = []
+        end = await self._reader.end()
+        while self._reader.position < end:
+            records, self._reader.position = await self._reader.read_some(self._reader.position)
+            found += await self._decode_all(records)
+            if any(isinstance(each.record, StepBoundary) and each.record.step >= step for each in found):
+                break
+        return found
+
+    def _begin(self, offset: int) -> None:
+        self._reader.position = self._left_out = offset
 
     async def read_to_end(self) -> list[LoggedStep]:
         """As the port says. `KafkaTransaction.init_producer` returns only when no transaction is left open in the topic, so a
         caller that has fenced finds the outcome of every earlier one."""
-        return self._decode_all(await self._reader.read_to_end())
+        return await self._decode_all(await self._reader.read_to_end())
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for records in self._reader.tail():
-            if logged := self._decode_all(records):
+            if logged := await self._decode_all(records):
                 yield logged
 
     async def close(self) -> None:
         await self._rpc.close()
 
-    def _decode_all(self, records: Iterable[RawRecord]) -> list[LoggedStep]:
-        chunk = [(record, self._key(record)) for record in records]
-        # All schemas first: one that was published again later is, after compaction, behind records that need it.
-        for record, key in chunk:
+    async def _decode_all(self, records: Sequence[RawRecord]) -> list[LoggedStep]:
+        self._learn_all(records)
+        if self._left_out and not all(self._codec.knows(record.value or b"") for record in records):
+            # A newer writer: it has published its schema once, and that may be in what was left out.
+            self._learn_all(await self._reader.read_between(0, self._left_out))
+            self._left_out = 0
+        own = [(record, key) for record in records if not is_schema_key(key := self._key(record))]
+        return [logged for record, key in own if (logged := self._decode(record, key)) is not None]
+
+    def _learn_all(self, records: Iterable[RawRecord]) -> None:
+        """All schemas first: one that was published again later is, after compaction, behind records that need it."""
+        for record in records:
+            key = self._key(record)
             if is_schema_key(key) and record.value is not None:
                 self._codec.learn(key, record.value, self._where(record))
-        own = [(record, key) for record, key in chunk if not is_schema_key(key)]
-        return [logged for record, key in own if (logged := self._decode(record, key)) is not None]
 
     def _decode(self, record: RawRecord, key: str) -> LoggedStep | None:
         if record.value is None:

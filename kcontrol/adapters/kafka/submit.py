@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.old_nodes import refuse_while_running
 from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
-from kcontrol.core.model import PipelineSpec
+from kcontrol.core.model import PipelineSpec, StepBoundary
 from kcontrol.runtime.definition import KafkaInput
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
-from kcontrol.runtime.definition_succession import refuse_shared_outputs, succeed
+from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
+from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -37,15 +39,24 @@ async def submit(
     queries: what Spark says of them. output_partitions: create missing output topics with so many partitions; None: a missing
     one is an error.
 
-    Raises ClusterError, TopicError, ConfigurationError, SpecChangedError (the log was made with another definition) or
-    InputGoneError (an input's topic was made anew).
+    Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work, among others),
+    SpecChangedError (the log was made with another definition) or InputGoneError (an input's topic was made anew).
     """
     await check_cluster(settings)
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
     earlier = specs.get(pipeline.name)
+    if earlier is not None and earlier.nodes != pipeline.nodes:
+        await refuse_while_running(settings, pipeline.name, earlier.nodes, pipeline.nodes)
+        specs = await all_specs(settings)
+        earlier = specs.get(pipeline.name)
     inputs, outputs = await asyncio.to_thread(_facts, TopicAdmin(settings), pipeline, earlier, output_partitions)
-    spec = succeed(build_spec(pipeline, inputs, outputs, queries), earlier)
+    spec = build_spec(pipeline, inputs, outputs, queries)
+    if earlier is not None and earlier.nodes != spec.nodes:
+        check_resize(spec, earlier, await _last_step(settings, pipeline.name) if spec.stateful else 0)
+        spec = succeed(spec, earlier, fingerprint(pipeline.with_nodes(earlier.nodes), queries))
+    else:
+        spec = succeed(spec, earlier)
     refuse_shared_outputs(spec, specs.values())
     if spec != earlier:
         log = await KafkaControlLog.open(settings, pipeline.name)
@@ -54,6 +65,15 @@ async def submit(
         finally:
             await log.close()
     return spec
+
+
+async def _last_step(settings: ClusterSettings, pipeline: str) -> int:
+    log = KafkaStepsLog(settings, pipeline)
+    try:
+        await log.begin_at_checkpoint()
+        return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
+    finally:
+        await log.close()
 
 
 async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:

@@ -18,7 +18,7 @@ class BoundQuery:
     outputs: that it writes; more than one only with a column `output`. inputs: that it reads.
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
-    skipping: inputs whose bad records are left out and counted.
+    skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     """
 
     name: str
@@ -31,6 +31,7 @@ class BoundQuery:
     stateful_operators: tuple[str, ...]
     has_watermark: bool
     skipping: tuple[str, ...] = ()
+    sources: int = 1
 
     @property
     def stateful(self) -> bool:

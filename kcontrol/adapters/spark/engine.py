@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.attempt import Attempt, Counted
+from kcontrol.adapters.spark.beginning import plan_settings, write_beginning
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.parts import NodeParts
@@ -91,7 +92,7 @@ class SparkEngine:
         spool: Spool | None = None,
     ) -> None:
         _check_spec(spec, bound)
-        self._spec, self._host, self._node = spec, host, place.node
+        self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
         self._compare = compare
         self._compression = compression or {}
@@ -129,7 +130,7 @@ class SparkEngine:
         return await self._parts.restorable(checkpoints)
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
-        """Stop the queries, roll back to `step` (or begin anew), start them.
+        """Stop the queries, roll back to `step`, or begin anew (after `step`, if the pipeline keeps no state), start them.
 
         checkpoint: that of `step`; it is used when the directory does not hold the step.
         Raises StepFailedError, CheckpointError or ConfigurationError.
@@ -210,8 +211,8 @@ class SparkEngine:
         return result
 
     def _open(self, step: int, create: bool, checkpoint: Checkpoint | None, cancels: int) -> None:
-        if create and step != 0:
-            raise ConfigurationError(f"a new pipeline begins at step 0, not {step}")
+        if create and step != 0 and self._spec.stateful:
+            raise ConfigurationError(f"a pipeline that keeps state begins at step 0, not {step}")
         deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000
         for tries_left in reversed(range(OPEN_TRIES)):
             try:
@@ -232,7 +233,7 @@ class SparkEngine:
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
-            self._workdir.create()
+            self._create(step)
         else:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
@@ -240,12 +241,21 @@ class SparkEngine:
         self._queries.start(session)
         self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()))
 
+    def _create(self, step: int) -> None:
+        if step == 0:
+            self._workdir.create()
+            return
+        settings = plan_settings(self._spark, self._spec.layout.shuffle_partitions)
+        sources = {query.name: query.sources for query in self._bound.queries}
+        self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
+
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         with self._lock:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names))
+            own = frozenset((item.input, item.partition) for item in work.division if self._reads(item))
+            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own)
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
         limits = self._spec.limits

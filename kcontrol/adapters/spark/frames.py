@@ -72,6 +72,7 @@ class Frames:
             stateful_operators=facts.stateful_operators,
             has_watermark=facts.has_watermark,
             skipping=tuple(skipping),
+            sources=facts.sources,
         )
 
 

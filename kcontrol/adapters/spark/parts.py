@@ -35,7 +35,8 @@ class NodeParts:
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         """Steps of those checkpoints of which this node's part is there and can be read."""
         self._locations |= {each.location for each in checkpoints}
-        return await asyncio.to_thread(lambda: tuple(each.step for each in checkpoints if self._is_readable(each)))
+        own = [each for each in checkpoints if each.part_of(self._node) is not None]
+        return await asyncio.to_thread(lambda: tuple(each.step for each in own if self._is_readable(each)))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Fill the node's directory from its part. Raises CheckpointError: it is missing, damaged, or of other queries."""
@@ -74,7 +75,8 @@ class NodeParts:
         have left. Raises CheckpointError."""
         if kept:
             self._locations |= {each.location for each in kept}
-            await asyncio.to_thread(self._drop, max(each.step for each in kept), {self._manifest(each) for each in kept})
+            named = {part.manifest for each in kept if (part := each.part_of(self._node)) is not None}
+            await asyncio.to_thread(self._drop, max(each.step for each in kept), named)
 
     def _drop(self, newest: int, named: set[str]) -> None:
         for location in self._locations:
@@ -91,7 +93,7 @@ class NodeParts:
             return False
 
     def _manifest(self, checkpoint: Checkpoint) -> str:
-        for part in checkpoint.parts:
-            if part.node == self._node:
-                return part.manifest
-        raise CheckpointError(f"the checkpoint of step {checkpoint.step} has no part of node {self._node}")
+        part = checkpoint.part_of(self._node)
+        if part is None:
+            raise CheckpointError(f"the checkpoint of step {checkpoint.step} has no part of node {self._node}")
+        return part.manifest

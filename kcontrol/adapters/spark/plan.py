@@ -89,6 +89,8 @@ class PlanFacts:
     """What the engine must know of a query's plan."""
 
     inputs: tuple[str, ...]
+    sources: int
+    """How many streams the plan reads; an input that is read twice counts twice."""
     narrow: bool
     """Every row stays in the task that read it, and no input is read twice."""
     stateful_operators: tuple[str, ...]
@@ -115,6 +117,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
     reads = [_input_name(node, query) for node in nodes if node.nodeName() == _STREAM]
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
+        sources=len(reads),
         narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
         stateful_operators=tuple(_stateful_text(node) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore
@@ -103,13 +103,18 @@ class WorkDir:
         except FileNotFoundError:
             return 0
 
-    def create(self) -> None:
-        """Forget everything: the pipeline begins before step 1."""
+    def create(self, step: int = 0, begin: Callable[[str, Path], None] | None = None) -> None:
+        """Forget everything: the pipeline begins before step 1; or after `step`, of which `begin` writes a query's beginning.
+
+        begin: given a query's name and its empty directory, makes it one that Spark opens after `step`.
+        """
         before = _histories(self.path)
         (self.path / f"{_HISTORY}{max(before, default=0) + 1}").mkdir()
         self._forget(before)
         for query in self._queries:
             self.query_path(query).mkdir()
+            if step > 0 and begin is not None:
+                begin(query, self.query_path(query))
 
     def restore_from(self, store: CheckpointStore, location: str, manifest: str) -> int:
         """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then go.

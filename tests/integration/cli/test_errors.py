@@ -94,7 +94,8 @@ def test_missing_and_broken_pipeline_files(command: Command, tmp_path: Path) -> 
 def test_a_node_that_the_pipeline_does_not_have(command: Command, tmp_path: Path) -> None:
     file = write_pipeline(tmp_path, "one-node")
     assert "0 to 0" in sentence(command("node", file, "--node", "3"), 2)
-    assert "--nodes" in sentence(command("run", file, "--nodes", "0,x"), 2)
+    assert "0 to 0" in sentence(command("run", file, "--node", "1"), 2)
+    assert "0 to 1" in sentence(command("run", file, "--nodes", "2", "--node", "2"), 2)
 
 
 def test_no_java(command: Command, tmp_path: Path) -> None:

@@ -12,15 +12,28 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
+from kcontrol.adapters.kafka import old_nodes
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.requests import overview, request_mode
 from kcontrol.adapters.kafka.submit import all_specs, submit
 from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.core.model import Desired, DesiredMode, PipelinePhase, PipelineSpec, Resume, Status
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.core.model import (
+    Desired,
+    DesiredMode,
+    NodeJoin,
+    NodePhase,
+    NodeState,
+    PipelinePhase,
+    PipelineSpec,
+    Resume,
+    Status,
+)
 from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, RetriableError, SpecChangedError, TopicError
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.samples import boundary
 
 QUERY = QueryFacts("delays", ("delays",), "append", (), brings_key=False)
 STATEFUL = QueryFacts("delays", ("delays",), "append", ("aggregate",), brings_key=False)
@@ -101,6 +114,72 @@ def test_another_structure_is_refused_unless_declared_compatible(flights: Flight
     declared = flights.submit(flights.pipeline(compatible_with=[first.fingerprint]), [STATEFUL])
     assert declared.stateful
     assert declared.inputs[0].start_offsets == first.inputs[0].start_offsets
+
+
+def test_without_state_the_number_of_nodes_may_change(flights: Flights) -> None:
+    flights.produce(5)
+    first = flights.submit(flights.pipeline(start="latest"))
+    grown = flights.submit(flights.pipeline(nodes=2))
+    assert (grown.nodes, grown.inputs[0].node_of, grown.inputs[0].start_offsets) == (2, (0, 1), first.inputs[0].start_offsets)
+    assert grown.compatible_with == (first.fingerprint,)
+    assert flights.submit(flights.pipeline()).compatible_with == (grown.fingerprint,)
+
+
+def test_with_state_it_may_only_before_the_first_step(flights: Flights) -> None:
+    both = [KafkaInput("flights", topic=flights.source, partitioned_by="k")]
+    flights.submit(flights.pipeline(inputs=both), [STATEFUL])
+    assert flights.submit(flights.pipeline(inputs=both, nodes=2), [STATEFUL]).nodes == 2
+    asyncio.run(_commit_step(flights.settings, "flights"))
+    with pytest.raises(SpecChangedError, match=r"nodes = 2 up to step 1, this is nodes = 1"):
+        flights.submit(flights.pipeline(inputs=both), [STATEFUL])
+
+
+async def _commit_step(settings: ClusterSettings, pipeline: str) -> None:
+    transaction = KafkaTransaction(settings, pipeline)
+    try:
+        producer = await transaction.init_producer(10_000)
+        await transaction.add_partitions(*producer, [(settings.names().steps_topic(pipeline), 0)])
+        await transaction.commit_step(*producer, boundary(pipeline, 1, producer))
+    finally:
+        await transaction.close()
+
+
+def test_nodes_of_the_old_number_that_go_on_are_not_pushed_aside(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_nodes, "LONGEST_S", 3.0)
+    flights.submit(flights.pipeline())
+
+    async def both() -> None:
+        log = await KafkaControlLog.open(flights.settings, "flights")
+        (life,) = await log.append([NodeJoin("flights", 0, "u", "host", 1)])
+        state = NodeState("flights", 0, life, NodePhase.RUNNING, 0, None, 0, 0, 0, (), "", 1, 0)
+
+        async def beat() -> None:
+            while True:
+                await log.append([state])
+                await asyncio.sleep(0.2)
+
+        beating = asyncio.create_task(beat())
+        try:
+            with pytest.raises(ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it first"):
+                await submit(flights.settings, flights.pipeline(nodes=2), [QUERY])
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            await log.close()
+
+    asyncio.run(both())
+    assert [spec.nodes for spec in flights.specs_logged()] == [1]
+
+
+def test_two_nodes_of_a_new_number_may_start_at_once(flights: Flights) -> None:
+    flights.submit(flights.pipeline())
+
+    async def both() -> list[PipelineSpec]:
+        one, other = (submit(flights.settings, flights.pipeline(nodes=2), [QUERY]) for _ in range(2))
+        return await asyncio.gather(one, other)
+
+    assert [spec.nodes for spec in asyncio.run(both())] == [2, 2]
+    assert {spec.nodes for spec in flights.specs_logged()[1:]} == {2}
 
 
 def test_two_pipelines_on_one_output_topic_are_refused(flights: Flights) -> None:

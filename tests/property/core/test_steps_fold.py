@@ -8,9 +8,9 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.core.checkpointing import needless_keys
+from kcontrol.core.checkpointing import making_room
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.model import Checkpoint, CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.core.steps_view import StepsView, evolve
 from tests.unit.core.made import LIMITS, boundary, checkpoint
 
@@ -25,7 +25,8 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
     policy = CheckpointSpec("file:///c", 1, draw(st.integers(1, 3)), draw(st.integers(-1, 4)))
     limits = replace(LIMITS, max_forgotten=draw(st.integers(1, 5)))
     log: list[LoggedStep] = []
-    view, step = StepsView("p"), 0
+    view, step, nodes = StepsView("p"), 0, 1
+    offsets: dict[int, int] = {}
 
     def append(record: StepRecord | Tombstone) -> None:
         nonlocal view
@@ -35,10 +36,13 @@ def logs(draw: st.DrawFn) -> list[LoggedStep]:
     for saves in draw(st.lists(st.booleans(), min_size=1, max_size=25)):
         if not saves or view.checkpoint == step:
             step += 1
-            append(boundary(step, (4 + step, step - 1), (5 + step, step)))
+            nodes = draw(st.sampled_from((nodes, nodes, nodes, 1, 2)))
+            offsets[step] = len(log)
+            append(boundary(step, (4 + step, step - 1), (5 + step, step), nodes=nodes))
             continue
-        made = checkpoint(draw(st.integers(view.checkpoint + 1, step)), 2)
-        gone = needless_keys(view, made, policy, limits)
+        saved = draw(st.integers(view.checkpoint + 1, step))
+        made = replace(checkpoint(saved, 2), boundary_offset=offsets[saved])
+        made, gone = making_room(view, made, policy, limits)
         append(made)
         for key in gone:
             append(Tombstone(key))
@@ -56,6 +60,19 @@ def test_a_compacted_log_folds_to_the_same(log: list[LoggedStep], data: st.DataO
     assert fold(left) == fold(log)
 
 
+@given(logs(), st.data())
+def test_a_reader_that_begins_at_a_checkpoint_finds_what_one_from_the_beginning_finds(
+    log: list[LoggedStep], data: st.DataObject
+) -> None:
+    """It looks the newest checkpoint up; more may come before it reads."""
+    seen = data.draw(st.integers(0, len(log)), "records when it looks")
+    newest = next((one.record for one in reversed(log[:seen]) if isinstance(one.record, Checkpoint)), None)
+    if newest is None:
+        return
+    read = [one for one in log if one.offset >= newest.begin_offset]
+    assert reduce(evolve, read, StepsView.begun_at("p", newest)) == fold(log)
+
+
 @given(logs())
 def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[LoggedStep]) -> None:
     view = fold(log)
@@ -64,3 +81,14 @@ def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[Logge
     gone = {one.record.key for one in log if isinstance(one.record, Tombstone)}
     kept = [one.record.step for one in log if isinstance(one.record, StepBoundary) and key_of(one.record) not in gone]
     assert kept == list(range(view.first, view.step + 1))
+
+
+@given(logs())
+def test_a_node_begins_only_where_all_later_steps_were_made_by_as_many(log: list[LoggedStep]) -> None:
+    view = fold(log)
+    sizes = {one.record.step: one.record.nodes for one in log if isinstance(one.record, StepBoundary)}
+    for step in range(view.step + 2):
+        for nodes in (1, 2):
+            later = [sizes[one] == nodes for one in range(step + 1, view.step + 1)]
+            expected = step == view.step or (view.first - 1 <= step < view.step and all(later))
+            assert view.can_begin_at(step, nodes) == expected, (step, nodes)

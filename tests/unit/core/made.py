@@ -51,7 +51,9 @@ SPEC = PipelineSpec(
 TOKEN = Token(1, 1, 7, 3, (2,))
 
 
-def boundary(step: int, from_: tuple[int, int] = (5, 0), to: tuple[int, int] = (6, 1), token: Token = TOKEN) -> StepBoundary:
+def boundary(
+    step: int, from_: tuple[int, int] = (5, 0), to: tuple[int, int] = (6, 1), token: Token = TOKEN, nodes: int = 1
+) -> StepBoundary:
     """Of a step that read one record of each partition."""
     return StepBoundary(
         pipeline="p",
@@ -60,7 +62,7 @@ def boundary(step: int, from_: tuple[int, int] = (5, 0), to: tuple[int, int] = (
         now_ms=1_000 + step,
         reason=Reason.RECORDS,
         fingerprint="f1",
-        nodes=1,
+        nodes=nodes,
         inputs=tuple(
             InputSlice("in", "input", "T1", partition, begin, end, end - begin, "0" * 32)
             for partition, (begin, end) in enumerate(zip(from_, to, strict=True))
@@ -87,4 +89,7 @@ def checkpoint(step: int, nodes: int) -> Checkpoint:
         begun_ms=3_000 + step,
         now_ms=4_000 + step,
         request_id="",
+        first_step=1,
+        resized_step=0,
+        begin_offset=step,
     )

@@ -19,7 +19,7 @@ def resting(spec: PipelineSpec = TWO, steps: int = 3, saved: tuple[int, ...] = (
     """A coordinator that has taken over a pipeline with all nodes at the last of so many steps."""
     driver = CoordinatorDriver(spec)
     for step in range(1, steps + 1):
-        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step)))
+        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step), nodes=spec.nodes))
         if step in saved:
             driver.see_step(checkpoint(step, spec.nodes))
     driver.take_over()

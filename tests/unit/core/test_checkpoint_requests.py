@@ -54,7 +54,7 @@ def test_a_request_during_a_checkpoint_gets_one_of_its_own_if_there_is_more_to_s
     assert told(ask(driver)) == []
     serial = driver.state.commands[0].serial
     driver.attempt(9, 3)
-    driver.see_step(boundary(4, (8, 3), (9, 3)))
+    driver.see_step(boundary(4, (8, 3), (9, 3), nodes=2))
     assert driver.status.answers == ()
     assert part(driver, 0, command_serial=serial, step=3) == []
 

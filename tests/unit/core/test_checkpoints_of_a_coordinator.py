@@ -97,6 +97,9 @@ def test_when_all_parts_are_there_the_checkpoint_is_recorded_in_a_transaction_of
         begun_ms=13_000,
         now_ms=13_000,
         request_id="",
+        first_step=3,
+        resized_step=0,
+        begin_offset=2,
     )
     driver.see_step(commit.checkpoint)
     assert only(InitProducer, driver.feed(CheckpointCommitted(3, driver.log.now_ms)))
@@ -111,6 +114,7 @@ def test_what_a_checkpoint_makes_needless_is_forgotten_oldest_first_and_not_all_
     part(driver, 0)
     commit = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
     assert commit.forget == ("checkpoint/2", "step/1", "step/2")
+    assert (commit.checkpoint.first_step, commit.checkpoint.begin_offset) == (3, 4)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,9 @@ def test_steps_are_kept_for_checkpoints_and_for_as_long_as_was_asked(keep_steps:
     driver.tick(EVERY_MS)
     driver.say()
     part(driver, 0)
-    assert only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).forget == forgotten
+    commit = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert commit.forget == forgotten
+    assert commit.checkpoint.first_step == 1 + len(forgotten)
 
 
 @pytest.mark.parametrize(

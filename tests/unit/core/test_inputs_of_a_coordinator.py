@@ -34,6 +34,7 @@ BOTH = replace(SPEC, inputs=(*SPEC.inputs, SIDE))
 ON_TWO = replace(SPEC, nodes=2, stateful=False, inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),))
 KEYED_ON_TWO = replace(ON_TWO, inputs=(replace(ON_TWO.inputs[0], partitioned_by="k"),))
 STATEFUL_ON_TWO = replace(KEYED_ON_TWO, stateful=True)
+FIRST_OF_TWO = boundary(1, nodes=2)
 
 
 def in_place(spec: PipelineSpec, steps: tuple[StepBoundary, ...] = ()) -> CoordinatorDriver:
@@ -316,8 +317,8 @@ def test_what_another_node_says_of_a_partition_does_not_count() -> None:
     ("spec", "steps", "text"),
     [
         (STATEFUL_ON_TWO, (), "than their state is on; nothing was read of the added partitions. Submit the pipeline under a"),
-        (STATEFUL_ON_TWO, (boundary(1),), "input in (topic input) has 3 partitions, the pipeline was made with 2: on 2 nodes"),
-        (KEYED_ON_TWO, (boundary(1),), "Give output out (topic output) 3 partitions too, as far as they are keyed, start the"),
+        (STATEFUL_ON_TWO, (FIRST_OF_TWO,), "input in (topic input) has 3 partitions, the pipeline was made with 2: on 2 nodes"),
+        (KEYED_ON_TWO, (FIRST_OF_TWO,), "Give output out (topic output) 3 partitions too, as far as they are keyed, start the"),
     ],
 )
 def test_keyed_partitions_are_not_taken_up_on_several_nodes(
@@ -334,20 +335,20 @@ def test_keyed_partitions_are_not_taken_up_on_several_nodes(
 def test_state_on_several_nodes_is_not_fooled_by_a_spec_with_more_partitions() -> None:
     grown = replace(STATEFUL_ON_TWO.inputs[0], start_offsets=(5, 0, 0), node_of=(0, 1, 0))
     driver = CoordinatorDriver(replace(STATEFUL_ON_TWO, inputs=(grown,)))
-    driver.see_step(boundary(1))
+    driver.see_step(FIRST_OF_TWO)
     driver.take_over()
     assert "has 3 partitions, the pipeline was made with 2" in driver.status.reason
 
 
 def test_keyed_partitions_that_were_added_everywhere_are_read_after_a_new_start() -> None:
     grown = replace(KEYED_ON_TWO.inputs[0], start_offsets=(5, 0, 0), node_of=(0, 1, 0))
-    driver = in_place(replace(KEYED_ON_TWO, inputs=(grown,)), (boundary(1),))
+    driver = in_place(replace(KEYED_ON_TWO, inputs=(grown,)), (FIRST_OF_TWO,))
     received(driver, "in", (0, 6), (0, 1), (0, 4))
     assert driver.state.at is State.ADDING
 
 
 def test_a_paused_input_stays_as_it_was_when_partitions_are_added() -> None:
-    driver = in_place(STATEFUL_ON_TWO, (boundary(1),))
+    driver = in_place(STATEFUL_ON_TWO, (FIRST_OF_TWO,))
     pause(driver, name="in")
     received(driver, "in", (0, 6), (0, 1), (0, 4))
     assert driver.state.at is State.READY

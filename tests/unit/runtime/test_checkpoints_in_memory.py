@@ -129,12 +129,16 @@ class Cluster:
 
     async def begin(self, spec: PipelineSpec = TWO) -> None:
         await MemoryControlLog(self.kafka, "p").append([spec, Desired("p", DesiredMode.RUNNING, "r0")])
+        self.coordinator()
+        self.spawn(self._follow())
+
+    def coordinator(self) -> asyncio.Task[object]:
+        """One more, which takes over."""
         state = CoordinatorState.initial("p", transactional_id="t", steps_topic=f"p.{STEPS}")
         control, steps = MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p")
         session = CoordinatorSession(state, CoordinatorPorts(WallClock(), control, steps, MemoryTransaction(self.kafka, "p")))
-        self.spawn(session.run())
         self.spawn(self._push(session))
-        self.spawn(self._follow())
+        return self.spawn(session.run())
 
     async def _push(self, session: CoordinatorSession) -> None:
         async for chunk in MemoryControlLog(self.kafka, "p").tail():
@@ -232,6 +236,42 @@ def test_a_node_whose_disk_was_wiped_comes_back_from_a_checkpoint() -> None:
         assert from_checkpoint
         assert step in [one.step for one in cluster.checkpoints()]
         assert cluster.checkpoints()[-1].parts[1].incarnation == engine().incarnation
+
+    play(scenario)
+
+
+def test_a_new_coordinator_begins_at_a_checkpoint_and_knows_what_the_one_before_knew() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.begin()
+        cluster.node(0, set())
+        cluster.node(1, set())
+        await cluster.until(lambda: len(cluster.checkpoints()) >= 3)
+        before = cluster.checkpoints()
+        cluster.coordinator()
+        await cluster.until(lambda: len(cluster.checkpoints()) >= len(before) + 3)
+        made = cluster.checkpoints()
+        assert made[-1].claim_epoch > before[-1].claim_epoch
+        gone = [one.record.key for one in cluster.log if isinstance(one.record, Tombstone)]
+        assert [f"checkpoint/{one.step}" for one in made[:-2]] == [key for key in gone if key.startswith("checkpoint/")]
+        dropped = [int(key.removeprefix("step/")) for key in gone if key.startswith("step/")]
+        assert dropped == list(range(1, made[-1].first_step)), "each once, in order, by whichever coordinator"
+
+    play(scenario)
+
+
+def test_a_node_that_can_open_no_checkpoint_reads_the_whole_log() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.begin(replace(TWO, checkpoint=CheckpointSpec("memory:", 100, 2, -1)))
+        cluster.node(0, set())
+        task, _ = cluster.node(1, set())
+        await cluster.until(lambda: len(cluster.checkpoints()) >= 4)
+        await killed(task)
+        for manifest in [one for one in cluster.store if one.startswith("memory:1/")]:
+            del cluster.store[manifest]
+        before = len(cluster.checkpoints())
+        _, engine = cluster.node(1, set())
+        await cluster.until(lambda: len(cluster.checkpoints()) >= before + 2)
+        assert engine().opened[0] == (0, False)
 
     play(scenario)
 

@@ -11,7 +11,7 @@ from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeli
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
-from kcontrol.runtime.definition_succession import refuse_shared_outputs, succeed
+from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
 
 BASE: dict[str, Any] = {
     "inputs": [KafkaInput("flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier")],
@@ -193,6 +193,25 @@ def test_a_change_must_be_declared() -> None:
     declared = succeed(spec_of(nodes=2, compatible_with=[earlier.fingerprint]), earlier)
     assert declared.nodes == 2
     assert succeed(spec_of(nodes=2), declared).compatible_with == (earlier.fingerprint,)
+
+
+def test_a_pipeline_without_state_may_change_its_number_of_nodes() -> None:
+    one, two = spec_of(), spec_of(nodes=2)
+    check_resize(two, one, last_step=7)
+    grown = succeed(two, one, of_earlier_size=one.fingerprint)
+    assert (grown.nodes, grown.inputs[0].node_of, grown.compatible_with) == (2, (0, 1, 0, 1), (one.fingerprint,))
+    shrunk = succeed(one, grown, of_earlier_size=two.fingerprint)
+    assert (shrunk.nodes, shrunk.compatible_with) == (1, (two.fingerprint,))
+    with pytest.raises(SpecChangedError, match="nodes was 1, is 2"):
+        succeed(two, one, of_earlier_size="e" * 64)
+
+
+def test_a_pipeline_with_state_may_not() -> None:
+    one, two = spec_of(STATEFUL), spec_of(STATEFUL, nodes=2)
+    check_resize(two, one, last_step=0)
+    check_resize(one, one, last_step=7)
+    with pytest.raises(SpecChangedError, match=r"keeps state.*nodes = 1 up to step 7, this is nodes = 2"):
+        check_resize(two, one, last_step=7)
 
 
 def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.model import StepBoundary, StepResult, StepWork
+from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary, StepResult, StepWork, Tombstone
+from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.verify import Mismatch, verify_steps
-from tests.unit.core.made import SPEC, boundary
+from kcontrol.runtime.verify import Beginning, Mismatch, beginning, verify_steps
+from tests.unit.core.made import SPEC, boundary, checkpoint
 
 ANOTHER = f"{1:032x}"
 
@@ -25,8 +27,8 @@ class RepeatingEngine:
     def openable(self) -> tuple[int, ...]:
         return ()
 
-    async def open(self, step: int, create: bool) -> None:
-        assert create == (step == 0)
+    async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
+        assert create == (checkpoint is None)
         self.calls.append(("open", step))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
@@ -47,12 +49,15 @@ class RepeatingEngine:
         raise AssertionError("its owner closes it")
 
 
+NOTHING = Beginning(0)
 LOG = [boundary(step, (4 + step, step - 1), (5 + step, step)) for step in range(1, 6)]
 
 
-def run(engine: RepeatingEngine, log: list[StepBoundary], first: int, last: int) -> dict[int, list[Mismatch]]:
+def run(
+    engine: RepeatingEngine, log: list[StepBoundary], first: int, last: int, begin: Beginning = NOTHING
+) -> dict[int, list[Mismatch]]:
     async def body() -> dict[int, list[Mismatch]]:
-        return {step: found async for step, found in verify_steps(SPEC, 0, log, engine, first, last)}
+        return {step: found async for step, found in verify_steps(SPEC, 0, log, engine, first, last, begin)}
 
     return asyncio.run(body())
 
@@ -73,3 +78,69 @@ def test_a_step_that_is_not_in_the_log_is_named_before_anything_runs(log: list[S
     with pytest.raises(NotFoundError, match=f"step {missing} is not in the log, so steps up to {last} can't be run again"):
         run(engine, log, 1, last)
     assert engine.calls == []
+
+
+def test_a_run_begins_with_a_checkpoint_and_needs_no_step_before_it() -> None:
+    engine = RepeatingEngine()
+    assert run(engine, LOG[2:], 4, 5, Beginning(2, checkpoint(2, 1))) == {4: [], 5: []}
+    assert engine.calls == [("open", 2), *((what, step) for step in (3, 4, 5) for what in ("run", "finish"))]
+
+
+def view(dropped: int, saved: Sequence[int]) -> StepsView:
+    """Of ten steps, the oldest `dropped` of which are gone, with checkpoints."""
+    log = [boundary(step, (4 + step, step - 1), (5 + step, step)) for step in range(1, 11)]
+    found = StepsView("p")
+    for record in (*log, *(checkpoint(step, 1) for step in saved), *(Tombstone(f"step/{one + 1}") for one in range(dropped))):
+        found = evolve(found, LoggedStep(0, record))
+    return found
+
+
+STATELESS = replace(SPEC, stateful=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "dropped", "saved", "unreadable", "first", "expected"),
+    [
+        (SPEC, 0, (), (), None, (1, 0, False)),
+        (SPEC, 0, (3, 7), (), None, (1, 0, False)),
+        (SPEC, 0, (3, 7), (), 8, (8, 7, True)),
+        (SPEC, 0, (3, 7), (), 7, (7, 3, True)),
+        (SPEC, 0, (3, 7), (), 3, (3, 0, False)),
+        (SPEC, 0, (3, 7), (7,), 8, (8, 3, True)),
+        (SPEC, 0, (3, 7), (3, 7), 8, (8, 0, False)),
+        (SPEC, 3, (3, 7), (), None, (4, 3, True)),
+        (SPEC, 3, (3, 7), (3,), None, (8, 7, True)),
+        (SPEC, 3, (3, 7), (), 10, (10, 7, True)),
+        (STATELESS, 0, (), (), None, (1, 0, False)),
+        (STATELESS, 0, (3,), (), 6, (6, 5, False)),
+        (STATELESS, 4, (), (), None, (5, 4, False)),
+        (STATELESS, 4, (7,), (7,), 9, (9, 8, False)),
+    ],
+)
+def test_where_a_run_begins(
+    spec: PipelineSpec,
+    dropped: int,
+    saved: tuple[int, ...],
+    unreadable: tuple[int, ...],
+    first: int | None,
+    expected: tuple[int, int, bool],
+) -> None:
+    found, begin = beginning(spec, view(dropped, saved), first, lambda one: one.step not in unreadable)
+    assert (found, begin.step, begin.checkpoint is not None) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "unreadable", "first", "said"),
+    [
+        (SPEC, (), 3, r"step 3 can't be run again: .* steps 4 to 10, .*those of steps: 3, 7.*: give --from 4 or later"),
+        (SPEC, (3,), 7, r"step 7 can't be run again: .* give --from 8 or later"),
+        (SPEC, (3, 7), 9, r"step 9 can't be run again: .* access to the files of a checkpoint"),
+        (SPEC, (3, 7), None, r"no step can be run again: .* access to the files of a checkpoint"),
+        (STATELESS, (), 3, r"step 3 is no longer in the log, which begins with step 4: give --from 4 or later"),
+    ],
+)
+def test_what_can_not_be_run_again_is_said_with_what_can(
+    spec: PipelineSpec, unreadable: tuple[int, ...], first: int | None, said: str
+) -> None:
+    with pytest.raises(NotFoundError, match=said):
+        beginning(spec, view(3, (3, 7)), first, lambda one: one.step not in unreadable)

@@ -1,0 +1,61 @@
+"""What Spark must find in a query's empty directory to go on after a step that it never ran.
+
+Only a query without state can begin so: what such a step gives depends on its input alone. Spark reads the plans of the last
+two batches and the record of the last one when it starts (MicroBatchExecution.populateStartOffsets), so these three are
+written as Spark would have written them: the sources end at the steps before, and there is no state to name. The settings in a
+plan are those of the session, in the form that this Spark gives them, because a restart takes them from there.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kcontrol.errors import ConfigurationError
+
+_METADATA_CLASS = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata"
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+
+def plan_settings(spark: SparkSession, shuffle_partitions: int) -> str:
+    """The second line of a plan: no watermark, no time, and the settings that the query is to run with.
+
+    Raises ConfigurationError if this Spark has no such thing.
+    """
+    session: Any = spark._jsparkSession
+    made = _jvm_class(spark, _METADATA_CLASS)
+    try:
+        told = json.loads(made.apply(0, 0, session.conf()).json())
+        told["conf"][_SHUFFLE] = str(shuffle_partitions)
+    except Exception as error:
+        raise ConfigurationError(
+            f"this version of Spark does not say how it writes a batch's plan ({error}), so a pipeline without state can't "
+            "begin after a step that it did not run; use the version that kcontrol names"
+        ) from error
+    return json.dumps(told, separators=(",", ":"))
+
+
+def write_beginning(query: Path, step: int, sources: int, settings: str) -> None:
+    """Make an empty directory one that Spark opens after `step`, which is greater than 0.
+
+    sources: how many streams the query's plan reads. settings: as `plan_settings` gives them.
+    """
+    for log in ("offsets", "commits"):
+        (query / log).mkdir()
+    for before in range(max(1, step - 1), step + 1):
+        ends = [json.dumps({"step": before})] * sources
+        (query / "offsets" / str(before - 1)).write_text("\n".join(["v1", settings, *ends]), encoding="utf-8")
+    record = {"nextBatchWatermarkMs": 0, "stateUniqueIds": {}}
+    (query / "commits" / str(step - 1)).write_text("v2\n" + json.dumps(record), encoding="utf-8")
+    (query / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+
+
+def _jvm_class(spark: SparkSession, name: str) -> Any:
+    found: Any = spark._jvm
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,1 @@
+"""Logs that were written once and must be understood for ever."""

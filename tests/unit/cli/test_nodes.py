@@ -1,0 +1,121 @@
+"""Several nodes on the command line: how many there are, what they share, and what is told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kcontrol import KafkaInput, KafkaOutput, Pipeline
+from kcontrol.cli.progress import Changes, JsonReporter, PlainReporter
+from kcontrol.cli.running import shared_master
+from kcontrol.cli.source import check_number, sized
+from kcontrol.cli.view import NodeNow, PipelineLogs, nodes_now
+from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.model import (
+    ControlRecord,
+    Logged,
+    LoggedStep,
+    NodeJoin,
+    NodePhase,
+    NodeState,
+    PipelineSpec,
+    Replaying,
+    StepBoundary,
+)
+from kcontrol.errors import ConfigurationError
+from tests.unit.core.made import LIMITS, SPEC, boundary
+
+
+def pipeline(nodes: int = 1) -> Pipeline:
+    made = Pipeline("p", nodes=nodes, inputs=[KafkaInput("a", topic="a")], outputs=[KafkaOutput("b", topic="b")])
+
+    @made.query
+    def b(a: Any) -> Any:
+        return a
+
+    return made
+
+
+def test_the_command_line_wins_over_the_file() -> None:
+    file = pipeline(nodes=1)
+    assert sized(file, None) is file
+    wider = sized(file, 3)
+    assert wider.nodes == 3
+    assert wider.queries == file.queries
+    assert file.nodes == 1
+
+
+def test_a_size_that_no_pipeline_can_have() -> None:
+    with pytest.raises(ConfigurationError, match=r"nodes = 100000"):
+        pipeline().with_nodes(100_000)
+
+
+def test_a_node_that_there_is_not() -> None:
+    check_number(pipeline(3), 2)
+    with pytest.raises(ConfigurationError, match=r"--node 3: pipeline 'p' has the nodes 0 to 2"):
+        check_number(pipeline(3), 3)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "processors", "master"), [(1, 8, None), (2, 8, "local[4]"), (3, 8, "local[2]"), (4, 2, "local[1]")]
+)
+def test_nodes_on_one_machine_share_it_out(nodes: int, processors: int, master: str | None) -> None:
+    assert shared_master(nodes, processors) == master
+
+
+class _Logs(PipelineLogs):
+    """Logs that hold what a test says."""
+
+    def __init__(self, spec: PipelineSpec, records: Sequence[ControlRecord], steps: Sequence[StepBoundary]) -> None:
+        self.view = pipeline_view.PipelineView.empty("p")
+        self.committed = steps_view.StepsView("p")
+        for offset, record in enumerate((spec, *records)):
+            self.view = pipeline_view.evolve(self.view, Logged(offset, 0, record))
+        for offset, step in enumerate(steps):
+            self.committed = steps_view.evolve(self.committed, LoggedStep(offset, step))
+
+
+def state(phase: NodePhase, step: int, error: str = "") -> NodeState:
+    return NodeState("p", 0, 1, phase, step, None, -1, -1, -1, (), error, 1, 0)
+
+
+JOIN = NodeJoin("p", 0, "u", "host", 2)
+STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([], NodeNow(0, "missing", 0, "")),
+        ([JOIN, state(NodePhase.CLOSED, 0, "no")], NodeNow(0, "closed", 0, "no")),
+        ([JOIN, state(NodePhase.RUNNING, 2)], NodeNow(0, "running", 2, "")),
+        ([JOIN, state(NodePhase.OPEN, 1), Replaying("p", 0, 1, 2)], NodeNow(0, "replaying", 1, "")),
+        ([JOIN, state(NodePhase.RUNNING, 2), Replaying("p", 0, 1, 2)], NodeNow(0, "running", 2, "")),
+    ],
+)
+def test_what_a_node_does(records: list[ControlRecord], expected: NodeNow) -> None:
+    assert nodes_now(_Logs(SPEC, records, STEPS), LIMITS.heartbeat_timeout_ms) == [expected]
+
+
+def test_a_node_that_said_nothing_for_long_is_silent() -> None:
+    logs = _Logs(SPEC, [JOIN, state(NodePhase.RUNNING, 2)], STEPS)
+    assert nodes_now(logs, LIMITS.heartbeat_timeout_ms + 1) == [NodeNow(0, "silent", 2, "")]
+
+
+def test_a_step_more_is_no_change() -> None:
+    changes = Changes()
+    assert changes.of([NodeNow(0, "open", 1, ""), NodeNow(1, "missing", 0, "")]) != []
+    assert changes.of([NodeNow(0, "open", 2, ""), NodeNow(1, "missing", 0, "")]) == []
+    assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "")]) == [NodeNow(1, "closed", 0, "")]
+    assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "x")]) == [NodeNow(1, "closed", 0, "x")]
+
+
+def test_every_node_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [NodeNow(0, "running", 7, ""), NodeNow(1, "closed", 0, "no disk")]
+    PlainReporter().nodes(now)
+    assert capsys.readouterr().out == "node 0: running, step 7\nnode 1: closed, step 0: no disk\n"
+    JsonReporter().nodes(now[1:])
+    assert '"event": "node"' in (out := capsys.readouterr().out)
+    assert '"doing": "closed"' in out
