@@ -50,7 +50,16 @@ class AttemptCancelledError(Exception):
 class Attempt:
     """One try at `work`; with `expected` a replay, in which nothing is written. Every method may be called by any thread."""
 
-    def __init__(self, serial: int, work: StepWork, expected: StepBoundary | None, queries: frozenset[str]) -> None:
+    def __init__(
+        self,
+        serial: int,
+        work: StepWork,
+        expected: StepBoundary | None,
+        queries: frozenset[str],
+        own_input: frozenset[tuple[str, int]] | None = None,
+    ) -> None:
+        """own_input: (input, partition) of all that this node reads, the division being that of all nodes; None: everything."""
+        self._own_input = own_input
         self.serial = serial
         self.work = work
         self.expected = expected
@@ -68,10 +77,12 @@ class Attempt:
         """When each phase was first reached, since the attempt was made: reading, writing, written."""
 
     def source_tasks(self, input_name: str) -> list[tuple[SourceSplit, ...]]:
-        """The splits of one input, a tuple for each source task, in the layout's order; empty splits are left out."""
+        """The splits of one input that this node reads, a tuple for each source task, in the layout's order; empty splits are
+        left out. Other nodes' tasks have the same numbers."""
         tasks: dict[int, list[SourceSplit]] = {}
         for split in self.work.layout.splits:
-            if split.input == input_name and split.from_ < split.to:
+            own = self._own_input is None or (split.input, split.partition) in self._own_input
+            if own and split.input == input_name and split.from_ < split.to:
                 tasks.setdefault(split.task, []).append(split)
         return [tuple(tasks[number]) for number in sorted(tasks)]
 

@@ -244,7 +244,8 @@ class SparkEngine:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names))
+            own = frozenset((item.input, item.partition) for item in work.division if self._reads(item))
+            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own)
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
         limits = self._spec.limits
