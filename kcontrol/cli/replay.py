@@ -93,8 +93,8 @@ def replay(
     builds up, but not delivered.
 
     \b
-    Examples:  kcontrol replay flights --from 100 --to 102
-               kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
+    Example:  kcontrol replay flights --from 100 --to 102
+              kcontrol replay flights --from 100 --to 102 --output steps/ --topic delays=delays-again
     """
     wanted = Wanted(output or (None if copies else PRINT), copies, limit, overwrite, as_json)
     _check_options(wanted)

@@ -24,7 +24,8 @@ def test_a_node_reads_its_own_partitions_and_no_others() -> None:
     """Both nodes have a task 0."""
     splits = tuple(SourceSplit("events", 0, partition, 0, 10) for partition in range(4))
     one, two = (
-        Attempt(1, work(splits=splits), None, frozenset({"q"}), frozenset(("events", p) for p in own)) for own in ((0, 2), (1, 3))
+        Attempt(1, work(splits=splits), None, frozenset({"q"}), frozenset(("events", p) for p in own))
+        for own in ((0, 2), (1, 3))
     )
     assert [[split.partition for split in task] for task in one.source_tasks("events")] == [[0, 2]]
     assert [[split.partition for split in task] for task in two.source_tasks("events")] == [[1, 3]]
