@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.container import ContainerBroker
 
@@ -31,6 +32,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker 
     else:
         with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as embedded:
             yield embedded
+
+
+@pytest.fixture(scope="module", autouse=True)
+def connections_end_with_their_module() -> Iterator[None]:
+    """Else they would go on looking for a module's own broker, and log it, in the middle of whatever test comes later."""
+    yield
+    close_clients()
 
 
 @pytest.fixture(scope="session")

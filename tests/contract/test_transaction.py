@@ -71,6 +71,7 @@ def test_a_fenced_owner_records_no_checkpoint(run: Run) -> None:
         await _step(world, rightful, 1)
         with pytest.raises(FencedError):
             await old.commit_checkpoint(*producer, checkpoint(world.pipeline, 1), [])
+        await rightful.init_producer(TIMEOUT_MS)
         log = await world.steps()
         assert len(await log.read_to_end()) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from confluent_kafka import Producer
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits, range_schema
+from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.errors import RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
@@ -57,6 +59,19 @@ def test_every_compression_of_another_client(settings: ClusterSettings, topic_fa
     assert len(wanted) == 700
     assert read(settings, topic, 0, 700, headers=True) == wanted
     assert read(settings, topic, 13, 600, headers=True) == wanted[13:600]
+
+
+def test_reading_goes_on_with_new_connections_after_the_old_ones_were_closed(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    topic = topic_factory("closed")
+    produce(settings, topic, 10, seed=3)
+    before = read(settings, topic, 0, 10)
+    old = next(thread for thread in threading.enumerate() if thread.name == "kcontrol-kafka")
+    close_clients()
+    close_clients()
+    assert not old.is_alive()
+    assert read(settings, topic, 0, 10) == before
 
 
 def test_a_range_does_not_depend_on_how_it_is_fetched(settings: ClusterSettings, topic_factory: TopicFactory) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from kcontrol.adapters.kafka.rpc import KafkaRpc, TopicInfo
 from kcontrol.runtime.settings import ClusterSettings
 
+_CLOSE_TIMEOUT_S = 10.0
 _Result = TypeVar("_Result")
 
 
@@ -60,6 +61,7 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.thread: threading.Thread | None = None
         self.clients: dict[str, RawClient] = {}
 
     def client(self, settings: ClusterSettings) -> RawClient:
@@ -67,10 +69,21 @@ class _Process:
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                threading.Thread(target=self.loop.run_forever, name="kcontrol-kafka", daemon=True).start()
+                self.thread = threading.Thread(target=self.loop.run_forever, name="kcontrol-kafka", daemon=True)
+                self.thread.start()
             if key not in self.clients:
                 self.clients[key] = RawClient(settings, self.loop)
             return self.clients[key]
+
+    def close(self) -> None:
+        with self.lock:
+            if self.loop is None or self.thread is None:
+                return
+            for client in self.clients.values():
+                client.start(client.rpc.close()).result(_CLOSE_TIMEOUT_S)
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join(_CLOSE_TIMEOUT_S)
+            self.loop.close()
 
 
 _process = _Process()
@@ -87,3 +100,13 @@ os.register_at_fork(after_in_child=_begin_anew)
 def client_for(settings: ClusterSettings) -> RawClient:
     """This process's client for a cluster. Raises ConfigurationError: a client setting is wrong."""
     return _process.client(settings)
+
+
+def close_clients() -> None:
+    """End this process's connections and their thread. What was made of `client_for` before must not be used any more.
+
+    For processes that outlive their cluster: a client goes on looking for a broker that is gone, and says so in the log.
+    """
+    process = _process
+    _begin_anew()
+    process.close()
