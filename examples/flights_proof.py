@@ -7,20 +7,16 @@ steps, and the rows of a batch job.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
 from examples.step_feed import Boundary
+from examples.topic_reading import read_topics
 
 TIMEOUT_S = 30
-CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
 Row = str
 """A row as JSON with its fields in order, so that rows can be counted."""
 
@@ -53,47 +49,12 @@ class Proof:
 
 def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]:
     """Every record of the topics that a read_committed consumer sees, up to where nothing is open any more."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "proof",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
-    left = _ends(AdminClient({"bootstrap.servers": bootstrap_servers}), list(topics))
-    consumer.assign([TopicPartition(topic, partition, 0) for topic, partition in left])
     found = []
-    heard = time.monotonic()
-    while left:
-        # Waits until so many have come, or the time is over: short, because at the end there are not so many.
-        messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
-        heard = time.monotonic() if messages else heard
-        if time.monotonic() - heard > TIMEOUT_S:
-            raise KafkaException(f"nothing came for {TIMEOUT_S} s after {len(found)} records; not reached: {left}")
-        for message in messages:
-            if message.error() is not None:
-                if message.error().code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(message.error())
-                if message.offset() >= left.get((message.topic(), message.partition()), 0):
-                    left.pop((message.topic(), message.partition()), None)
-                continue
-            key = message.key().decode() if message.key() is not None else None
-            place = (message.topic(), message.partition(), message.offset())
-            found.append(Found(*place, int(dict(message.headers())["step"]), key, json.loads(message.value())))
-    consumer.close()
+    for message in read_topics(bootstrap_servers, topics, timeout_s=TIMEOUT_S):
+        key = message.key().decode() if message.key() is not None else None
+        place = (message.topic(), message.partition(), message.offset())
+        found.append(Found(*place, int(dict(message.headers())["step"]), key, json.loads(message.value())))
     return found
-
-
-def _ends(admin: AdminClient, topics: list[str]) -> dict[tuple[str, int], int]:
-    """One past the last record of each partition. A reader is at the end there, not where the client first finds no more: the
-    markers of a transaction are written after its commit is answered."""
-    described = admin.describe_topics(TopicCollection(topics), request_timeout=TIMEOUT_S)
-    parts = [TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions]
-    asked = admin.list_offsets({part: OffsetSpec.latest() for part in parts}, request_timeout=TIMEOUT_S)
-    return {(part.topic, part.partition): answer.result().offset for part, answer in asked.items()}
 
 
 def rows(directory: Path) -> list[dict[str, Any]]:

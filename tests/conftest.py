@@ -8,16 +8,14 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.container import ContainerBroker
+from tests.support.topics import create_topic
 
 TopicFactory = Callable[..., str]
-
-_TOPIC_TIMEOUT_S = 30.0
 
 
 @pytest.fixture(scope="session")
@@ -48,18 +46,12 @@ def settings(broker: EmbeddedBroker | ContainerBroker) -> ClusterSettings:
 
 @pytest.fixture(scope="session")
 def topic_factory(settings: ClusterSettings) -> TopicFactory:
-    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name.
-
-    It keeps what it is given for ever: tests write records of past years, which the broker's cleaner otherwise drops 30 s after
-    its start, and every five minutes from then on.
-    """
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name."""
     names = (f"{secrets.token_hex(3)}-{number}" for number in itertools.count())
 
     def create(stem: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = f"{stem}-{next(names)}"
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1", **(config or {})})
-        admin.create_topics([topic], operation_timeout=_TOPIC_TIMEOUT_S)[name].result(_TOPIC_TIMEOUT_S)
+        create_topic(settings, name, partitions, config)
         return name
 
     return create

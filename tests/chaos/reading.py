@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from confluent_kafka import Message
 
+from examples.topic_reading import partition_ends, read_topics
 from tests.chaos.expected import InputRecord
 from tests.chaos.names import INPUTS, OUTPUTS
 from tests.chaos.oracle import OutputRecord
-from tests.support.reading import partition_ends, read_topics
 
 Made = TypeVar("Made")
 

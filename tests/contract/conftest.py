@@ -16,6 +16,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, World
 from tests.support.ports import free_ports
 from tests.support.proxy import Proxy, proxied_properties
+from tests.support.topics import kept
 
 Scenario = Callable[[World], Awaitable[None]]
 Run = Callable[[Scenario], None]
@@ -67,7 +68,7 @@ def _create_topics(settings: ClusterSettings, out: str) -> None:
     topics = [
         NewTopic(f"{settings.prefix}.control", 8, 1, config=compacted),
         NewTopic(f"{settings.prefix}.{KafkaWorld.pipeline}.steps", 1, 1, config=compacted),
-        NewTopic(out, 2, 1, config={"retention.ms": "-1"}),
+        kept(out, 2),
     ]
     for created in admin.create_topics(topics).values():
         created.result(_DEADLINE_S)

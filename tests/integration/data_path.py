@@ -13,7 +13,6 @@ import pyarrow as pa
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
 from kcontrol.adapters.kafka.raw_client import RawClient, client_for
@@ -36,13 +35,6 @@ def topic_id(settings: ClusterSettings, topic: str) -> str:
         return topic_id_text((await client.rpc.topic(topic)).topic_id)
 
     return in_loop(settings, ask(client_for(settings)))
-
-
-def create_topic(settings: ClusterSettings, name: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
-    """On a broker that is not the session's."""
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})
-    admin.create_topics([topic])[name].result(DEADLINE_S)
 
 
 class Owner:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,27 @@ class Stage:
         where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 
+    def coordinator_dies_at(self, points: Sequence[str], records: int) -> None:
+        """One coordinator after the other, each killed at its point while new records come, and one that lives."""
+        for number, point in enumerate(points):
+            self.orders.produce(records)
+            _until_dead(self.coordinator(number=number, crash_at=point), point)
+        self.coordinator(number=len(points))
+        self.orders.produce(records)
+        self.until_done()
+
+    def node_dies_at(self, points: Sequence[str], records: int) -> KcontrolProcess:
+        """The same of node 0; returns the one that lives."""
+        for number, point in enumerate(points):
+            self.orders.produce(records)
+            doomed = self.node(number=number, crash_at=point)
+            _until_dead(doomed, point)
+            doomed.sweep()
+        last = self.node(number=len(points))
+        self.orders.produce(records)
+        self.until_done()
+        return last
+
     def wipe(self) -> None:
         """Delete the node's working directory, as if it came back on another machine."""
         shutil.rmtree(self.directory / "work")
@@ -66,6 +88,10 @@ class Stage:
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)
         return self.stack.enter_context(process)
+
+
+def _until_dead(doomed: KcontrolProcess, point: str) -> None:
+    assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
 
 
 def kill_descendants(node: KcontrolProcess, name: str) -> int:

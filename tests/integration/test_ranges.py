@@ -17,7 +17,8 @@ from kcontrol.errors import RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, as_rows, consume, create_topic, table_rows, topic_id
+from tests.integration.data_path import DEADLINE_S, as_rows, consume, table_rows, topic_id
+from tests.support.topics import create_topic
 
 START_MS = int(time.time() * 1000)
 """Of today: retention goes by what the records say."""
@@ -155,7 +156,7 @@ def test_gaps_of_a_compacted_topic(tmp_path: Path) -> None:
             "min.cleanable.dirty.ratio": "0.001",
             "delete.retention.ms": "0",
         }
-        create_topic(broker.settings, topic, config)
+        create_topic(broker.settings, topic, config=config)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 7})
         sent = 0
         deadline = time.monotonic() + DEADLINE_S

@@ -5,7 +5,6 @@ Whatever is cut off, the checkpoints before it stay usable: the pipeline ends wi
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,13 +42,7 @@ def until_saved(running: Stage) -> None:
 def test_the_coordinator_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:
     node = running.node()
     node.says("joins", PATIENCE_S)
-    for number, point in enumerate(COORDINATOR_POINTS):
-        running.orders.produce(RECORDS)
-        doomed = running.coordinator(number=number, crash_at=point)
-        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
-    running.coordinator(number=len(COORDINATOR_POINTS))
-    running.orders.produce(RECORDS)
-    running.until_done()
+    running.coordinator_dies_at(COORDINATOR_POINTS, RECORDS)
     until_saved(running)
     node.kill()
     running.wipe()
@@ -62,14 +55,7 @@ def test_the_coordinator_dies_at_each_point_of_a_checkpoint(running: Stage) -> N
 @pytest.mark.heavy
 def test_the_node_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:
     running.coordinator()
-    for number, point in enumerate(NODE_POINTS):
-        running.orders.produce(RECORDS)
-        doomed = running.node(number=number, crash_at=point)
-        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
-        doomed.sweep()
-    last = running.node(number=len(NODE_POINTS))
-    running.orders.produce(RECORDS)
-    running.until_done()
+    last = running.node_dies_at(NODE_POINTS, RECORDS)
     until_saved(running)
     last.kill()
     running.wipe()

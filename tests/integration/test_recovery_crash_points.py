@@ -6,7 +6,6 @@ all of them, so that each crash also finds what the ones before it have left beh
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,24 +56,11 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
 def test_the_coordinator_dies_at_each_point_of_its_protocol(running: Stage) -> None:
     node = running.node()
     node.says("joins", PATIENCE_S)
-    for number, point in enumerate(COORDINATOR_POINTS):
-        running.orders.produce(RECORDS)
-        doomed = running.coordinator(number=number, crash_at=point)
-        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
-    running.coordinator(number=len(COORDINATOR_POINTS))
-    running.orders.produce(RECORDS)
-    running.until_done()
+    running.coordinator_dies_at(COORDINATOR_POINTS, RECORDS)
     running.orders.check()
 
 
 def test_the_node_dies_at_each_point_of_its_protocol(running: Stage) -> None:
     running.coordinator()
-    for number, point in enumerate(NODE_POINTS):
-        running.orders.produce(RECORDS)
-        doomed = running.node(number=number, crash_at=point)
-        assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
-        doomed.sweep()
-    running.node(number=len(NODE_POINTS))
-    running.orders.produce(RECORDS)
-    running.until_done()
+    running.node_dies_at(NODE_POINTS, RECORDS)
     running.orders.check()

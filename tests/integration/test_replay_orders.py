@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
+from examples.topic_reading import read_topics
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.orders import PARTITIONS, PIPELINE_FILE, Orders
 from tests.support.processes import run_kcontrol
-from tests.support.reading import read_topics
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -17,8 +17,9 @@ from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
 from kcontrol.errors import RetriableError, StepFailedError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, Owner, consume, create_topic, free_ports, proxied
+from tests.integration.data_path import DEADLINE_S, Owner, consume, free_ports, proxied
 from tests.support.proxy import PRODUCE, Cut, Proxy, proxied_properties
+from tests.support.topics import create_topic
 
 NOW_MS = int(time.time() * 1000)
 """Of today: retention goes by what the records say, and an old step would be deleted while a test looks at it."""

@@ -26,11 +26,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.processes import ROOT, run_kcontrol
-from tests.support.reading import read_topics
 
 PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}

@@ -87,9 +87,7 @@ def _overview(pipeline: str, entries: list[Logged]) -> PipelineOverview:
     newest = {type(entry.record): entry for entry in entries}
     spec, desired, status = (newest.get(kind) for kind in (PipelineSpec, Desired, Status))
     if spec is None or not isinstance(spec.record, PipelineSpec):
-        raise NotFoundError(
-            f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: kcontrol run FILE.py"
-        )
+        raise never_submitted(pipeline)
     return PipelineOverview(
         spec=spec.record,
         desired=desired.record if desired and isinstance(desired.record, Desired) else None,

@@ -250,11 +250,12 @@ class SparkEngine:
         self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
+        mine = [item for item in work.division if self._reads(item)]
+        own = frozenset((item.input, item.partition) for item in mine)
         with self._lock:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            own = frozenset((item.input, item.partition) for item in work.division if self._reads(item))
             attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own)
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
@@ -262,7 +263,6 @@ class SparkEngine:
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
         results = attempt.wait_results(timeout_ms / 1000)
         _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
-        mine = [item for item in work.division if self._reads(item)]
         result = step_result(attempt, results, mine, self._read_again)
         if expected is not None:
             try:

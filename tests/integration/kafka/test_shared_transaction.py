@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import OutputSlice, StepBoundary
@@ -21,7 +22,6 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
-from tests.support.reading import read_topics
 
 STEPS = 12
 WRITERS = 3

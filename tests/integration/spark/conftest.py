@@ -17,7 +17,8 @@ from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.conftest import TopicFactory
-from tests.integration.spark.stepper import Stepper, create_topic
+from tests.integration.spark.stepper import Stepper
+from tests.support.topics import create_topic
 
 Scenario = Callable[[Stepper], Awaitable[None]]
 RunScenario = Callable[..., None]

@@ -28,7 +28,8 @@ from kcontrol.runtime.definition import KafkaInput, KafkaOutput
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
-from tests.integration.spark.stepper import Stepper, create_topic
+from tests.integration.spark.stepper import Stepper
+from tests.support.topics import create_topic
 
 DEADLINE_S = 120.0
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from examples.topic_reading import partition_ends, read_topics
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
@@ -22,7 +23,6 @@ from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
-from tests.support.reading import read_topics
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000
@@ -105,17 +105,12 @@ class Stepper:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """How far committed input reaches now."""
-        consumer = Consumer(
-            {"bootstrap.servers": self.settings.bootstrap_servers, "group.id": "ends", "isolation.level": "read_committed"}
-        )
-        ends = {}
-        for item in self.spec.inputs:
-            for partition in range(len(item.start_offsets)):
-                ends[item.name, partition] = consumer.get_watermark_offsets(TopicPartition(item.topic, partition), timeout=10)[
-                    1
-                ]
-        consumer.close()
-        return ends
+        found = partition_ends(self.settings.bootstrap_servers, {item.topic for item in self.spec.inputs}, "read_committed")
+        return {
+            (item.name, partition): found[item.topic, partition]
+            for item in self.spec.inputs
+            for partition in range(len(item.start_offsets))
+        }
 
     def division(self, to: Mapping[tuple[str, int], int]) -> tuple[InputRange, ...]:
         return tuple(
@@ -230,8 +225,3 @@ def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
 def topic_id(settings: ClusterSettings, topic: str) -> str:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     return str(admin.describe_topics(TopicCollection([topic]))[topic].result(10).topic_id)
-
-
-def create_topic(settings: ClusterSettings, name: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[name].result(30)

@@ -1,4 +1,4 @@
-"""What lies in topics, from the first offset to the end, by Kafka's C client: for oracles, independent of kcontrol's readers.
+"""What lies in topics, from the first offset to the end, by Kafka's C client: for proofs, independent of kcontrol's readers.
 
 The end is asked of the broker, not taken from the client's first "end of partition": that is the last stable offset of the
 moment, which moves on only after the markers of a transaction are written, and that is after the answer to its commit.
@@ -18,18 +18,20 @@ CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
 Place = tuple[str, int]
 
 
-def read_topics(bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_committed") -> Iterator[Message]:
+def read_topics(
+    bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_committed", timeout_s: float = TIMEOUT_S
+) -> Iterator[Message]:
     """Every record of the topics up to the end they have now, in offset order within a partition.
 
     Raises:
-        KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached within 60 s of silence: a
-            transaction was left open.
+        KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached and nothing comes for
+            `timeout_s`: a transaction was left open.
     """
-    left = partition_ends(bootstrap_servers, topics)
+    left = partition_ends(bootstrap_servers, topics, timeout_s=timeout_s)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
-            "group.id": "oracle",
+            "group.id": "proof",
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
@@ -45,8 +47,8 @@ def read_topics(bootstrap_servers: str, topics: Iterable[str], isolation: str = 
             # Waits until so many have come, or the time is over: short, because at the end there are not so many.
             messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
             heard = time.monotonic() if messages else heard
-            if time.monotonic() - heard > TIMEOUT_S:
-                raise KafkaException(f"{isolation}: nothing came for {TIMEOUT_S} s, and these ends are not reached: {left}")
+            if time.monotonic() - heard > timeout_s:
+                raise KafkaException(f"{isolation}: nothing came for {timeout_s} s, and these ends are not reached: {left}")
             for message in messages:
                 error = message.error()
                 if error is None:
@@ -59,7 +61,9 @@ def read_topics(bootstrap_servers: str, topics: Iterable[str], isolation: str = 
         consumer.close()
 
 
-def partition_ends(bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_uncommitted") -> dict[Place, int]:
+def partition_ends(
+    bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_uncommitted", timeout_s: float = TIMEOUT_S
+) -> dict[Place, int]:
     """One past the last record of each partition; with read_committed, where the first open transaction begins.
 
     Raises:
@@ -67,11 +71,11 @@ def partition_ends(bootstrap_servers: str, topics: Iterable[str], isolation: str
     """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     wanted = list(topics)
-    described = admin.describe_topics(TopicCollection(wanted), request_timeout=TIMEOUT_S)
-    parts = [TopicPartition(topic, each.id) for topic in wanted for each in described[topic].result(TIMEOUT_S).partitions]
+    described = admin.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
+    parts = [TopicPartition(topic, each.id) for topic in wanted for each in described[topic].result(timeout_s).partitions]
     asked = admin.list_offsets(
         {part: OffsetSpec.latest() for part in parts},
         isolation_level=IsolationLevel[isolation.upper()],
-        request_timeout=TIMEOUT_S,
+        request_timeout=timeout_s,
     )
-    return {(part.topic, part.partition): answer.result(TIMEOUT_S).offset for part, answer in asked.items()}
+    return {(part.topic, part.partition): answer.result(timeout_s).offset for part, answer in asked.items()}
