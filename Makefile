@@ -4,6 +4,7 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 ROUNDS ?= 10
 SEED   ?= 1
+NODES  ?= 1
 
 .PHONY: setup demo test lint types layers chaos bench golden lock clean
 
@@ -33,7 +34,7 @@ layers: setup
 	$(VENV)/bin/lint-imports
 
 chaos: setup
-	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED)
+	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES)
 
 bench: setup
 	$(PY) -m bench

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
-
-from tests.chaos.harness import Chaos, ChaosError
-from tests.chaos.report import outcome_json, round_json, round_line, summary
 
 
 def main() -> int:
@@ -18,12 +16,21 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1, help="names the sequence of faults and the input; instants vary")
     parser.add_argument("--check-every", type=int, default=10, metavar="K", help="rounds between two checks by the oracle")
+    parser.add_argument("--nodes", type=int, default=1, help="of the pipeline")
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
-    options = parser.parse_args()
+    return run(parser.parse_args())
+
+
+def run(options: argparse.Namespace) -> int:
+    """The rounds. What depends on the number of nodes is imported after it is known."""
+    os.environ["CHAOS_NODES"] = str(options.nodes)
+    from tests.chaos.harness import Chaos, ChaosError
+    from tests.chaos.report import outcome_json, round_json, round_line, summary
+
     home = Path(tempfile.mkdtemp(prefix="kcontrol-chaos-"))
     line = round_json if options.json else round_line
-    print(f"seed {options.seed}, {options.rounds} rounds, files in {home}", file=sys.stderr)
+    print(f"seed {options.seed}, {options.rounds} rounds, {options.nodes} nodes, files in {home}", file=sys.stderr)
     try:
         chaos = Chaos(home, options.seed, options.coordinators, lambda done: print(line(done), flush=True))
         outcome = chaos.run(options.rounds, options.check_every)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from examples import processes
 from examples.processes import KcontrolProcess
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from tests.chaos.faults import Action, Target
+from tests.chaos.faults import Action, Fault, Target, of_a_kind
 from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
@@ -62,13 +62,14 @@ class Cluster:
             process.stop()
         self.broker.stop()
 
-    def pick(self, targets: tuple[Target, ...], generator: random.Random) -> list[psutil.Process]:
-        """One living process of each kind, if there is any: workers and planners come and go."""
+    def pick(self, fault: Fault, generator: random.Random) -> list[psutil.Process]:
+        """Some living processes of each kind, if there are any: workers and planners come and go."""
         victims = []
-        for target in targets:
+        for target in fault.targets:
             living = [each for each in self._living(target) if each.is_running()]
             if living:
-                victims.append(living[generator.randrange(len(living))])
+                hit = range(len(living)) if fault.everything else of_a_kind(len(living), generator)
+                victims += [living[index] for index in hit]
         return victims
 
     def hit(self, victims: list[psutil.Process], action: Action) -> None:

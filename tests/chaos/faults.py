@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Target(StrEnum):
-    """The kinds of process that there are; of several of a kind, one is taken at random."""
+    """The kinds of process that there are; of several of a kind, some are taken at random: see `of_a_kind`."""
 
     COORDINATOR = "coordinator"
     NODE = "node"
@@ -31,6 +31,8 @@ MAX_OUTAGE_S = 10.0
 """Longer than the coordinators' session timeout and the nodes' heartbeat timeout, so that others do take over."""
 AT_ONCE_SHARE = 0.6
 """Of the kills, those after which the process is started again at once."""
+ONE_SHARE = 0.6
+"""Of the faults, those that hit one process of each kind that they hit; the others hit any number of them."""
 WIPED_SHARE = 0.4
 """Of the kills of a node, those that take its disk too."""
 
@@ -49,9 +51,14 @@ class Fault:
     wiped: bool = False
 
     @property
+    def everything(self) -> bool:
+        """Every process of every kind."""
+        return len(self.targets) == len(Target)
+
+    @property
     def name(self) -> str:
         """For people, and to group rounds by."""
-        what = "everything" if len(self.targets) == len(Target) else " + ".join(self.targets)
+        what = "everything" if self.everything else " + ".join(self.targets)
         return f"{self.action} {what}{', disk wiped' if self.wiped else ''}"
 
 
@@ -66,3 +73,9 @@ def draw(generator: random.Random) -> Fault:
         outage_s = 0.0
     wiped = action is Action.KILL and Target.NODE in targets and generator.random() < WIPED_SHARE
     return Fault(action, targets, delay_s, outage_s, wiped)
+
+
+def of_a_kind(living: int, generator: random.Random) -> list[int]:
+    """Which of so many living processes of one kind are hit: one, or any subset. living: at least 1."""
+    count = 1 if generator.random() < ONE_SHARE else generator.randint(1, living)
+    return sorted(generator.sample(range(living), count))

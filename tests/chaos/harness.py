@@ -20,8 +20,8 @@ from tests.chaos.faults import Fault, draw
 from tests.chaos.names import PIPELINE
 from tests.chaos.producer import Feeder
 
-START_TIMEOUT_S = 180.0
-ROUND_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 300.0
+ROUND_TIMEOUT_S = 300.0
 DRAIN_TIMEOUT_S = 300.0
 LOOK_EVERY_S = 0.1
 
@@ -32,10 +32,14 @@ class ChaosError(Exception):
 
 @dataclass(frozen=True)
 class Round:
-    """What was done and how it went. recovered_ms: from the end of the outage to the first commit of a step begun after it."""
+    """What was done and how it went. hit: processes.
+
+    recovered_ms: from the end of the outage to the first commit of a step begun after it.
+    """
 
     number: int
     fault: str
+    hit: int
     outage_ms: float
     recovered_ms: float
     step: int
@@ -94,7 +98,7 @@ class Chaos:
 
     def _round(self, number: int, fault: Fault) -> None:
         time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
-        victims = self._cluster.pick(fault.targets, self._victims)
+        victims = self._cluster.pick(fault, self._victims)
         hit_ms = now_ms()
         self._cluster.hit(victims, fault.action)
         if fault.wiped:
@@ -110,7 +114,13 @@ class Chaos:
             revived,
         )
         done = Round(
-            number, fault.name, over_ms - hit_ms, self._recovered_ms(hit_ms, over_ms), self._feed.committed, tuple(revived)
+            number,
+            fault.name,
+            len(victims),
+            over_ms - hit_ms,
+            self._recovered_ms(hit_ms, over_ms),
+            self._feed.committed,
+            tuple(revived),
         )
         self._outcome.rounds.append(done)
         self._tell(done)

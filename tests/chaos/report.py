@@ -14,7 +14,7 @@ def round_line(done: Round) -> str:
     """One line for people."""
     started = f"; started again: {', '.join(done.revived)}" if done.revived else ""
     return (
-        f"round {done.number:>4}  {done.fault:<42} out for {done.outage_ms / 1000:>5.1f} s, "
+        f"round {done.number:>4}  {done.fault:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} s, "
         f"back after {done.recovered_ms / 1000:>5.1f} s, step {done.step}{started}"
     )
 

@@ -20,11 +20,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
-from tests.support.reading import read_topics
 
 pytestmark = pytest.mark.timeout(900)
 
