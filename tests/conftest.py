@@ -13,9 +13,12 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.container import ContainerBroker
+from tests.support.java import expect_short_lives
 from tests.support.topics import create_topic
 
 TopicFactory = Callable[..., str]
+
+expect_short_lives()
 
 
 @pytest.fixture(scope="session")

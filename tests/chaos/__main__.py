@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.support.java import expect_short_lives
+
 
 def main() -> int:
     """Exit code 0: every round recovered and every check held. 1: not; all files are kept and named."""
@@ -24,6 +26,7 @@ def main() -> int:
 
 def run(options: argparse.Namespace) -> int:
     """The rounds. What depends on the number of nodes is imported after it is known."""
+    expect_short_lives()
     os.environ["CHAOS_NODES"] = str(options.nodes)
     from tests.chaos.harness import Chaos, ChaosError
     from tests.chaos.report import outcome_json, round_json, round_line, summary

@@ -1,0 +1,15 @@
+"""How the tests' Java processes run: they live for seconds, so the optimizing compiler would cost more than it gives back.
+
+Halves the CPU time of a Spark process that starts and makes a few steps. `bench/` leaves Java as users have it.
+"""
+
+from __future__ import annotations
+
+import os
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def expect_short_lives() -> None:
+    """For every Java that this process and its children start, unless the environment says otherwise."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
