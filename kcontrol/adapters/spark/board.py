@@ -107,22 +107,22 @@ class Board:
                 )
             return start + 1
 
-    def wait_queries(self, step: int, timeout_s: float) -> None:
-        """Block until every query waits for the step after `step`.
+    def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> None:
+        """Block until every query, or so many of them, wait for the step after `step`.
 
         Raises what ended a query, or StepFailedError (LOST) when it takes too long.
         """
         with self._changed:
+            wanted = self._queries if queries is None else queries
 
             def waiting() -> int:
                 return sum(1 for start in self._asked.values() if start == step)
 
-            done = self._changed.wait_for(lambda: self._trouble is not None or waiting() >= self._queries, timeout=timeout_s)
+            done = self._changed.wait_for(lambda: self._trouble is not None or waiting() >= wanted, timeout=timeout_s)
             if self._trouble is not None:
                 raise self._trouble
             if not done:
                 raise StepFailedError(
                     FailureKind.LOST,
-                    f"{self._queries - waiting()} of {self._queries} queries did not reach step {step} "
-                    f"within {timeout_s:.0f} s",
+                    f"{wanted - waiting()} of {wanted} queries did not reach step {step} within {timeout_s:.0f} s",
                 )

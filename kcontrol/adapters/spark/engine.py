@@ -48,7 +48,7 @@ from kcontrol.core.model import (
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
-"""Opening a directory changes nothing in it, so it may be tried again."""
+"""Opening a directory changes nothing in it, so it may be tried again: then one query after another, for less load at once."""
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -214,18 +214,20 @@ class SparkEngine:
         if create and step != 0 and self._spec.stateful:
             raise ConfigurationError(f"a pipeline that keeps state begins at step 0, not {step}")
         deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000
-        for tries_left in reversed(range(OPEN_TRIES)):
+        for number in range(1, OPEN_TRIES + 1):
             try:
-                self._open_once(step, create, checkpoint, deadline_s, cancels)
+                self._open_once(step, create, checkpoint, deadline_s, cancels, one_by_one=number > 1)
                 return
             except StepFailedError as error:
                 # Spark gives a planner process ten seconds to start, whatever the load of the machine.
-                again = tries_left and error.kind == FailureKind.LOST and cancels == self._cancels
+                again = number < OPEN_TRIES and error.kind == FailureKind.LOST and cancels == self._cancels
                 if not again or time.monotonic() > deadline_s:
                     raise
                 _log.warning("opening at step %d failed and is tried again: %s", step, error)
 
-    def _open_once(self, step: int, create: bool, checkpoint: Checkpoint | None, deadline_s: float, cancels: int) -> None:
+    def _open_once(
+        self, step: int, create: bool, checkpoint: Checkpoint | None, deadline_s: float, cancels: int, *, one_by_one: bool
+    ) -> None:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
@@ -238,8 +240,15 @@ class SparkEngine:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
             self._workdir.roll_back(step)
-        self._queries.start(session)
-        self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()))
+
+        def await_queries(started: int) -> None:
+            self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
+
+        if one_by_one:
+            self._queries.start(session, await_queries)
+        else:
+            self._queries.start(session)
+            await_queries(len(self._bound.queries))
 
     def _create(self, step: int) -> None:
         if step == 0:

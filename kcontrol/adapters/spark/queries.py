@@ -47,8 +47,11 @@ class RunningQueries:
     def query(self, name: str) -> StreamingQuery:
         return self._running[name]
 
-    def start(self, session: int) -> None:
-        """Start every query on its own directory. They then wait for their first step."""
+    def start(self, session: int, started: Callable[[int], None] = lambda _: None) -> None:
+        """Start every query on its own directory. They then wait for their first step.
+
+        started: called after each query with the number of them so far; the next one is started when it returns.
+        """
         before = self._spark.conf.get(_SHUFFLE)
         # A query takes its settings from the session when it starts, so those of the user are put back afterwards.
         self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
@@ -64,6 +67,7 @@ class RunningQueries:
                 self._running[bound.name] = query
                 self.clock.install(query)
                 self._watch(session, bound.name, query)
+                started(len(self._running))
         finally:
             self._spark.conf.set(_SHUFFLE, str(before))
 
