@@ -45,10 +45,19 @@ def wanted(count: int, name: str = "v") -> list[bytes]:
     return [f"{name}{number}".encode() for number in range(count)]
 
 
-def assert_second_writer(writer: TransactionWriter) -> None:
-    with pytest.raises(StepFailedError, match=r"step 3, output 'out'.*partition 0: somebody else writes to it") as failure:
-        writer.finish()
-    assert failure.value.kind == "lost"
+def write_all(writer: TransactionWriter, rows: pa.RecordBatch) -> None:
+    writer.write(rows, zeros(rows.num_rows))
+    writer.finish()
+
+
+def assert_fails(writer: TransactionWriter, rows: pa.RecordBatch, kind: str, message: str) -> None:
+    """A writer that goes on hears of it while it writes or at the end, whichever the broker's answer is in time for."""
+    with pytest.raises(StepFailedError, match=message) as failure:
+        write_all(writer, rows)
+    assert failure.value.kind == kind
+
+
+SECOND_WRITER = r"step 3, output 'out'.*partition 0: somebody else writes to it"
 
 
 @pytest.mark.parametrize("batches", [1, 2, 6, 9])
@@ -63,8 +72,7 @@ def test_a_task_that_is_run_again_behind_our_back(settings: ClusterSettings, top
     assert first.finish()[0].records == batches
 
     again = writer_of(settings, owner, topic, limits)
-    again.write(values(batches, "w", size=90), zeros(batches))
-    assert_second_writer(again)
+    assert_fails(again, values(batches, "w", size=90), "lost", SECOND_WRITER)
     owner.end(commit=False)
 
 
@@ -95,11 +103,8 @@ def test_a_record_that_the_topic_does_not_take(settings: ClusterSettings, topic_
     owner.begin([(topic, 0)])
     writer = writer_of(settings, owner, topic)
     writer.write(values(10), zeros(10))
-    writer.write(values(1, size=6000), zeros(1))
     message = rf"output 'out', topic '{topic}', partition 0: a record of 60\d\d bytes is too large: .*max.message.bytes is 5000"
-    with pytest.raises(StepFailedError, match=message) as failure:
-        writer.finish()
-    assert failure.value.kind == "query"
+    assert_fails(writer, values(1, size=6000), "query", message)
     owner.end(commit=False)
 
 
@@ -121,12 +126,7 @@ def test_records_without_keys_for_a_compacted_topic(settings: ClusterSettings, t
     owner = Owner(settings)
     owner.begin([(topic, 0)])
     writer = writer_of(settings, owner, topic)
-    writer.write(values(2), zeros(2))
-    with pytest.raises(
-        StepFailedError, match=r"the topic does not take these records.*A compacted topic wants keys"
-    ) as failure:
-        writer.finish()
-    assert failure.value.kind == "query"
+    assert_fails(writer, values(2), "query", r"the topic does not take these records.*A compacted topic wants keys")
     owner.end(commit=False)
 
 
