@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 from kcontrol.wire.codec import AnyRecord
-from kcontrol.wire.shapes import to_plain
+from kcontrol.wire.shapes import from_avro, to_plain
+
+_Record = TypeVar("_Record")
 
 
 def to_json(record: AnyRecord) -> dict[str, Any]:
@@ -19,3 +21,10 @@ def to_json(record: AnyRecord) -> dict[str, Any]:
 def to_json_line(record: AnyRecord) -> str:
     """The same on one line, without spaces."""
     return json.dumps(to_json(record), ensure_ascii=False, separators=(",", ":"))
+
+
+def from_json(kind: type[_Record], values: dict[str, Any]) -> _Record:
+    """The record that `to_json` has made such an object of; it uses up the object. Types are not checked."""
+    cls: type = kind
+    found: _Record = from_avro(cls)(values)
+    return found

@@ -15,12 +15,13 @@ from kcontrol.wire.murmur2 import partition_of
 MAX_PIPELINE_NAME = 63
 MAX_TOPIC_NAME = 249
 """Kafka's own limit (`org.apache.kafka.common.internals.Topic`)."""
+INTERNAL_PREFIX = "__"
 
 _PIPELINE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _RESERVED = frozenset({"schema"})
-_DEFAULTS = {
+DEFAULT_NAMES = {
     "control_topic": "{prefix}.control",
     "steps_topic": "{prefix}.{pipeline}.steps",
     "transactional_id": "{prefix}.{pipeline}",
@@ -52,12 +53,32 @@ def check_part_name(what: str, name: str) -> str:
 
 
 def check_topic_name(what: str, name: str) -> str:
-    """Return `name` if Kafka allows a topic to be called so; raises ConfigurationError naming `what` otherwise."""
+    """Return `name` if Kafka allows a topic of ours or a user's to be called so; raises ConfigurationError naming `what`
+    otherwise."""
     if len(name) > MAX_TOPIC_NAME or name in {".", ".."} or not _TOPIC.fullmatch(name):
         raise ConfigurationError(
             f"{what}: {name!r} is not a Kafka topic name: use 1 to {MAX_TOPIC_NAME} letters, digits, '.', '_' and '-'"
         )
+    if name.startswith(INTERNAL_PREFIX):
+        raise ConfigurationError(
+            f"{what}: {name!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do: choose another topic"
+        )
     return name
+
+
+def check_no_collisions(topics: Mapping[str, str]) -> None:
+    """Refuse topic names that differ only in '.' and '_', of which Kafka lets only one exist. topics: by name, what it is.
+
+    Raises ConfigurationError naming both.
+    """
+    seen: dict[str, str] = {}
+    for name, what in topics.items():
+        other = seen.setdefault(name.replace(".", "_"), name)
+        if other != name:
+            raise ConfigurationError(
+                f"{what}: topic {name!r} differs from {other!r} ({topics[other]}) only in '.' and '_', and Kafka lets only one "
+                "of them exist, because its metrics tell them apart by no more: rename one"
+            )
 
 
 @dataclass(frozen=True)
@@ -72,14 +93,15 @@ class Names:
 
     def __post_init__(self) -> None:
         for what, template in self.overrides.items():
-            if what not in _DEFAULTS:
-                raise ConfigurationError(f"there is no name {what!r} to override: choose from {', '.join(sorted(_DEFAULTS))}")
+            if what not in DEFAULT_NAMES:
+                known = ", ".join(sorted(DEFAULT_NAMES))
+                raise ConfigurationError(f"there is no name {what!r} to override: choose from {known}")
             if ("{pipeline}" in template) != (what in _PER_PIPELINE):
                 needed = "must hold {pipeline}" if what in _PER_PIPELINE else "must not hold {pipeline}"
                 raise ConfigurationError(f"override of {what}: {template!r} {needed}")
 
     def _make(self, what: str, pipeline: str = "") -> str:
-        template = self.overrides.get(what, _DEFAULTS[what])
+        template = self.overrides.get(what, DEFAULT_NAMES[what])
         return template.replace("{prefix}", self.prefix).replace("{pipeline}", pipeline)
 
     def control_topic(self) -> str:
@@ -89,6 +111,12 @@ class Names:
     def steps_topic(self, pipeline: str) -> str:
         """The compacted topic, of one partition, with the boundaries of one pipeline."""
         return check_topic_name("steps topic", self._make("steps_topic", check_pipeline_name(pipeline)))
+
+    def is_steps_topic(self, topic: str) -> bool:
+        """Whether a topic is, or could become, the log of some pipeline's steps."""
+        before, _, after = self.overrides.get("steps_topic", DEFAULT_NAMES["steps_topic"]).partition("{pipeline}")
+        before, after = (part.replace("{prefix}", self.prefix) for part in (before, after))
+        return re.fullmatch(re.escape(before) + _PIPELINE.pattern + re.escape(after), topic) is not None
 
     def transactional_id(self, pipeline: str) -> str:
         """Under which the pipeline's coordinator opens the transaction of each step."""

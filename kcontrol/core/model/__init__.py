@@ -38,6 +38,7 @@ from kcontrol.core.model.control import (
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import CheckpointSpec, InputSpec, LayoutSpec, LimitsSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.core.model.steps import StepBoundary, StepRecord
+from kcontrol.core.model.times import EndTimes, StepEnd, WorkTimes
 from kcontrol.core.model.values import (
     EMPTY_DIGEST,
     InputRange,
@@ -66,6 +67,7 @@ __all__ = [
     "ControlRecord",
     "Desired",
     "DesiredMode",
+    "EndTimes",
     "FailureKind",
     "InputDesired",
     "InputRange",
@@ -97,11 +99,13 @@ __all__ = [
     "SourceSplit",
     "Status",
     "StepBoundary",
+    "StepEnd",
     "StepPolicySpec",
     "StepRecord",
     "StepResult",
     "StepWork",
     "Token",
     "Tombstone",
+    "WorkTimes",
     "Written",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.spec import PipelineSpec
+from kcontrol.core.model.times import EndTimes, WorkTimes
 from kcontrol.core.model.values import InputRange, InputSlice, Layout, OutputSlice, Skipped, Token
 from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
 
@@ -70,6 +71,8 @@ class NodeJoin:
     uuid: str
     host: str
     process_id: int
+    listens: str = ""
+    """URL at which the process answers for its metrics and profiles; '' if it does not listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class NodeState:
     """Counts the repeats, so that no two are equal."""
     checkpoint: int
     """The newest checkpoint that the node has found in the log of steps; 0 for none. `openable` is known up to there."""
+    ended: EndTimes | None = None
+    """When `step` ended here; None if this life did not take part in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,8 @@ class Written:
     """A stateful query's watermark moved: one empty step must follow for its last windows to come out."""
     failure: FailureKind | None
     error: str
+    times: WorkTimes | None = None
+    """When it was done; None if it failed."""
 
 
 # --- control records: from coordinators -------------------------------------------------------------------------------

@@ -41,3 +41,9 @@ class StepResult:
     outputs: tuple[OutputSlice, ...]
     skipped: tuple[Skipped, ...]
     watermark_moved: bool
+    plan_ms: int = 0
+    """From the call until Spark had planned the batch of every query."""
+    run_ms: int = 0
+    """From the call until the last task had ended."""
+    recorded_ms: int | None = None
+    """From the call until Spark had recorded the step before; less than 0 if it had by then. None: it was not run before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import Checkpoint
+from kcontrol.core.model.times import StepEnd, WorkTimes
 from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, SkippedRange, Token
 from kcontrol.core.model.words import Reason
 
@@ -32,6 +33,12 @@ class StepBoundary:
     """The next step is then due for the reason `watermark`; recorded so that a takeover knows it too."""
     skipped_ranges: tuple[SkippedRange, ...] = ()
     """What users have had passed over between the step before and this one; each ends where this step's slice begins."""
+    received_ms: int = 0
+    """The coordinator's clock when it first knew of input for the step."""
+    work: tuple[WorkTimes, ...] = ()
+    """By node number."""
+    before: StepEnd | None = None
+    """How the step before ended; None if nothing is known of that, as for step 1."""
 
 
 StepRecord = StepBoundary | Checkpoint

@@ -70,6 +70,8 @@ class FailureKind(StrEnum):
     """A replay did not give what the log says: never retried, the pipeline halts."""
     INPUT_GONE = "input_gone"
     """Input that the step needs is no longer in Kafka: never retried, the pipeline halts."""
+    DENIED = "denied"
+    """Kafka does not allow it, or refuses the credentials: never retried, the pipeline halts."""
 
 
 class BadRecords(StrEnum):

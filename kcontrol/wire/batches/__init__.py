@@ -21,11 +21,13 @@ from kcontrol.wire.batches.codec import (
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Ints
 from kcontrol.wire.batches.compression import Compression
 from kcontrol.wire.batches.fetch import Fetched
+from kcontrol.wire.batches.layout import Batch, begins_whole
 from kcontrol.wire.batches.partitions import PartitionedBatches, PartitionedDigests
 from kcontrol.wire.batches.partitions import partition_of as _partition_of
 
 __all__ = [
     "HEADERS_TYPE",
+    "Batch",
     "BatchFormat",
     "Codec",
     "Compression",
@@ -35,6 +37,7 @@ __all__ = [
     "PartitionedDigests",
     "Producer",
     "SealedBatch",
+    "begins_whole",
     "codec_named",
     "decoded_schema",
     "default_codec",

@@ -70,6 +70,14 @@ class Batch:
         return bool(self.attributes & CONTROL)
 
 
+def begins_whole(data: bytes | memoryview) -> bool:
+    """Whether the first batch is there to its end; nothing is checked."""
+    if len(data) < _LENGTHS.size:
+        return False
+    _, length, _, _ = _LENGTHS.unpack_from(data)
+    return len(data) >= _LENGTH_COVERS_FROM + int(length)
+
+
 def scan(data: bytes | memoryview, where: str) -> Iterator[Batch]:
     """The whole batches in a fetch's bytes, in order; the last one, if the fetch size cut it off, is left out.
 
