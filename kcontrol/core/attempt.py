@@ -14,6 +14,7 @@ from kcontrol.core.inputs import node_of, paused_inputs
 from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    EndTimes,
     FailureKind,
     InputRange,
     InputSlice,
@@ -23,11 +24,15 @@ from kcontrol.core.model import (
     Reason,
     Skipped,
     StepBoundary,
+    StepEnd,
     StepWork,
     Token,
+    WorkTimes,
     Written,
 )
 from kcontrol.core.skips import skips_due
+
+_UNKNOWN = WorkTimes(0, 0, 0, 0)
 
 
 def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]) -> Plan:
@@ -169,7 +174,20 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         skipped=_skipped(plan, reports),
         watermark_moved=any(written.watermark_moved for written in reports),
         skipped_ranges=plan.skips,
+        received_ms=state.arrived_ms or 0,
+        work=tuple(written.times or _UNKNOWN for written in reports),
+        before=_end_of(state, plan.step - 1, plan.spec.nodes),
     )
+
+
+def _end_of(state: CoordinatorState, step: int, nodes: int) -> StepEnd | None:
+    """How the step before ended, as far as this coordinator and the nodes that still hold it know."""
+    said = (state.view.node_state(node) for node in range(nodes))
+    ended = tuple(one.ended if one is not None and one.step == step else None for one in said)
+    answered_ms = state.answered[1] if state.answered[0] == step else 0
+    if step == 0 or (not answered_ms and not any(ended)):
+        return None
+    return StepEnd(answered_ms, tuple(one or EndTimes(0, 0) for one in ended))
 
 
 def _skipped(plan: Plan, reports: Sequence[Written]) -> tuple[Skipped, ...]:

@@ -39,16 +39,17 @@ from kcontrol.core.model import (
     Claim,
     Command,
     CommandKind,
+    Desired,
     FailureKind,
     NodeJoin,
     NodeState,
-    PipelinePhase,
     Replaying,
+    Resume,
     Status,
 )
-from kcontrol.core.pipeline_view import superseded_keys
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
+from kcontrol.core.takeover import take_over
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 
@@ -151,6 +152,8 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         state.status = None
     if state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
+    elif state.at is State.DENIED and isinstance(record, Resume | Desired) and record.pipeline == state.pipeline:
+        _go(turn, Cause.ASKED)
 
 
 def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
@@ -224,17 +227,20 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.status = None
     state.forgiven = {}
     state.inputs_offset = -1
+    state.inherited = False
     _go(turn, Cause.ASSIGNED)
 
 
 def _on_producer_ready(turn: Turn, event: ProducerReady) -> None:
     turn.state.producer = (event.producer_id, event.producer_epoch)
+    turn.state.looked = False
     _go(turn, Cause.PRODUCER_READY)
 
 
 def _on_ends(turn: Turn, _event: EndsReached) -> None:
     """Had there been a newer claim, it would have come before this event and ended the tenure."""
     state = turn.state
+    state.looked = True
     if state.at is State.CHECKING_CLAIM:
         _go(turn, Cause.CLAIM_HOLDS)
         return
@@ -242,25 +248,7 @@ def _on_ends(turn: Turn, _event: EndsReached) -> None:
     if state.caught_up_ms < 0:
         state.caught_up_ms = state.now_ms
     if not state.cleared:
-        _take_over(turn)
-
-
-def _take_over(turn: Turn) -> None:
-    """What the predecessors left: their commands go, their halt and what they acknowledged stays."""
-    state = turn.state
-    state.cleared = True
-    gone = superseded_keys(state.view)
-    if gone:
-        turn.effects.append(Publish((), gone))
-    if state.claims > 1:
-        return
-    checkpointing.start_timer(state)
-    left = state.view.status()
-    if left is not None:
-        state.acknowledged = left.acknowledged
-        state.answers = left.answers
-        state.saving_failure = left.checkpoint_failure
-        state.halt = left.reason if left.phase is PipelinePhase.HALTED else ""
+        take_over(turn)
 
 
 def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
@@ -336,7 +324,9 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
     _go(turn, Cause.ATTEMPT_FAILED)
 
 
-def _on_committed(turn: Turn, _event: StepCommitted | CheckpointCommitted) -> None:
+def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
+    if isinstance(event, StepCommitted):
+        turn.state.answered = (event.step, event.now_ms)
     _go(turn, Cause.COMMITTED)
 
 
@@ -346,6 +336,13 @@ def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
         _on_fenced(turn, event.error)
         return
     state.failure = Failure(event.kind, event.error)
+    if event.kind is FailureKind.DENIED:
+        # The control log is read before the log of steps, and who may not read it can't come here.
+        state.looked = state.looked or state.at in (State.READING, State.CHECKING_CLAIM)
+        state.caught_up_ms = -1
+        state.halt = event.error
+        _go(turn, Cause.DENIED)
+        return
     state.retry = after_failure(state.retry, FailureKind.BROKER, turn.limits(), state.now_ms)
     state.caught_up_ms = -1
     _go(turn, Cause.BROKER_FAILED)

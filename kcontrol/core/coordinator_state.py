@@ -115,12 +115,16 @@ class CoordinatorState:
     """Answers to effects of an earlier tenure that are still to come and mean nothing any more."""
     cleared: bool = False
     """The predecessors' commands have been forgotten."""
+    inherited: bool = False
+    """What the predecessors' status says has been taken over."""
 
     # --- the transaction
     producer: tuple[int, int] | None = None
     """(producer id, producer epoch) from the last InitProducer."""
     producer_timeout_ms: int = 0
     """The transaction timeout that it was asked for with."""
+    looked: bool = True
+    """The control log was read to its end since the last InitProducer, so that a newer claim would be known."""
     plan: Plan | None = None
     attempt: Attempt | None = None
     attempts: int = 0
@@ -128,6 +132,8 @@ class CoordinatorState:
     retry: Retry = field(default_factory=Retry)
     arrived_ms: int | None = None
     """When input beyond the last committed step was first seen."""
+    answered: tuple[int, int] = (0, 0)
+    """(step, when Kafka said so) of the last step that this coordinator has committed."""
 
     # --- the nodes
     serial: int = 0

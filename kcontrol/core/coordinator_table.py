@@ -8,11 +8,13 @@ One coordinator looks after one pipeline. It takes over by a claim, and after th
 A checkpoint is begun between two steps and saved beside them; once all nodes have saved it, the same circle is gone through
 without an attempt: add the log of steps -> record the checkpoint -> fence -> ...
 
-Three rules of design 5 are the shape of the table:
+Four rules (three of design 5) are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
   That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
 - From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or not, so nothing
   is published or written under a new producer epoch before the claim was seen to be still the newest.
+- What Kafka does not allow leads to DENIED, which tries nothing until somebody asks for it, and then begins with
+  CHECKING_CLAIM.
 - A newer claim leads to RESIGNED from everywhere, and from there only a new assignment leads on.
 
 `coordinator.py` names only the cause; the state that follows is looked up here, and a pair that is not here is a bug that stops
@@ -41,6 +43,7 @@ class State(StrEnum):
     BACKING_OFF = "backing off"
     CHECKING_CLAIM = "checking claim"
     BACKING_OFF_FENCED = "backing off fenced"
+    DENIED = "denied"
     PAUSED = "paused"
     STOPPING = "stopping"
     STOPPED = "stopped"
@@ -64,6 +67,8 @@ class Cause(StrEnum):
     COMMITTED = "committed"
     ATTEMPT_FAILED = "attempt failed"
     BROKER_FAILED = "broker fault"
+    DENIED = "not allowed"
+    ASKED = "a wish of the user's"
     BACKED_OFF = "back-off over"
     FENCED = "fenced"
     FENCED_AGAIN = "fenced again"
@@ -111,6 +116,8 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.CHECKING_CLAIM, _C.CLAIM_HOLDS, _S.CLAIMING),
     (_S.CHECKING_CLAIM, _C.BROKER_FAILED, _S.BACKING_OFF_FENCED),
     (_S.BACKING_OFF_FENCED, _C.BACKED_OFF, _S.CHECKING_CLAIM),
+    ((_S.FENCING, _S.READING, _S.CHECKING_CLAIM, *_TRANSACTING), _C.DENIED, _S.DENIED),
+    (_S.DENIED, _C.ASKED, _S.CHECKING_CLAIM),
     # --- what the user wants
     ((_S.ASSEMBLING, _S.READY, _S.STOPPING, _S.STOPPED, _S.HALTED), _C.PAUSE, _S.PAUSED),
     ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.HALTED), _C.STOP, _S.STOPPING),

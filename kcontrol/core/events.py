@@ -230,7 +230,10 @@ class AttemptWritten:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """Answer to `FinishStep`: Spark has recorded its batches; `openable` is what its own directory holds now."""
+    """Answer to `FinishStep`: Spark records its batches, and whatever is asked of the engine next waits for that.
+
+    openable: what its own directory then holds.
+    """
 
     step: int
     openable: tuple[int, ...]
@@ -259,11 +262,15 @@ class PartSaved:
 
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
-    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while idle."""
+    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while idle.
+
+    openable: what the engine's own directory holds now; None if that can't be told.
+    """
 
     kind: FailureKind
     error: str
     now_ms: int
+    openable: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,14 @@ def node_of(item: InputSpec, nodes: int, partition: int) -> int:
     return item.node_of[partition] if partition < len(item.node_of) else dealt_to(partition, nodes)
 
 
+def first_offset(item: InputSpec, partition: int) -> int:
+    """Where the pipeline began in a partition, or begins if no step has read it yet."""
+    return item.start_offsets[partition] if partition < len(item.start_offsets) else ADDED_BEGINS_AT
+
+
 def next_offset(steps: StepsView, item: InputSpec, partition: int) -> int:
     """Where the log of steps ends in a partition."""
-    begin = item.start_offsets[partition] if partition < len(item.start_offsets) else ADDED_BEGINS_AT
-    return steps.next_from.get((item.name, partition), begin)
+    return steps.next_from.get((item.name, partition), first_offset(item, partition))
 
 
 def named_partitions(steps: StepsView, item: InputSpec) -> int:

@@ -44,7 +44,7 @@ from kcontrol.core.model import (
 from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, opening, refuse, save
 from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
-from kcontrol.core.node_voice import hear_arrivals, report, say_replaying, speak
+from kcontrol.core.node_voice import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.recorded_work import can_rerun, work_of
 from kcontrol.core.retry import NEVER_RETRIED
 
@@ -119,6 +119,7 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
     """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
     if boundary.token == work.token and turn.state.at is State.WRITTEN:
         _go(turn, Cause.OWN_BOUNDARY)
+        turn.state.seen_ms = turn.state.now_ms
         turn.effects.append(FinishStep(boundary.step))
     else:
         _open(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
@@ -159,8 +160,7 @@ def _done(state: NodeMachine, command: Command) -> None:
 def _open(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
     _cancel(turn)
     _go(turn, cause)
-    turn.state.step = step
-    turn.state.has_run = False
+    turn.state.go_back(step)
     turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
     turn.effects.append(opening(turn.state, step, create))
 
@@ -210,7 +210,7 @@ def _step(turn: NodeTurn, command: Command) -> None:
     if state.at is not State.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
         return
     _done(state, command)
-    state.work = work
+    state.work, state.begun_ms = work, state.now_ms
     _go(turn, Cause.STEP)
     turn.effects.append(RunStep(work, None))
 
@@ -313,9 +313,11 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
         return
     if state.at is State.REPLAYING:
         _go(turn, Cause.AGREED)
+        state.seen_ms = 0
         turn.effects.append(FinishStep(work.step))
     elif state.at is State.WRITING:
         _go(turn, Cause.WROTE)
+        say_ended(turn, event.result)
         turn.records.append(report(state, work, event.result, None, ""))
 
 
@@ -325,8 +327,7 @@ def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
         return
     _go(turn, Cause.FINISHED)
     state.work = None
-    state.step = event.step
-    state.has_run = True
+    state.go_on(event.step)
     _now_openable(state, event.openable)
 
 
@@ -359,6 +360,8 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     what = f"step {state.work.step}: " if state.work is not None else ""
     state.error = f"{what}{event.error}"
     state.work = None
+    if event.openable is not None:
+        _now_openable(state, event.openable)
     if state.obeying is not None:
         _done(state, state.obeying)
     _go(turn, Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)

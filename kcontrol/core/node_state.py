@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.events import NodeEffect, WakeAt
-from kcontrol.core.model import Checkpoint, Command, ControlRecord, NodePhase, ReceivedPartition, StepWork, Token
+from kcontrol.core.model import Checkpoint, Command, ControlRecord, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
 from kcontrol.core.node_table import State
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import Boundaries, StepsView
@@ -50,6 +50,12 @@ class NodeMachine:
     """A step was finished since the engine was opened."""
     work: StepWork | None = None
     """Of the attempt or the replay under way."""
+    begun_ms: int = 0
+    """When the attempt under way was taken up."""
+    seen_ms: int = 0
+    """When its boundary was read; 0 for a replay."""
+    ended: EndTimes | None = None
+    """When `step` ended, if it was attempted here."""
     overdue_answers: int = 0
     """Answers of the engine that are still to come to what was cancelled, and mean nothing any more."""
     error: str = ""
@@ -86,6 +92,18 @@ class NodeMachine:
         twin = self.copy()
         twin.steps, twin.boundaries = StepsView(self.pipeline), Boundaries()
         return twin
+
+    def go_back(self, step: int) -> None:
+        """The engine is to hold this step; how its last one ended says nothing of another."""
+        self.ended = self.ended if step == self.step else None
+        self.step = step
+        self.has_run = False
+
+    def go_on(self, step: int) -> None:
+        """The engine has finished this step."""
+        self.ended = EndTimes(self.seen_ms, self.now_ms) if self.seen_ms else None
+        self.step = step
+        self.has_run = True
 
     def copy(self) -> NodeMachine:
         """A value of its own."""

@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     Replaying,
     StepResult,
     StepWork,
+    WorkTimes,
     Written,
 )
 from kcontrol.core.node_checkpoints import all_openable
@@ -39,15 +40,23 @@ def speak(turn: NodeTurn) -> None:
     if state.at in (State.JOINING, State.EXITED):
         return
     _say_received(turn)
+    _say_state(turn)
+    turn.wake_at(state.said_ms + STATE_EVERY_MS)
+
+
+def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
+    """If there is news, or it was said long ago, or `again`."""
+    state = turn.state
     attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
     openable, checkpoint = all_openable(state), state.steps.checkpoint
     now = (_phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint)
-    if now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
+    if again or now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
         state.said = now
         state.said_ms = state.now_ms
         state.beat += 1
-        turn.records.append(NodeState(state.pipeline, state.node, state.incarnation, *now[:-1], state.beat, now[-1]))
-    turn.wake_at(state.said_ms + STATE_EVERY_MS)
+        turn.records.append(
+            NodeState(state.pipeline, state.node, state.incarnation, *now[:-1], state.beat, now[-1], state.ended)
+        )
 
 
 def _phase(state: NodeMachine) -> NodePhase:
@@ -72,7 +81,21 @@ def report(state: NodeMachine, work: StepWork, result: StepResult, failure: Fail
         result.watermark_moved,
         failure,
         error,
+        _times(state, result) if failure is None else None,
     )
+
+
+def _times(state: NodeMachine, result: StepResult) -> WorkTimes:
+    begun_ms = state.begun_ms
+    return WorkTimes(begun_ms, begun_ms + result.plan_ms, begun_ms + result.run_ms, state.now_ms)
+
+
+def say_ended(turn: NodeTurn, result: StepResult) -> None:
+    """Tell when Spark had recorded the step before, which is known only now: the next boundary is to hold it."""
+    state = turn.state
+    if state.ended is not None and result.recorded_ms is not None:
+        state.ended = replace(state.ended, recorded_ms=state.begun_ms + result.recorded_ms)
+        _say_state(turn, again=True)
 
 
 def say_replaying(turn: NodeTurn, step: int) -> None:

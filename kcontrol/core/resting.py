@@ -7,6 +7,7 @@ matter which events were doubled or late.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kcontrol.core import checkpointing
 from kcontrol.core.assembly import Place, assemble, give, has_done, roll_back, standing
@@ -247,7 +248,8 @@ def report(turn: Turn) -> None:
     Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
     """
     state = turn.state
-    if state.at not in (*RESTING, State.ADDING, State.ATTEMPTING):
+    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.looked)
+    if not may_say:
         return
     status = _status(turn)
     before = state.status
@@ -269,8 +271,14 @@ def _news(status: Status) -> tuple[object, ...]:
 
 
 def _status(turn: Turn) -> Status:
-    state = turn.state
+    state, last = turn.state, turn.state.view.status()
     phase, reason = PipelinePhase.RUNNING, "" if state.failure is None else state.failure.text
+    if state.at is State.DENIED:
+        phase = PipelinePhase.HALTED
+        reason = state.halt
+        if last is not None:
+            # Steps may not have been read, nor what users asked for taken note of: all that stays as it was said last.
+            return replace(last, claim_epoch=state.epoch, phase=phase, reason=reason)
     match state.at:
         case State.HALTED:
             phase, reason = PipelinePhase.HALTED, state.halt
@@ -280,7 +288,7 @@ def _status(turn: Turn) -> Status:
             phase, reason = PipelinePhase.STOPPED, ""
         case State.STOPPING:
             reason = "stopping"
-        case _ if not state.assembled:
+        case _ if not state.assembled and state.at is not State.DENIED:
             phase, reason = PipelinePhase.STARTING, _missing(turn)
     return Status(
         pipeline=state.pipeline,
