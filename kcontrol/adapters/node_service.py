@@ -28,6 +28,7 @@ from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import SparkLostError, SpecChangedError
 from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
+from kcontrol.runtime.observers import NOBODY, NodeObserver
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.ports import EngineFactory
 from kcontrol.runtime.settings import ClusterSettings
@@ -46,6 +47,7 @@ class NodeOptions:
     work_dir: root of the directories of all nodes of all pipelines of all clusters on this machine.
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are looked at for added partitions.
+    observer: looks on at it. listens: see NodeSession.
     """
 
     node: int
@@ -53,6 +55,8 @@ class NodeOptions:
     output_partitions: int | None = None
     received_every_ms: int = DEFAULT_RECEIVED_EVERY_MS
     partitions_every_s: float = PARTITIONS_EVERY_S
+    observer: NodeObserver = NOBODY
+    listens: str = ""
 
 
 class NodeService:
@@ -79,7 +83,15 @@ class NodeService:
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
         ports = NodePorts(SystemClock(), control, steps, self._engines(bound, log_id, spec.fingerprint), self._watch)
-        session = NodeSession(self._pipeline.name, self._options.node, ports, self._options.received_every_ms)
+        options = self._options
+        session = NodeSession(
+            self._pipeline.name,
+            options.node,
+            ports,
+            options.received_every_ms,
+            observer=options.observer,
+            listens=options.listens,
+        )
         try:
             return await self._while_spark_lives(session)
         finally:

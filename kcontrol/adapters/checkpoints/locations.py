@@ -38,15 +38,7 @@ def open_location(location: str, limits: StoreLimits) -> Location:
     S3's settings are the URL's query, by pyarrow's names; credentials come from where AWS's clients look for them.
     Raises ConfigurationError: it is none of these, has settings that are not known, or its client can't be had.
     """
-    try:
-        url = urlsplit(location)
-    except ValueError as error:
-        raise ConfigurationError(f"the location of the checkpoints is not a URL or path: {error}") from error
-    if url.password is not None or (url.scheme == "s3" and url.username is not None):
-        raise ConfigurationError(
-            "the location of the checkpoints holds credentials; remove them, and set AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws, for every node"
-        )
+    url = check_location(location)
     match url.scheme:
         case "" | "file":
             return _local(location, url)
@@ -58,6 +50,20 @@ def open_location(location: str, limits: StoreLimits) -> Location:
         f"the location of the checkpoints begins with {url.scheme + ':'!r}; give file:///path, s3://bucket/path or "
         f"hdfs://host:port/path"
     )
+
+
+def check_location(location: str) -> SplitResult:
+    """Its parts. Raises ConfigurationError for what can't be a location, or holds credentials, which are not in the message."""
+    try:
+        url = urlsplit(location)
+    except ValueError as error:
+        raise ConfigurationError(f"the location of the checkpoints is not a URL or path: {error}") from error
+    if url.password is not None or (url.scheme == "s3" and url.username is not None):
+        raise ConfigurationError(
+            "the location of the checkpoints holds credentials; remove them, and set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or a profile in ~/.aws, for every node"
+        )
+    return url
 
 
 def _local(location: str, url: SplitResult) -> Location:

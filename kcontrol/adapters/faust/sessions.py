@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.control_decoder import ControlDecoder
@@ -14,7 +15,9 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.coordinator import CoordinatorState
 from kcontrol.core.model import Logged
+from kcontrol.errors import AccessError
 from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
+from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
 from kcontrol.runtime.partition_keeper import PartitionKeeper
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -22,8 +25,16 @@ from kcontrol.runtime.settings import ClusterSettings
 class PartitionSessions:
     """The keepers of all partitions that this process is assigned."""
 
-    def __init__(self, settings: ClusterSettings, partitions: int) -> None:
-        """partitions: how many the control topic has."""
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        partitions: int,
+        denied: Callable[[AccessError], None],
+        observer: CoordinatorObserver = NOBODY,
+    ) -> None:
+        """partitions: how many the control topic has. denied: told that Kafka does not let this process work."""
+        self._denied = denied
+        self._observer = observer
         self._settings = settings
         self._names = settings.names()
         self._partitions = partitions
@@ -36,7 +47,8 @@ class PartitionSessions:
             keeper.confirm()
         for partition in sorted(set(partitions) - set(self._keepers)):
             decoder = ControlDecoder(self._names.control_topic(), partition, self._partitions)
-            keeper = PartitionKeeper(partition, lambda at=partition: self._fold(at), self._open_session)  # type: ignore[misc]
+            fold = partial(self._fold, partition)
+            keeper = PartitionKeeper(partition, fold, self._open_session, self._denied)
             self._keepers[partition] = (keeper, decoder)
             keeper.start()
         await asyncio.gather(*(keeper.stop() for keeper in gone))
@@ -69,6 +81,7 @@ class PartitionSessions:
             steps_topic=self._names.steps_topic(pipeline),
         )
         try:
-            yield CoordinatorSession(state, CoordinatorPorts(SystemClock(), control, steps, transaction))
+            ports = CoordinatorPorts(SystemClock(), control, steps, transaction)
+            yield CoordinatorSession(state, ports, observer=self._observer)
         finally:
             await asyncio.gather(control.close(), steps.close(), transaction.close())

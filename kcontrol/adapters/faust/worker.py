@@ -23,6 +23,9 @@ import faust
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
 from kcontrol.adapters.faust.sessions import PartitionSessions
 from kcontrol.adapters.kafka.fetched import RawRecord
+from kcontrol.adapters.kafka.groups import check_may_join
+from kcontrol.errors import AccessError, ClusterError
+from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
 from kcontrol.runtime.retrying import waits_ms
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -38,18 +41,22 @@ class WorkerOptions:
 
     session_timeout_s: after so long without a heartbeat its partitions go to another worker. instance: see `make_app`.
     stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is gone.
+    observer: looks on at the sessions.
     """
 
     session_timeout_s: float = MIN_SESSION_TIMEOUT_S
     instance: str | None = None
     stop_timeout_s: float = 10.0
+    observer: CoordinatorObserver = NOBODY
 
 
 def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerOptions, ready: Callable[[], None]) -> None:
     """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new life begins after a back-off.
 
     partitions: of the control topic, which exists. ready: called whenever partitions (or none) have been assigned.
+    Raises AccessError: Kafka refuses the login, or does not let this process look after any pipeline.
     """
+    asyncio.run(check_may_join(settings))
     wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
     failures = 0
     with tempfile.TemporaryDirectory(prefix="kcontrol-faust-") as datadir:
@@ -61,9 +68,21 @@ def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerO
             except Exception:  # noqa: BLE001 - logged whole; the next life starts from the logs, not from this one's state
                 failures = 1 if time.monotonic() - began > LONGEST_RESTART_MS / 1000 else failures + 1
                 _log.exception("the Faust worker crashed; starting again in %d ms", wait_ms(failures))
+            if life.denied is not None:
+                raise life.denied
             if life.stopped_by_signal:
                 return
+            _raise_if_denied(settings)
             time.sleep(wait_ms(max(failures, 1)) / 1000)
+
+
+def _raise_if_denied(settings: ClusterSettings) -> None:
+    try:
+        asyncio.run(check_may_join(settings))
+    except AccessError:
+        raise
+    except ClusterError as error:
+        _log.warning("%s", error)
 
 
 class _Life:
@@ -82,7 +101,8 @@ class _Life:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         names = settings.names()
-        self._sessions = PartitionSessions(settings, partitions)
+        self._sessions = PartitionSessions(settings, partitions, self._end, options.observer)
+        self.denied: AccessError | None = None
         self._app = make_app(
             names.coordinator_group(), settings, self._loop, options.session_timeout_s, options.instance, datadir
         )
@@ -92,6 +112,14 @@ class _Life:
     @property
     def stopped_by_signal(self) -> bool:
         return self._worker.signalled
+
+    def _end(self, denied: AccessError) -> None:
+        """Kafka does not let this process work: end it, as a signal would."""
+        if self.denied is None:
+            self.denied = denied
+            _log.error("%s", denied)
+            self._worker.exit_code = denied.exit_code
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def run(self) -> None:
         """Block until the worker has ended; raises what it crashed of."""
@@ -134,11 +162,13 @@ class _SignalledWorker(Worker):
         self._end_sessions = end_sessions
         self._stop_timeout_s = stop_timeout_s
         self.signalled = False
+        self.exit_code = 0
+        """Of a process that has to be ended the hard way."""
 
     def _schedule_shutdown(self, signal: signal.Signals) -> None:
         if not self.signalled:
             self.signalled = True
-            watchdog = threading.Timer(self._stop_timeout_s, _give_up)
+            watchdog = threading.Timer(self._stop_timeout_s, self._give_up)
             watchdog.daemon = True
             watchdog.start()
         super()._schedule_shutdown(signal)
@@ -147,7 +177,6 @@ class _SignalledWorker(Worker):
         await self._end_sessions()
         await super()._stop_on_signal(signal)
 
-
-def _give_up() -> None:
-    _log.warning("Faust did not stop in time; the process ends without it")
-    os._exit(0)
+    def _give_up(self) -> None:
+        _log.warning("Faust did not stop in time; the process ends without it")
+        os._exit(self.exit_code)

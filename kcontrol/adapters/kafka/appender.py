@@ -10,9 +10,12 @@ from typing import Any
 from aiokafka import AIOKafkaProducer
 from aiokafka import errors as kafka_errors
 
+from kcontrol.adapters.kafka.access import Operation, denied
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.clients import aiokafka_options
+from kcontrol.adapters.kafka.refusals import raise_if_refused
 from kcontrol.adapters.kafka.rpc import describe
-from kcontrol.errors import ClusterError, RetriableError, TopicError
+from kcontrol.errors import RetriableError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
 
 APPEND_TIMEOUT_MS = 20_000
@@ -40,6 +43,7 @@ class Appender:
         """Write (key, value) pairs in order, acks=all; the offsets once all are acknowledged.
 
         Raises RetriableError: some or all may or may not have been written. TopicError: one is larger than the topic takes.
+        AccessError: the topic may not be written.
         """
         async with self._turn:
             try:
@@ -52,9 +56,10 @@ class Appender:
                 ) from error
             except _REFUSED as error:
                 await self._discard()
-                raise ClusterError(f"{self.where}: this client may not write to it ({describe(error)}).") from error
+                raise denied(self._settings, topic_right(self._topic, Operation.WRITE)) from error
             except (kafka_errors.KafkaError, OSError) as error:
                 await self._discard()
+                await raise_if_refused(self._settings, aiokafka_options(self._settings))
                 raise RetriableError(f"{self.where}: writing failed: {describe(error)}") from error
 
     async def close(self) -> None:

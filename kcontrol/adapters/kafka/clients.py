@@ -6,22 +6,26 @@ because a security setting that one client ignores in silence is worse than none
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kcontrol.adapters.kafka.oauth import OidcTokenProvider
+from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider, named_function
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
 
 REQUEST_TIMEOUT_MS = 10_000
 """After so long without an answer a broker is taken for gone and the connection is made anew."""
 
+TOKEN_PROVIDER = "sasl.oauthbearer.token.provider"
+"""Ours, not librdkafka's: `package.module:function`, see `oauth.TokenFunction`."""
+
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-_KNOWN = frozenset(
+KNOWN_SETTINGS = frozenset(
     {
         "client.id",
         "security.protocol",
@@ -34,6 +38,9 @@ _KNOWN = frozenset(
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.extensions",
+        TOKEN_PROVIDER,
+        "https.ca.location",
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
@@ -42,6 +49,16 @@ _KNOWN = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
+
+
+class _NoLogins(logging.Filter):
+    """aiokafka logs requests whole at DEBUG, a login's password or token too."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not any("SaslAuthenticate" in type(each).__name__ for each in record.args or ())
+
+
+logging.getLogger("aiokafka.conn").addFilter(_NoLogins())
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +70,16 @@ class Security:
     mechanism: str
     username: str = field(repr=False)
     password: str = field(repr=False)
-    token_provider: OidcTokenProvider | None = field(repr=False)
+    token_provider: TokenProvider | None = field(repr=False)
 
 
 def security_of(settings: ClusterSettings) -> Security:
     """The security part of the settings. Raises ConfigurationError naming the setting that is unknown, wrong or missing."""
     client = settings.client
     for name in client:
-        if name not in _KNOWN:
-            raise ConfigurationError(f"Unknown Kafka client setting {name!r}. Known ones are: {', '.join(sorted(_KNOWN))}.")
+        if name not in KNOWN_SETTINGS:
+            known = ", ".join(sorted(KNOWN_SETTINGS))
+            raise ConfigurationError(f"Unknown Kafka client setting {name!r}. Known ones are: {known}.")
     protocol = client.get("security.protocol", "PLAINTEXT").upper()
     _check_choice("security.protocol", protocol, _PROTOCOLS)
     context = _ssl_context(client) if protocol.endswith("SSL") else None
@@ -100,7 +118,13 @@ def confluent_options(settings: ClusterSettings) -> dict[str, Any]:
     security_of(settings)
     # A restarted broker is found again at once rather than after librdkafka's ten seconds.
     reconnect = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1_000}
-    return {"client.id": "kcontrol", **reconnect, **settings.client, "bootstrap.servers": settings.bootstrap_servers}
+    client = {name: value for name, value in settings.client.items() if name != TOKEN_PROVIDER}
+    options: dict[str, Any] = {"client.id": "kcontrol", **reconnect, **client, "bootstrap.servers": settings.bootstrap_servers}
+    dotted = settings.client.get(TOKEN_PROVIDER)
+    if dotted:
+        function = named_function(TOKEN_PROVIDER, dotted)
+        options["oauth_cb"] = lambda _config: function()
+    return options
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -115,14 +139,32 @@ def _need(client: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _token_provider(client: Mapping[str, str]) -> OidcTokenProvider:
-    _check_choice("sasl.oauthbearer.method", client.get("sasl.oauthbearer.method", ""), ("oidc",))
-    return OidcTokenProvider(
-        endpoint=_need(client, "sasl.oauthbearer.token.endpoint.url"),
+def _token_provider(client: Mapping[str, str]) -> TokenProvider:
+    extensions = _extensions(client.get("sasl.oauthbearer.extensions", ""))
+    dotted = client.get(TOKEN_PROVIDER)
+    if dotted:
+        return TokenProvider(named_function(TOKEN_PROVIDER, dotted), extensions)
+    if client.get("sasl.oauthbearer.method") != "oidc":
+        raise ConfigurationError(
+            f"OAUTHBEARER needs the Kafka client setting 'sasl.oauthbearer.method' = 'oidc' with the token endpoint, or "
+            f"{TOKEN_PROVIDER!r} = 'package.module:function'."
+        )
+    endpoint = OidcEndpoint(
+        address=_need(client, "sasl.oauthbearer.token.endpoint.url"),
         client_id=_need(client, "sasl.oauthbearer.client.id"),
         client_secret=_need(client, "sasl.oauthbearer.client.secret"),
         scope=client.get("sasl.oauthbearer.scope", ""),
+        authorities=_file(client, "https.ca.location"),
     )
+    return TokenProvider(endpoint, extensions)
+
+
+def _extensions(text: str) -> dict[str, str]:
+    """`name=value,...`, as librdkafka takes them."""
+    pairs = [part.partition("=") for part in text.split(",") if part]
+    if any(not name or not equals for name, equals, _ in pairs):
+        raise ConfigurationError("Kafka client setting 'sasl.oauthbearer.extensions' must be name=value[,name=value...].")
+    return {name: value for name, _, value in pairs}
 
 
 def _ssl_context(client: Mapping[str, str]) -> ssl.SSLContext:

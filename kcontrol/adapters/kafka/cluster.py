@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from aiokafka.protocol.admin import ApiVersionRequest
 
+from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import COMPACTED, MAX_REPLICATION, TopicAdmin, check_own_topic
 from kcontrol.errors import ClusterError, RetriableError
@@ -48,12 +50,13 @@ async def check_cluster(settings: ClusterSettings, timeout_s: float = _TIMEOUT_S
 
 def ensure_control_topic(admin: TopicAdmin, settings: ClusterSettings, partitions: int = CONTROL_PARTITIONS) -> None:
     """Create the control topic or check the one that is there. Raises TopicError."""
-    _ensure(admin, settings.names().control_topic(), "The control topic", partitions)
+    _ensure(admin, settings.names().control_topic(), "The control topic", partitions, (Operation.READ, Operation.WRITE))
 
 
 def ensure_steps_topic(admin: TopicAdmin, settings: ClusterSettings, pipeline: str) -> None:
     """Create a pipeline's steps topic or check the one that is there. Raises TopicError."""
-    _ensure(admin, settings.names().steps_topic(pipeline), f"The steps topic of pipeline {pipeline!r},", STEPS_PARTITIONS)
+    what = f"The steps topic of pipeline {pipeline!r},"
+    _ensure(admin, settings.names().steps_topic(pipeline), what, STEPS_PARTITIONS, (Operation.READ,))
 
 
 def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, control_partitions: int = CONTROL_PARTITIONS) -> None:
@@ -64,6 +67,6 @@ def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, contro
         ensure_steps_topic(admin, settings, pipeline)
 
 
-def _ensure(admin: TopicAdmin, name: str, what: str, partitions: int) -> None:
-    state = admin.find(name) or admin.create(name, partitions, {"cleanup.policy": COMPACTED})
+def _ensure(admin: TopicAdmin, name: str, what: str, partitions: int, needs: Sequence[Operation]) -> None:
+    state = admin.find(name, needs) or admin.create(name, partitions, {"cleanup.policy": COMPACTED})
     check_own_topic(state, what, partitions, min(MAX_REPLICATION, admin.broker_count()))

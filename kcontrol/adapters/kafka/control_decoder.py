@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterable
 
 from kcontrol.adapters.kafka.fetched import RawRecord
@@ -13,6 +14,10 @@ from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import pipeline_of, why_key_misplaced, why_misplaced
 
 _log = logging.getLogger(__name__)
+
+
+class _MisplacedError(DamagedRecordError):
+    """A whole record that does not belong where it lies."""
 
 
 class ControlDecoder:
@@ -31,7 +36,8 @@ class ControlDecoder:
         self._codec = RecordCodec()
         self.published: set[str] = set()
         """Keys of the schemas that are in the partition."""
-        self.rejected = 0
+        self.rejected: Counter[str] = Counter()
+        """By reason: unreadable, unknown (newer than this version) or misplaced."""
 
     def decode_all(self, records: Iterable[RawRecord]) -> list[Logged]:
         """The control records among `records`, in their order."""
@@ -47,7 +53,7 @@ class ControlDecoder:
         try:
             return self._decode(record)
         except (DamagedRecordError, UnknownRecordError) as error:
-            self.rejected += 1
+            self.rejected[_why(error)] += 1
             _log.warning("Left out: %s", error)
             return None
 
@@ -67,11 +73,11 @@ class ControlDecoder:
         else:
             decoded = self._codec.decode(record.value, where)
             if isinstance(decoded, StepBoundary | Checkpoint):
-                raise DamagedRecordError(f"{where}: a {type(decoded).__name__} belongs into a steps topic")
+                raise _MisplacedError(f"{where}: a {type(decoded).__name__} belongs into a steps topic")
             reason = why_misplaced(key, decoded, self._partition, self._partitions)
             logged = Logged(record.offset, record.timestamp_ms, decoded)
         if reason:
-            raise DamagedRecordError(f"{where}: {reason}")
+            raise _MisplacedError(f"{where}: {reason}")
         return logged
 
     def _learn(self, record: RawRecord) -> None:
@@ -82,6 +88,16 @@ class ControlDecoder:
 
     def _where(self, record: RawRecord) -> str:
         return f"topic {self._topic!r}, partition {self._partition}, offset {record.offset}"
+
+
+def _why(error: DamagedRecordError) -> str:
+    match error:
+        case UnknownRecordError():
+            return "unknown"
+        case _MisplacedError():
+            return "misplaced"
+        case _:
+            return "unreadable"
 
 
 def _text(key: bytes | None) -> str | None:

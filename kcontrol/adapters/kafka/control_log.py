@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from kcontrol.adapters.kafka.appender import Appender
 from kcontrol.adapters.kafka.control_decoder import ControlDecoder
@@ -53,6 +53,11 @@ class KafkaControlLog:
     @property
     def rejected(self) -> int:
         """Records so far that did not belong into the partition or could not be read."""
+        return self._decoder.rejected.total()
+
+    @property
+    def rejected_by(self) -> Mapping[str, int]:
+        """The same by reason: unreadable, unknown or misplaced."""
         return self._decoder.rejected
 
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:

@@ -9,13 +9,16 @@ import asyncio
 import base64
 import binascii
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition
 from kcontrol.adapters.kafka.raw_client import RawClient
-from kcontrol.adapters.kafka.rpc import TOPIC_AUTHORIZATION_FAILED, Deadline, describe_code
+from kcontrol.adapters.kafka.rpc import Deadline, describe_code
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, TopicError
 
 _OFFSET_OUT_OF_RANGE = 1
@@ -26,7 +29,7 @@ _RETRY_S = 0.01
 _RECONNECT_S = 0.05
 _EARLIEST, _LATEST = -2, -1
 _ANY_REPLICA = -1
-_WAIT_MS = 500
+WAIT_MS = 500
 """How long a broker holds a fetch for which there is nothing yet."""
 
 
@@ -63,6 +66,11 @@ def parse_topic_id(text: str) -> uuid.UUID:
         raise ConfigurationError(f"{text!r} is not a Kafka topic id") from error
 
 
+def aborted_of(found: Iterable[tuple[int, int, object]] | None) -> tuple[tuple[int, int], ...]:
+    """Aborted transactions, (producer id, first offset), as a fetch response lists them."""
+    return tuple((producer_id, first) for producer_id, first, _ in found or ())
+
+
 class RangeFetcher:
     """Fetches chunks of one range. `max_bytes`: of one answer, unless a single batch is larger."""
 
@@ -75,7 +83,7 @@ class RangeFetcher:
     async def fetch(self, position: int) -> Chunk:
         """The next whole batches from `position` (which lies in the range) on.
 
-        Raises InputGoneError: these offsets are not there any more. TopicError: not allowed. RetriableError: nothing came
+        Raises InputGoneError: these offsets are not there any more. AccessError: not allowed. RetriableError: nothing came
         before the deadline.
         """
         deadline = Deadline(self._deadline_ms)
@@ -107,14 +115,14 @@ class RangeFetcher:
             self._client.forget_topic(wanted.topic)
             return None
         positions = [FetchPosition(wanted.partition, position, self._max_bytes)]
-        request = FetchByIdRequest(wanted.topic_id, positions, READ_COMMITTED, _WAIT_MS, 1, self._max_bytes)
+        request = FetchByIdRequest(wanted.topic_id, positions, READ_COMMITTED, WAIT_MS, 1, self._max_bytes)
         response = await self._client.rpc.send(leader, request)
         if response.error_code:
             return response.error_code, -1, (), None
         if not response.topics:
             return None
         _, code, _, last_stable_offset, _, aborted, _, records, _ = response.topics[0][1][0]
-        return code, last_stable_offset, tuple((producer_id, first) for producer_id, first, _ in aborted or ()), records
+        return code, last_stable_offset, aborted_of(aborted), records
 
     async def _leader(self) -> int:
         wanted = self._wanted
@@ -143,8 +151,7 @@ class RangeFetcher:
                 f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {first} to {end} are there. "
                 "Retention has deleted the rest, or it was lost: raise retention.ms or retention.bytes of the topic."
             )
-        if code == TOPIC_AUTHORIZATION_FAILED:
-            raise TopicError(f"{wanted.where}: this client may not read the topic; allow it to.")
+        self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
         self._client.forget_topic(wanted.topic)
         if code in _MAYBE_GONE:
             await self._leader()

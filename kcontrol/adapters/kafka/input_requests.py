@@ -1,10 +1,11 @@
-"""Requests about inputs of a pipeline in a Kafka cluster: see `kcontrol.runtime.input_requests`."""
+"""Requests about inputs of a pipeline in a Kafka cluster: see `kcontrol.runtime.input_waiting`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
@@ -12,7 +13,9 @@ from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSpec, Status
-from kcontrol.runtime.input_requests import InputRequests, Reach, SkipTaken
+from kcontrol.runtime.input_requests import SkipTaken
+from kcontrol.runtime.input_waiting import InputRequests
+from kcontrol.runtime.ports import Reach
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import check_pipeline_name
 
@@ -35,12 +38,14 @@ async def request_skip(
     timeout_s: float = ACKNOWLEDGE_TIMEOUT_S,
 ) -> SkipTaken:
     """See InputRequests.skip; raises TopicError, too, when a topic is missing."""
-
-    async def reach(item: InputSpec) -> Reach:
-        return await asyncio.to_thread(_reach, settings, pipeline, item)
-
+    look_at = partial(reach, settings, pipeline)
     async with _requests(settings, pipeline, timeout_s) as requests:
-        return await requests.skip(input_name, partition, to, by, SystemClock().now_ms(), reach)
+        return await requests.skip(input_name, partition, to, by, SystemClock().now_ms(), look_at)
+
+
+async def reach(settings: ClusterSettings, pipeline: str, item: InputSpec) -> Reach:
+    """How far an input's topic reaches. Raises TopicError when there is none."""
+    return await asyncio.to_thread(_reach, settings, pipeline, item)
 
 
 def _reach(settings: ClusterSettings, pipeline: str, item: InputSpec) -> Reach:

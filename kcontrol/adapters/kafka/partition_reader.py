@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.fetched import RawRecord, Visible, visible_records
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, only_partition
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
@@ -91,14 +93,14 @@ class PartitionReader:
         """The end offset now, as `read_to_end` takes it."""
         return (await self._fetch(self.position, 0, Lane.PROMPT, max_bytes=1)).end
 
-    async def read_between(self, begin: int, end: int) -> list[RawRecord]:
+    async def read_between(self, begin: int, end: int, max_bytes: int = MAX_FETCH_BYTES) -> list[RawRecord]:
         """All records with offsets from `begin` to `end`, which is at most that of `end()` and not included.
 
-        The position stays where it is.
+        The position stays where it is. max_bytes: of one fetch; a larger batch comes whole all the same.
         """
         records: list[RawRecord] = []
         while begin < end:
-            visible = (await self._fetch(begin, 0, Lane.PROMPT)).visible
+            visible = (await self._fetch(begin, 0, Lane.PROMPT, max_bytes)).visible
             records += [record for record in visible.records if record.offset < end]
             begin = visible.next_offset
         return records
@@ -145,6 +147,7 @@ class PartitionReader:
                 f"{self.where}: offset {position} is not there; it holds {log_start} to {high_watermark}. Records were lost "
                 "or deleted: kcontrol's own topics must be compacted, never deleted from."
             )
+        self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ))
         if code:
             raise RetriableError(f"{self.where}: {describe_code(code)}")
         committed = self._isolation == READ_COMMITTED

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from kcontrol.adapters.kafka.access import Operation, write_right
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.produce_backlog import Backlog
 from kcontrol.adapters.kafka.produce_codes import Outcome, outcome_of
 from kcontrol.adapters.kafka.produce_faults import OutputId, ProduceFaults
@@ -123,7 +125,7 @@ class ProduceQueue:
                     group.create_task(self._produce(leader, request))
 
     async def _by_leader(self, ready: Sequence[PartitionProgress]) -> dict[int, list[PartitionProgress]]:
-        info = await self._client.topic(self._output.topic)
+        info = await self._client.topic(self._output.topic, Operation.WRITE)
         led: dict[int, list[PartitionProgress]] = {}
         for progress in ready:
             led.setdefault(self._faults.leader(info, progress.partition), []).append(progress)
@@ -152,6 +154,9 @@ class ProduceQueue:
             leader, OffsetRequest(_ANY_REPLICA, _READ_UNCOMMITTED, [(self._output.topic, asked)])
         )
         for partition, code, _, end in response.topics[0][1]:
+            self._client.rpc.raise_if_denied(
+                code, topic_right(self._output.topic, Operation.WRITE), self._output.where(partition)
+            )
             if code:
                 raise RetriableError(f"end of {self._output.where(partition)}: {describe_code(code)}")
             self.partitions[partition].end = end
@@ -172,6 +177,11 @@ class ProduceQueue:
                 self._backlog.grow(sum(len(part.data) for part in parts) - len(batch.data))
                 self._free(progress)
             case outcome:
+                self._client.rpc.raise_if_denied(
+                    answer.code,
+                    write_right(answer.code, self._output.topic, self._transactional_id),
+                    self._output.where(answer.partition),
+                )
                 self._faults.raise_for(outcome, answer)
 
     def _written(self, progress: PartitionProgress, batch: SealedBatch, base_offset: int) -> None:

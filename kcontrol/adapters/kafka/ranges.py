@@ -6,12 +6,13 @@ when its position reaches `to`, and says what it read: how many records, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kcontrol.adapters.kafka.fetch_ahead import FetchAhead
 from kcontrol.adapters.kafka.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.errors import RetriableError
@@ -24,7 +25,7 @@ _LARGEST_FETCH_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """fetch_max_bytes: of one fetch; about eight times as much memory is in use. run_bytes: of one Arrow batch, about.
+    """fetch_max_bytes: of one fetch; about nine times as much memory is in use. run_bytes: of one Arrow batch, about.
     deadline_ms: a fetch that has brought nothing by then has failed."""
 
     fetch_max_bytes: int = 8 << 20
@@ -47,19 +48,25 @@ def range_schema(*, headers: bool) -> pa.Schema:
 
 
 class RangeRead(Iterator[pa.RecordBatch]):
-    """The batches of one range, to be iterated once. `digest` counts what has been returned so far: all of it at the end."""
+    """The batches of some ranges, one range after the other, to be iterated once. `digests`: of each range that was begun, of
+    what has been returned so far; all of it at the end."""
 
-    def __init__(self, batches: Iterator[tuple[pa.RecordBatch, Digest]]) -> None:
+    def __init__(self, batches: Iterator[tuple[int, pa.RecordBatch, Digest]], ranges: int) -> None:
         self._batches = batches
-        self.digest: Digest = EMPTY
+        self.digests: list[Digest] = [EMPTY] * ranges
+
+    @property
+    def digest(self) -> Digest:
+        """Of all ranges together."""
+        return sum(self.digests, EMPTY)
 
     @property
     def records(self) -> int:
         return self.digest.records
 
     def __next__(self) -> pa.RecordBatch:
-        rows, digest = next(self._batches)
-        self.digest += digest
+        index, rows, digest = next(self._batches)
+        self.digests[index] += digest
         return rows
 
 
@@ -76,32 +83,59 @@ class RangeReader:
         """Committed records with offsets [from_, to), in order, with the columns of `range_schema`; no batch is empty.
 
         topic_id: as Kafka's tools show it. The iteration raises InputGoneError: these offsets, or the topic they were in, are
-        no longer there. DamagedRecordError: a batch is not what its format says. TopicError: not allowed. RetriableError:
+        no longer there. DamagedRecordError: a batch is not what its format says. AccessError: not allowed. RetriableError:
         Kafka did not deliver in time.
         """
-        return RangeRead(
-            self._batches(RangeId(input_name, topic, parse_topic_id(topic_id), partition, from_, to), headers=headers)
-        )
+        return self.read_each(input_name, topic, topic_id, [(partition, from_, to)], headers=headers)
 
-    def _batches(self, wanted: RangeId, *, headers: bool) -> Iterator[tuple[pa.RecordBatch, Digest]]:
-        codec, schema = default_codec(), range_schema(headers=headers)
-        position, max_bytes = wanted.from_, self._limits.fetch_max_bytes
-        pending = self._start(wanted, position, max_bytes) if position < wanted.to else None
+    def read_each(
+        self, input_name: str, topic: str, topic_id: str, ranges: Sequence[tuple[int, int, int]], *, headers: bool = False
+    ) -> RangeRead:
+        """As `read`, of several (partition, from, to) of one topic in this order; the first fetches of many go together."""
+        id_ = parse_topic_id(topic_id)
+        wanted = [RangeId(input_name, topic, id_, partition, from_, to) for partition, from_, to in ranges]
+        return RangeRead(self._each(wanted, headers=headers), len(wanted))
+
+    def _each(self, ranges: Sequence[RangeId], *, headers: bool) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+        ahead = FetchAhead(self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes)
         try:
-            while pending is not None:
-                chunk = pending.result()
+            for index, wanted in enumerate(ranges):
+                if wanted.from_ < wanted.to:
+                    for rows, digest in self._batches(wanted, ahead, headers=headers):
+                        yield index, rows, digest
+        finally:
+            ahead.close()
+
+    def _batches(self, wanted: RangeId, ahead: FetchAhead, *, headers: bool) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+        codec, schema = default_codec(), range_schema(headers=headers)
+        position, size = wanted.from_, self._client.fetch_size(wanted.topic)
+        max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
+        chunk = ahead.take(wanted)
+        pending: Future[Chunk] | None = None
+        try:
+            while True:
+                if chunk is None:
+                    chunk = (pending or self._start(wanted, position, max_bytes)).result()
                 fetched = Fetched(chunk.records, wanted.where)
                 position = fetched.next_offset(position) if chunk.records else wanted.to
                 if chunk.records and not fetched.batches:
                     max_bytes = _larger(max_bytes, wanted)
-                # The next chunk comes while this one is decoded.
+                else:
+                    size.learn(fetched.batches)
+                    max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
+                # What comes next is fetched while this chunk is decoded.
                 pending = self._start(wanted, position, max_bytes) if position < wanted.to else None
+                if pending is None:
+                    ahead.start()
                 runs = fetched.decode(
                     codec, chunk.aborted, chunk.position, wanted.to, headers=headers, run_bytes=self._limits.run_bytes
                 )
                 for run in runs:
                     if run.rows.num_rows:
                         yield _with_place(run.rows, wanted, schema), run.digest
+                if pending is None:
+                    return
+                chunk = None
         finally:
             if pending is not None:
                 pending.cancel()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.fetch_size import FetchSize
 from kcontrol.adapters.kafka.rpc import KafkaRpc, TopicInfo
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -28,6 +30,7 @@ class RawClient:
         self._settings = settings
         self._loop = loop
         self._topics: dict[str, TopicInfo] = {}
+        self._fetch_sizes: dict[str, FetchSize] = {}
         self.rpc = KafkaRpc(settings)
 
     def start(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
@@ -38,11 +41,15 @@ class RawClient:
         """Call a function in the loop, soon and in the order of such calls, and don't wait for it."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    async def topic(self, name: str) -> TopicInfo:
-        """Id and leaders, as they were when last asked for. Raises TopicError or RetriableError."""
+    async def topic(self, name: str, wanted: Operation = Operation.READ) -> TopicInfo:
+        """Id and leaders, as they were when last asked for. Raises as `KafkaRpc.topic` does."""
         if name not in self._topics:
-            self._topics[name] = await self.rpc.topic(name)
+            self._topics[name] = await self.rpc.topic(name, wanted)
         return self._topics[name]
+
+    def fetch_size(self, topic: str) -> FetchSize:
+        """What this process has learned of the size of a topic's records."""
+        return self._fetch_sizes.setdefault(topic, FetchSize())
 
     def forget_topic(self, name: str) -> None:
         """Its leader has moved, or it is not the topic that it was."""

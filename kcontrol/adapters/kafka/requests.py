@@ -1,14 +1,15 @@
-"""What a user asks of a running pipeline: written to its control partition, and done when its status acknowledges it."""
+"""A user's request to a running pipeline, from the record in its control partition to the status that acknowledges it."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from uuid import uuid4
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.core.model import Desired, DesiredMode, Logged, PipelinePhase, PipelineSpec, Resume, Status
-from kcontrol.errors import NotFoundError, RetriableError
+from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Status
+from kcontrol.errors import RetriableError
+from kcontrol.runtime.projection import never_submitted
+from kcontrol.runtime.requests import record_mode
 from kcontrol.runtime.settings import ClusterSettings
 
 ACKNOWLEDGE_TIMEOUT_S = 60.0
@@ -22,13 +23,6 @@ class PipelineOverview:
     desired: Desired | None
     status: Status | None
     status_at_ms: int
-
-
-def never_submitted(pipeline: str) -> NotFoundError:
-    """The error of whoever looks for a pipeline that is not there."""
-    return NotFoundError(
-        f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: kcontrol run FILE.py"
-    )
 
 
 async def overview(settings: ClusterSettings, pipeline: str) -> PipelineOverview:
@@ -51,9 +45,9 @@ async def request_mode(
     log = await KafkaControlLog.open(settings, pipeline)
     try:
         now = _overview(pipeline, await log.read_to_end())
-        request_id = await record_mode(log, pipeline, mode, now.status)
+        asked = await record_mode(log, pipeline, mode, now.status)
         async with asyncio.timeout(timeout_s):
-            return await _acknowledgement(log, request_id)
+            return await _acknowledgement(log, asked.request_id)
     except TimeoutError as error:
         raise RetriableError(
             f"pipeline {pipeline!r}: the request is recorded, but no coordinator has acted on it within {timeout_s:g} s; "
@@ -61,18 +55,6 @@ async def request_mode(
         ) from error
     finally:
         await log.close()
-
-
-async def record_mode(log: KafkaControlLog, pipeline: str, mode: DesiredMode, now: Status | None) -> str:
-    """Write down what is wanted, and the end of a halt if that is what stands against it; the id of the request.
-
-    now: the newest status of the pipeline.
-    """
-    halted = now is not None and now.phase is PipelinePhase.HALTED
-    lifted = [Resume(pipeline, uuid4().hex)] if halted and mode is DesiredMode.RUNNING else []
-    wanted = Desired(pipeline, mode, uuid4().hex)
-    await log.append([*lifted, wanted])
-    return wanted.request_id
 
 
 async def _acknowledgement(log: KafkaControlLog, request_id: str) -> Status:

@@ -17,23 +17,37 @@ from typing import Any
 from aiokafka import errors as kafka_errors
 from aiokafka.client import AIOKafkaClient, CoordinationType
 
+from kcontrol.adapters.kafka.access import (
+    DENIED_CODES,
+    TOPIC_AUTHORIZATION_FAILED,
+    Operation,
+    Right,
+    denied,
+    transactional_id,
+)
+from kcontrol.adapters.kafka.access import group as group_right
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.clients import REQUEST_TIMEOUT_MS, aiokafka_options
 from kcontrol.adapters.kafka.protocol import TopicMetadataRequest
+from kcontrol.adapters.kafka.refusals import raise_if_refused
 from kcontrol.errors import ClusterError, RetriableError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was made a moment ago is not known to every broker at once."""
 
+NO_BROKERS_GRACE_MS = 2_000
+"""A broker that has just started knows of none, itself neither."""
+
 STALE_S = 15.0
 """After so long without an answer the brokers' addresses are asked for at the bootstrap address again."""
 
 UNKNOWN_TOPIC = 3
-TOPIC_AUTHORIZATION_FAILED = 29
 
 _ASK_AGAIN_S = 0.02
 _PASSING = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.CorrelationIdError, OSError)
 _NOT_SENT = (kafka_errors.NodeNotReadyError, kafka_errors.StaleMetadata)
+_DENIED = (kafka_errors.TransactionalIdAuthorizationFailed, kafka_errors.GroupAuthorizationFailedError)
 _TOO_OLD = (NotImplementedError, kafka_errors.IncompatibleBrokerVersion)
 
 
@@ -76,7 +90,10 @@ class Deadline:
 
 
 class KafkaRpc:
-    """One aiokafka client, connected at first use. All methods raise RetriableError when a broker can't be reached."""
+    """One aiokafka client, connected at first use.
+
+    All methods raise RetriableError when a broker can't be reached, AccessError when it refuses the login or the certificate.
+    """
 
     def __init__(self, settings: ClusterSettings, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
         self._settings = settings
@@ -98,6 +115,7 @@ class KafkaRpc:
             return answer
         except _NOT_SENT as error:
             await self._forget_stale(client)
+            await raise_if_refused(self._settings, self._options)
             raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection to node {node}") from error
         except _PASSING as error:
             raise RetriableError(f"Kafka at {self._settings.bootstrap_servers}: {describe(error)}") from error
@@ -106,8 +124,16 @@ class KafkaRpc:
                 f"Kafka at {self._settings.bootstrap_servers} is too old: {error}. 4.0 or newer is needed."
             ) from error
 
-    async def topic(self, name: str) -> TopicInfo:
-        """Id and leaders of a topic. Raises TopicError: there is no such topic, or this client may not see it."""
+    def raise_if_denied(self, code: int, right: Right, doing: str = "") -> None:
+        """Raise AccessError naming `right` if the error code says that something is not allowed. doing: see `denied`."""
+        if code in DENIED_CODES:
+            raise denied(self._settings, right, doing)
+
+    async def topic(self, name: str, wanted: Operation = Operation.READ) -> TopicInfo:
+        """Id and leaders of a topic. wanted: what for, should it have to be granted.
+
+        Raises TopicError: there is no such topic. AccessError: this client may not see it.
+        """
         deadline = Deadline(UNKNOWN_TOPIC_GRACE_MS)
         while True:
             code, _, topic_id, _, partitions, *_ = await self._topic_metadata(name)
@@ -117,7 +143,7 @@ class KafkaRpc:
         if code == UNKNOWN_TOPIC:
             raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.")
         if code == TOPIC_AUTHORIZATION_FAILED:
-            raise TopicError(f"This client may not see the topic {name!r} at {self._settings.bootstrap_servers}.")
+            raise denied(self._settings, topic_right(name, wanted))
         if code:
             raise RetriableError(f"metadata of topic {name!r}: {describe_code(code)}")
         return TopicInfo(name, topic_id, {partition: leader for _, partition, leader, *_ in partitions})
@@ -127,16 +153,27 @@ class KafkaRpc:
         client = await self._connected()
         return sorted(broker.nodeId for broker in client.cluster.brokers())
 
-    async def transaction_coordinator(self, transactional_id: str) -> int:
-        """The node that coordinates a transactional id."""
+    async def transaction_coordinator(self, transaction: str) -> int:
+        """The node that coordinates a transactional id. Raises AccessError: this client may not use the id."""
+        right = transactional_id(transaction, Operation.WRITE)
+        return await self._coordinator(CoordinationType.TRANSACTION, transaction, right)
+
+    async def group_coordinator(self, group: str) -> int:
+        """The node that coordinates a consumer group. Raises AccessError: this client may not use the group."""
+        return await self._coordinator(CoordinationType.GROUP, group, group_right(group, Operation.READ))
+
+    async def _coordinator(self, kind: int, key: str, right: Right) -> int:
         client = await self._connected()
         try:
-            node: int = await client.coordinator_lookup(CoordinationType.TRANSACTION, transactional_id)
+            node: int = await client.coordinator_lookup(kind, key)
             await self._learn_node(client, node)
         except _NOT_SENT as error:
+            await raise_if_refused(self._settings, self._options)
             raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection") from error
+        except _DENIED as error:
+            raise denied(self._settings, right) from error
         except (*_PASSING, kafka_errors.BrokerResponseError) as error:
-            raise RetriableError(f"coordinator of transactional id {transactional_id!r}: {describe(error)}") from error
+            raise RetriableError(f"coordinator of {right.resource}: {describe(error)}") from error
         return node
 
     async def close(self) -> None:
@@ -154,11 +191,24 @@ class KafkaRpc:
         return self._client
 
     async def _bootstrap(self) -> Any:
+        deadline = Deadline(NO_BROKERS_GRACE_MS)
+        while True:
+            client = await self._contact()
+            if client.cluster.brokers():
+                return client
+            await client.close()
+            # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer to it.
+            await raise_if_refused(self._settings, self._options)
+            deadline.check(f"Kafka at {self._settings.bootstrap_servers}: finding its brokers", "it names none", NotSentError)
+            await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _contact(self) -> Any:
         client = AIOKafkaClient(**self._options)
         try:
             await client.bootstrap()
         except (*_PASSING, *_NOT_SENT) as error:
             await client.close()
+            await raise_if_refused(self._settings, self._options)
             raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
         except BaseException:
             await client.close()

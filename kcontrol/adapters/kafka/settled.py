@@ -11,6 +11,8 @@ import asyncio
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, READ_UNCOMMITTED
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, TopicInfo, describe_code
 from kcontrol.errors import RetriableError, TopicError
@@ -57,7 +59,7 @@ class SettledPartition:
     async def _offset(self, isolation: int) -> int:
         info = self._info
         if info is None:
-            info = self._info = await self._rpc.topic(self._topic)
+            info = self._info = await self._rpc.topic(self._topic, Operation.WRITE)
         leader = info.leaders.get(self._partition)
         if leader is None:
             raise TopicError(f"There is no partition {self._partition} of topic {self._topic!r}.")
@@ -66,6 +68,7 @@ class SettledPartition:
         wanted = [(self._topic, [(self._partition, _LATEST)])]
         response = await self._rpc.send(leader, OffsetRequest(_CONSUMER, isolation, wanted))
         _, code, _, offset = response.topics[0][1][0]
+        self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.WRITE))
         if code:
             raise RetriableError(describe_code(code))
         found: int = offset

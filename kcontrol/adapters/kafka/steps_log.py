@@ -6,6 +6,7 @@ nothing unreadable is left out here: a boundary that can't be read would be a st
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 
@@ -22,6 +23,8 @@ from kcontrol.wire.keys import why_step_misplaced
 
 _log = logging.getLogger(__name__)
 _PARTITION = 0
+_ARCHIVE_FETCH_BYTES = 256 << 10
+"""Of one fetch when single old steps are read again."""
 
 
 class KafkaStepsLog:
@@ -36,6 +39,7 @@ class KafkaStepsLog:
         self._topic = settings.names().steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, self._topic, _PARTITION, READ_COMMITTED)
+        self._archive_turn = asyncio.Lock()
         self._codec = RecordCodec()
         self._left_out = 0
         """Where reading has begun: schemas before that have not been seen."""
@@ -85,6 +89,11 @@ class KafkaStepsLog:
         async for records in self._reader.tail():
             if logged := await self._decode_all(records):
                 yield logged
+
+    async def read_range(self, from_: int, to: int) -> list[LoggedStep]:
+        """As the port says."""
+        async with self._archive_turn:
+            return await self._decode_all(await self._reader.read_between(from_, to, _ARCHIVE_FETCH_BYTES))
 
     async def close(self) -> None:
         await self._rpc.close()

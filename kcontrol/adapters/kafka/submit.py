@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
+from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.old_nodes import refuse_while_running
@@ -20,10 +21,13 @@ from kcontrol.core.model import PipelineSpec, StepBoundary
 from kcontrol.runtime.definition import KafkaInput
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
 from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
+from kcontrol.runtime.definition_topics import check_own_topics
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
 _log = logging.getLogger(__name__)
+
+_READ, _WRITE = (Operation.READ,), (Operation.WRITE,)
 
 
 async def submit(
@@ -34,7 +38,26 @@ async def submit(
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
-    """The spec that the pipeline runs by, which is in the control topic afterwards.
+    """The spec that the pipeline runs by, which is in the control topic afterwards. As `resolve` otherwise."""
+    spec, earlier = await _resolved(settings, pipeline, queries, output_partitions, control_partitions)
+    if spec != earlier:
+        log = await KafkaControlLog.open(settings, pipeline.name)
+        try:
+            await log.append([spec])
+        finally:
+            await log.close()
+    return spec
+
+
+async def resolve(
+    settings: ClusterSettings,
+    pipeline: Pipeline,
+    queries: Sequence[QueryFacts],
+    *,
+    output_partitions: int | None = None,
+    control_partitions: int = CONTROL_PARTITIONS,
+) -> PipelineSpec:
+    """The spec that the pipeline would run by. Makes the topics that are missing, and submits nothing.
 
     queries: what Spark says of them. output_partitions: create missing output topics with so many partitions; None: a missing
     one is an error.
@@ -42,6 +65,18 @@ async def submit(
     Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work, among others),
     SpecChangedError (the log was made with another definition) or InputGoneError (an input's topic was made anew).
     """
+    return (await _resolved(settings, pipeline, queries, output_partitions, control_partitions))[0]
+
+
+async def _resolved(
+    settings: ClusterSettings,
+    pipeline: Pipeline,
+    queries: Sequence[QueryFacts],
+    output_partitions: int | None,
+    control_partitions: int,
+) -> tuple[PipelineSpec, PipelineSpec | None]:
+    """With the one that is in the log."""
+    check_own_topics(pipeline, settings.names())
     await check_cluster(settings)
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
@@ -58,13 +93,7 @@ async def submit(
     else:
         spec = succeed(spec, earlier)
     refuse_shared_outputs(spec, specs.values())
-    if spec != earlier:
-        log = await KafkaControlLog.open(settings, pipeline.name)
-        try:
-            await log.append([spec])
-        finally:
-            await log.close()
-    return spec
+    return spec, earlier
 
 
 async def _last_step(settings: ClusterSettings, pipeline: str) -> int:
@@ -100,7 +129,7 @@ def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
 ) -> tuple[Mapping[str, InputFacts], Mapping[str, OutputFacts]]:
     before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
-    states = [admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}") for each in pipeline.inputs]
+    states = [admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ) for each in pipeline.inputs]
     for sentence in compaction_warnings(states, _replay_window_ms(pipeline)):
         _log.warning("Pipeline %r: %s", pipeline.name, sentence)
     inputs = {
@@ -132,5 +161,5 @@ def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, co
 
 def _output_state(admin: TopicAdmin, what: str, topic: str, partitions: int | None) -> TopicState:
     if partitions is None:
-        return admin.get(topic, what)
-    return admin.find(topic) or admin.create(topic, partitions)
+        return admin.get(topic, what, _WRITE)
+    return admin.find(topic, _WRITE) or admin.create(topic, partitions)

@@ -14,6 +14,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kcontrol.adapters.kafka.access import DENIED_CODES, Operation, denied
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.submit import all_specs
 from kcontrol.adapters.kafka.topics import TopicAdmin
@@ -34,7 +36,6 @@ _ABOUT_THE_TOPIC = frozenset(
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
@@ -68,7 +69,7 @@ async def open_copies(settings: ClusterSettings, spec: PipelineSpec, wanted: Map
     admin = TopicAdmin(settings)
     topics = {}
     for output, name in wanted.items():
-        found = await asyncio.to_thread(admin.get, name, f"--topic {output}={name}")
+        found = await asyncio.to_thread(admin.get, name, f"--topic {output}={name}", (Operation.WRITE,))
         topics[output] = CopyTopic(name, found.partitions)
     return TopicCopies(settings, topics)
 
@@ -105,9 +106,10 @@ class TopicCopies:
 
     def __init__(self, settings: ClusterSettings, topics: Mapping[str, CopyTopic], limits: CopyLimits | None = None) -> None:
         limits = limits or CopyLimits()
+        self._settings = settings
         self._topics = topics
         self._deadline_s = limits.deadline_ms / 1000
-        self._error: KafkaError | None = None
+        self._error: tuple[str, KafkaError] | None = None
         options = {
             "enable.idempotence": True,
             "acks": "all",
@@ -121,7 +123,7 @@ class TopicCopies:
     def deliver(self, step: ReplayedStep) -> int:
         """Write the records of one step and wait until all are acknowledged; none is left out.
 
-        Raises TopicError or ClusterError naming the first record that failed; what was written before stays.
+        Raises TopicError, AccessError or ClusterError naming the first record that failed; what was written before stays.
         """
         boundary = step.boundary
         counts = {layout.output: layout.partitions for layout in boundary.layout.outputs}
@@ -165,17 +167,22 @@ class TopicCopies:
                 if time.monotonic() > deadline:
                     raise ClusterError(f"{where}: Kafka takes nothing since {self._deadline_s:g} s.") from None
             except KafkaException as error:
-                raise _refused(where, error.args[0]) from error
+                raise self._refused(where, topic, error.args[0]) from error
         self._producer.poll(0)
         self._check(where)
 
-    def _acknowledged(self, error: KafkaError | None, _message: object) -> None:
+    def _acknowledged(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and self._error is None:
-            self._error = error
+            self._error = (message.topic(), error)
 
     def _check(self, where: str) -> None:
         if self._error is not None:
-            raise _refused(where, self._error)
+            raise self._refused(where, *self._error)
+
+    def _refused(self, where: str, topic: str, error: KafkaError) -> ClusterError:
+        if error.code() in DENIED_CODES:
+            return denied(self._settings, topic_right(topic, Operation.WRITE), f"{where}, or just before")
+        return _refused(where, error)
 
 
 def _refused(where: str, error: KafkaError) -> ClusterError:

@@ -8,16 +8,18 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import admin as untyped_admin
 
+from kcontrol.adapters.kafka.access import DENIED_CODES, Operation, Right, denied, missing, principal_of
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.protocol import topic_id_text
-from kcontrol.errors import ClusterError, TopicError
+from kcontrol.errors import AccessError, ClusterError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
 
 TIMEOUT_S = 20.0
@@ -28,6 +30,8 @@ _kafka: Any = untyped_admin
 """confluent-kafka exports what is used here without types."""
 
 _VISIBLE_POLL_S = 0.02
+_ANSWER_POLL_S = 0.05
+_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 
 
@@ -55,21 +59,37 @@ class TopicOffsets:
 
 
 class TopicAdmin:
-    """What may be asked about topics of one cluster. All methods raise ClusterError when it can't be reached in time."""
+    """What may be asked about topics of one cluster.
+
+    All methods raise ClusterError when it can't be reached in time, and AccessError when it refuses us or a right is missing.
+    """
 
     def __init__(self, settings: ClusterSettings, timeout_s: float = TIMEOUT_S) -> None:
         self._settings = settings
         self._timeout_s = timeout_s
-        self._admin: Any = _kafka.AdminClient({**confluent_options(settings), "log_level": 0})
+        self._refused: KafkaError | None = None
+        options = {**confluent_options(settings), "log_level": 0, "error_cb": self._note}
+        self._admin: Any = _kafka.AdminClient(options)
 
-    def find(self, name: str) -> TopicState | None:
-        """The topic, or None if there is none of this name."""
+    def find(self, name: str, needs: Sequence[Operation] = ()) -> TopicState | None:
+        """The topic, or None if there is none of this name.
+
+        needs: what else the caller is going to do with it, so that everything that is not granted is said at once and first.
+        """
+        right = topic_right(name, *dict.fromkeys((*(needs or (Operation.DESCRIBE,)), Operation.DESCRIBE_CONFIGS)))
+        asked = self._admin.describe_topics(TopicCollection([name]), include_authorized_operations=True)[name]
         try:
-            described = self._await(self._admin.describe_topics(TopicCollection([name]))[name], f"describing topic {name!r}")
+            described = self._await(asked, f"describing topic {name!r}", right)
         except _NoSuchTopicError:
             return None
+        allowed = [operation.name for operation in described.authorized_operations or ()]
+        # Who may describe a topic is told of that at least; nothing at all comes from brokers that don't tell.
+        lacking = missing(right.operations, allowed) if allowed else ()
+        if lacking:
+            raise denied(self._settings, topic_right(name, *lacking))
         resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, name)
-        config = self._await(self._admin.describe_configs([resource])[resource], f"reading the settings of topic {name!r}")
+        asked = self._admin.describe_configs([resource])[resource]
+        config = self._await(asked, f"reading the settings of topic {name!r}", topic_right(name, Operation.DESCRIBE_CONFIGS))
         return TopicState(
             name=name,
             topic_id=_topic_id(described.topic_id),
@@ -78,9 +98,9 @@ class TopicAdmin:
             config={entry.name: entry.value or "" for entry in config.values()},
         )
 
-    def get(self, name: str, what: str) -> TopicState:
-        """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there."""
-        state = self.find(name)
+    def get(self, name: str, what: str, needs: Sequence[Operation] = ()) -> TopicState:
+        """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there. needs: see `find`."""
+        state = self.find(name, needs)
         if state is None:
             raise TopicError(
                 f"{what}: there is no topic {name!r} at {self._settings.bootstrap_servers}; create it "
@@ -95,7 +115,8 @@ class TopicAdmin:
         """
         topic = _kafka.NewTopic(name, partitions, min(MAX_REPLICATION, self.broker_count()), config=dict(config or {}))
         try:
-            self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}")
+            right = topic_right(name, Operation.CREATE)
+            self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
         except _TopicExistsError:
             pass
         deadline = time.monotonic() + self._timeout_s
@@ -118,16 +139,35 @@ class TopicAdmin:
     def _offsets(self, name: str, partitions: int, spec: Any) -> tuple[int, ...]:
         wanted = {TopicPartition(name, partition): spec for partition in range(partitions)}
         asked = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
-        found = {key.partition: self._await(future, f"reading the offsets of topic {name!r}") for key, future in asked.items()}
+        what, right = f"reading the offsets of topic {name!r}", topic_right(name, Operation.DESCRIBE)
+        found = {key.partition: self._await(future, what, right) for key, future in asked.items()}
         return tuple(found[partition].offset for partition in range(partitions))
 
-    def _await(self, future: Future[Any], what: str) -> Any:
+    def _note(self, error: KafkaError) -> None:
+        if error.code() in _REFUSALS:
+            self._refused = error
+
+    def _await(self, future: Future[Any], what: str, right: Right | None = None) -> Any:
+        deadline = time.monotonic() + self._timeout_s
+        while not future.done() and time.monotonic() < deadline:
+            # librdkafka would try a login that was refused again until the time is over.
+            if self._refused is not None:
+                raise AccessError(
+                    f"Kafka at {self._settings.bootstrap_servers} refuses {principal_of(self._settings.client).text}: "
+                    f"{self._refused.str()}. Check the client settings."
+                )
+            wait([future], _ANSWER_POLL_S)
+            self._admin.poll(0)
         try:
-            return future.result(self._timeout_s)
+            return future.result(0)
         except TimeoutError as error:
             raise self._unreachable(what, f"no answer within {self._timeout_s:.0f} s") from error
         except KafkaException as error:
             fault: KafkaError = error.args[0]
+            if right is not None and fault.code() in DENIED_CODES:
+                raise denied(self._settings, right, what) from error
+            if fault.code() == KafkaError.TOPIC_EXCEPTION:
+                raise TopicError(f"{what}: Kafka does not take this name: {fault.str()}") from error
             if fault.code() in _MISSING:
                 raise _NoSuchTopicError from error
             if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:

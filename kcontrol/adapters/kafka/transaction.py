@@ -14,6 +14,7 @@ from typing import Any
 
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from kcontrol.adapters.kafka.access import write_right
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, NotSentError, describe_code
 from kcontrol.adapters.kafka.settled import SettledPartition
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
@@ -50,7 +51,7 @@ class KafkaTransaction:
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
         """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed, and readers see it so.
 
-        Raises FencedError, RetriableError, or ConfigurationError when the broker does not allow such a long timeout.
+        Raises FencedError, RetriableError, AccessError, or ConfigurationError when the broker allows no timeout so long.
         """
         what = f"InitProducerId of {self._id!r}"
         response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
@@ -58,7 +59,10 @@ class KafkaTransaction:
         return response.producer_id, response.producer_epoch
 
     async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
-        """AddPartitionsToTxn in one request. Raises FencedError, RetriableError, or TopicError: there is no such partition."""
+        """AddPartitionsToTxn in one request.
+
+        Raises FencedError, RetriableError, TopicError: there is no such partition, or AccessError: it may not be written.
+        """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
             by_topic[topic].append(partition)
@@ -124,6 +128,8 @@ class KafkaTransaction:
             code = code_of(response)
             if code == 0:
                 return response
+            denied_topic = next(iter(_topics_with(response, code)), "")
+            self._rpc.raise_if_denied(code, write_right(code, denied_topic, self._id), what)
             await self._wait_out(what, code, deadline)
 
     async def _wait_out(self, what: str, code: int, deadline: Deadline) -> None:
@@ -148,6 +154,12 @@ class KafkaTransaction:
 def _single_code(response: Any) -> int:
     code: int = response.error_code
     return code
+
+
+def _topics_with(response: Any, code: int) -> list[str]:
+    """Of an answer by partition: the topics that have this error code."""
+    errors = getattr(response, "errors", ())
+    return [topic for topic, partitions in errors if any(found == code for _, found in partitions)]
 
 
 def _worst_code(response: Any) -> int:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import NoReturn
 
 from kcontrol.adapters.kafka.rpc import describe_code
-from kcontrol.errors import ClusterError, ConfigurationError, FencedError, RetriableError, TopicError
+from kcontrol.errors import AccessError, ConfigurationError, FencedError, RetriableError, TopicError
 
 
 class Verdict(Enum):
@@ -74,7 +74,7 @@ def raise_for(what: str, code: int) -> NoReturn:
         case Verdict.TOO_LARGE:
             raise TopicError(f"{said}; raise max.message.bytes of the topic")
         case Verdict.FORBIDDEN:
-            raise ClusterError(f"{said}; give this client the rights")
+            raise AccessError(f"{said}; give this client the rights")
         case Verdict.BAD_TIMEOUT:
             raise ConfigurationError(f"{said}; the broker's transaction.max.timeout.ms is less than the transaction timeout")
         case _:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
+from kcontrol.adapters.kafka.access import Operation, write_right
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, describe_code
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.errors import RetriableError, TopicError
@@ -32,7 +33,7 @@ class TransactionalWrite:
     async def send(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write (key, value) pairs as one batch, acks=all. May repeat it: the broker knows a batch by its sequence number.
 
-        Raises FencedError, RetriableError, or TopicError.
+        Raises FencedError, RetriableError, TopicError, or AccessError.
         """
         what = f"writing the boundary to topic {topic!r}"
         request = ProduceRequest(self._id, _ALL_REPLICAS, _PRODUCE_TIMEOUT_MS, [(topic, [(partition, self._batch(records))])])
@@ -54,12 +55,13 @@ class TransactionalWrite:
             if verdict is Verdict.LEADER_MOVED:
                 leader = None
             elif verdict is not Verdict.PASSING:
+                self._rpc.raise_if_denied(code, write_right(code, topic, self._id), what)
                 raise_for(what, code)
             deadline.check(what, describe_code(code))
             await asyncio.sleep(_SOON_S)
 
     async def _leader(self, topic: str, partition: int) -> int:
-        leaders = (await self._rpc.topic(topic)).leaders
+        leaders = (await self._rpc.topic(topic, Operation.WRITE)).leaders
         if partition not in leaders:
             raise TopicError(f"There is no partition {partition} of topic {topic!r}; it has {len(leaders)}.")
         if leaders[partition] < 0:

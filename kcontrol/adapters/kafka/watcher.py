@@ -15,6 +15,8 @@ from typing import Any
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, topic_id_text
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.core.model import ReceivedPartition
@@ -66,7 +68,7 @@ class KafkaInputWatcher:
     async def arrivals(self) -> AsyncIterator[Arrival]:
         """As the port says; the bytes are those of the batches that were seen on the way, a lower bound.
 
-        Raises RetriableError when Kafka is away; a new call goes on.
+        Raises RetriableError when Kafka is away; a new call goes on. AccessError: the topic may not be read.
         """
         waiting: dict[int, asyncio.Task[Any]] = {}
         try:
@@ -149,6 +151,7 @@ class KafkaInputWatcher:
             wanted = [(self._topic, [(partition, which) for partition in partitions])]
             response = await self._rpc.send(leader, OffsetRequest(_CONSUMER, READ_COMMITTED, wanted))
             for partition, code, _, offset in response.topics[0][1]:
+                self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ), "watching an input")
                 if code:
                     raise RetriableError(f"offsets of topic {self._topic!r}, partition {partition}: {describe_code(code)}")
                 found[partition] = offset
@@ -187,6 +190,8 @@ class KafkaInputWatcher:
                         self._note(*part)
         if codes & _LOOK_AGAIN:
             return await self._look() or self._state != before
+        for code in codes:
+            self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ), "watching an input")
         if unexpected := codes - {0}:
             raise RetriableError(f"watching topic {self._topic!r}: {describe_code(min(unexpected))}")
         return self._state != before

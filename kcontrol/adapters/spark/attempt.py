@@ -68,13 +68,15 @@ class Attempt:
         self._changed = threading.Condition()
         self._failure: StepFailedError | None = None
         self._decided: bool | None = None
+        self._planned: set[str] = set()
         self._results: dict[str, QueryResult] = {}
         self._writers: dict[tuple[str, int], int] = {}
         self._writer_of: dict[tuple[str, int], int] = {}
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
         self.phases_ms: dict[str, float] = {}
-        """When each phase was first reached, since the attempt was made: reading, writing, written."""
+        """When each phase was reached, since the attempt was made: planned and written by the last query, reading and
+        writing by the first task; recorded, which is the step before, by Spark, and so less than 0 if it was by then."""
 
     def source_tasks(self, input_name: str) -> list[tuple[SourceSplit, ...]]:
         """The splits of one input that this node reads, a tuple for each source task, in the layout's order; empty splits are
@@ -195,6 +197,18 @@ class Attempt:
         return self._failure
 
     # --- from the queries' batches and the engine ---------------------------------------------------------------------
+
+    def recorded(self, at_s: float | None) -> None:
+        """Spark has recorded the step before, at this time of the monotonic clock; None: there was none to record."""
+        if at_s is not None:
+            self.phases_ms["recorded"] = (at_s - self.started_s) * 1_000
+
+    def planned(self, query: str) -> None:
+        """Spark has planned a query's batch and handed it over."""
+        with self._changed:
+            self._planned.add(query)
+            if self._planned >= self._queries:
+                self._reached("planned")
 
     def deliver(self, query: str, result: QueryResult) -> None:
         """A query's batch has done its work."""

@@ -9,6 +9,7 @@ it is enough to count them.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass
 
 from kcontrol.adapters.spark.attempt import Attempt
@@ -35,8 +36,10 @@ class Board:
         self._session = 0
         self._queries = 0
         self._attempt: Attempt | None = None
-        self._asked: dict[Peer, int] = {}
+        self._asked: dict[Peer, tuple[int, float]] = {}
+        """The last step that a planner's query has recorded, and by the monotonic clock since when it waits for the next."""
         self._trouble: StepFailedError | None = None
+        self._ended = False
 
     def begin_session(self, session: int, queries: int) -> None:
         """So many queries are about to start anew: whoever belongs to an older session is sent away."""
@@ -46,6 +49,7 @@ class Board:
             self._attempt = None
             self._asked.clear()
             self._trouble = None
+            self._ended = False
             self._changed.notify_all()
 
     def release(self, attempt: Attempt) -> None:
@@ -73,10 +77,16 @@ class Board:
             if session != self._session:
                 return False
             self._trouble = self._trouble or error
+            self._ended = True
             if self._attempt is not None:
                 self._attempt.fail(FailureKind(error.kind), str(error))
             self._changed.notify_all()
             return True
+
+    @property
+    def has_ended(self) -> bool:
+        """A query of this session has ended by itself: what it was to record it may not have."""
+        return self._ended
 
     def give_up(self, error: StepFailedError) -> None:
         """Whoever waits for the queries shall wait no longer; holds until the next session begins."""
@@ -91,7 +101,8 @@ class Board:
         """
         with self._changed:
             if peer.session == self._session:
-                self._asked[peer] = start
+                known, since_s = self._asked.get(peer, (None, 0.0))
+                self._asked[peer] = (start, since_s if known == start else time.monotonic())
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: peer.session != self._session or (self._attempt is not None and self._attempt.work.step > start),
@@ -107,22 +118,33 @@ class Board:
                 )
             return start + 1
 
-    def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> None:
-        """Block until every query, or so many of them, wait for the step after `step`.
+    def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> float:
+        """Block until every query, or so many of them, wait for the step after `step`; since when, by the monotonic clock.
 
         Raises what ended a query, or StepFailedError (LOST) when it takes too long.
         """
         with self._changed:
             wanted = self._queries if queries is None else queries
-
-            def waiting() -> int:
-                return sum(1 for start in self._asked.values() if start == step)
-
-            done = self._changed.wait_for(lambda: self._trouble is not None or waiting() >= wanted, timeout=timeout_s)
+            done = self._changed.wait_for(
+                lambda: self._trouble is not None or len(self._waiting(step)) >= wanted, timeout=timeout_s
+            )
             if self._trouble is not None:
                 raise self._trouble
+            waiting = self._waiting(step)
             if not done:
                 raise StepFailedError(
                     FailureKind.LOST,
-                    f"{wanted - waiting()} of {wanted} queries did not reach step {step} within {timeout_s:.0f} s",
+                    f"{wanted - len(waiting)} of {wanted} queries did not reach step {step} within {timeout_s:.0f} s",
                 )
+            return max(waiting)
+
+    def wait_recorded(self, step: int, timeout_s: float) -> None:
+        """Block until every query has recorded `step`, or one has ended, or it takes too long.
+
+        Unlike `wait_queries` it is not ended by `give_up`: who gave up may want to know what is on disk all the same.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or len(self._waiting(step)) >= self._queries, timeout=timeout_s)
+
+    def _waiting(self, step: int) -> list[float]:
+        return [since_s for start, since_s in self._asked.values() if start == step]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -19,6 +20,7 @@ class BoundQuery:
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
+    columns: by input, those that the query can see; an input that is not named there is seen whole.
     """
 
     name: str
@@ -32,6 +34,7 @@ class BoundQuery:
     has_watermark: bool
     skipping: tuple[str, ...] = ()
     sources: int = 1
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def stateful(self) -> bool:

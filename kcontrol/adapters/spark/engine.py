@@ -103,6 +103,7 @@ class SparkEngine:
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where)
         host.own_partitions = self._own_partitions
+        host.columns_used = self._columns_used
         context = SinkContext(
             address=host.channel.address,
             current=host.board.current,
@@ -117,13 +118,19 @@ class SparkEngine:
         self._cancels = 0
         self._serial = 0
         self._attempt: Attempt | None = None
+        self._recording: int | None = None
+        """The step whose batches Spark was let record, until somebody has waited for it."""
+        self._recorded_s: float | None = None
+        """Since when it is, by the monotonic clock, once somebody has."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
 
     # --- the port -----------------------------------------------------------------------------------------------------
 
     def openable(self) -> tuple[int, ...]:
-        """Steps to which the working directory can be rolled back, newest first."""
-        return self._workdir.openable()
+        """Steps to which the working directory can be rolled back, newest first; also one that Spark still records."""
+        recording = None if self._host.board.has_ended else self._recording
+        listed = self._workdir.openable()
+        return listed if recording is None or recording in listed else (recording, *listed)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         """The steps of those checkpoints of which this node's part is there and can be read."""
@@ -145,12 +152,12 @@ class SparkEngine:
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
     async def finish_step(self, step: int) -> None:
-        """Let Spark record the batches of `step`; returns when every query waits for the next one."""
+        """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next step is decided."""
         await self._call(lambda: self._finish_step(step))
 
     async def pin(self, step: int) -> None:
         """Hold fast what opening `step`, which was finished last, needs. Raises CheckpointError."""
-        await self._call(lambda: self._parts.pin(step))
+        await self._call(lambda: self._pin(step))
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
         """Copy what is pinned to the location, beside the steps. Raises CheckpointError."""
@@ -228,6 +235,7 @@ class SparkEngine:
     def _open_once(
         self, step: int, create: bool, checkpoint: Checkpoint | None, deadline_s: float, cancels: int, *, one_by_one: bool
     ) -> None:
+        self._settle(deadline_s)
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
@@ -239,16 +247,15 @@ class SparkEngine:
         else:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
+            if step not in self._workdir.openable():
+                raise StepFailedError(FailureKind.LOST, f"step {step} is not in the working directory")
             self._workdir.roll_back(step)
 
         def await_queries(started: int) -> None:
             self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
 
-        if one_by_one:
-            self._queries.start(session, await_queries)
-        else:
-            self._queries.start(session)
-            await_queries(len(self._bound.queries))
+        self._queries.start(session, await_queries if one_by_one else None)
+        await_queries(len(self._bound.queries))
 
     def _create(self, step: int) -> None:
         if step == 0:
@@ -266,9 +273,11 @@ class SparkEngine:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
             attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own)
+        limits = self._spec.limits
+        self._await_recorded()
+        attempt.recorded(self._recorded_s)
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
-        limits = self._spec.limits
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
         results = attempt.wait_results(timeout_ms / 1000)
         _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
@@ -285,9 +294,26 @@ class SparkEngine:
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran")
         attempt.finish()
-        self._host.board.wait_queries(step, self._spec.limits.step_timeout_ms / 1000)
+        self._recording = step
+
+    def _await_recorded(self) -> None:
+        """The batches of the step before must be recorded."""
+        if self._recording is not None:
+            self._recorded_s = self._host.board.wait_queries(self._recording, self._spec.limits.step_timeout_ms / 1000)
+            self._recording = None
+
+    def _settle(self, deadline_s: float) -> None:
+        """What Spark was let record shall be on disk before the queries are stopped; if it can't be, the directory tells."""
+        recording, self._recording, self._recorded_s = self._recording, None, None
+        if recording is not None:
+            self._host.board.wait_recorded(recording, max(0.0, deadline_s - time.monotonic()))
+
+    def _pin(self, step: int) -> None:
+        self._await_recorded()
+        self._parts.pin(step)
 
     def _close(self) -> None:
+        self._settle(time.monotonic() + self._spec.limits.open_timeout_ms / 1000)
         self._queries.stop()
 
     def _read_again(self, item: InputRange, split: SourceSplit) -> Counted:
@@ -305,8 +331,13 @@ class SparkEngine:
         return {output.name: attempt.work.writers[index] for index, output in enumerate(self._spec.outputs)}
 
     def _own_partitions(self, attempt: Attempt, query: str) -> dict[str, tuple[int, ...]]:
-        bound = next(candidate for candidate in self._bound.queries if candidate.name == query)
-        return {target.name: target.own for target in self._targets(bound, attempt)}
+        return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}
+
+    def _columns_used(self, query: str, input_name: str) -> tuple[str, ...] | None:
+        return self._bound_query(query).columns.get(input_name)
+
+    def _bound_query(self, name: str) -> BoundQuery:
+        return next(query for query in self._bound.queries if query.name == name)
 
     def _targets(self, bound: BoundQuery, attempt: Attempt) -> tuple[OutputTarget, ...]:
         layouts = {layout.output: layout for layout in attempt.work.layout.outputs}

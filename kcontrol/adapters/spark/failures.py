@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from kcontrol.adapters.spark.attempt import AttemptCancelledError
 from kcontrol.core.model import FailureKind
-from kcontrol.errors import FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+from kcontrol.errors import AccessError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
 
 MAX_MESSAGE_CHARS = 2_000
 
@@ -24,6 +24,7 @@ _KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
     (FencedError, FailureKind.FENCED),
     (RetriableError, FailureKind.BROKER),
     (InputGoneError, FailureKind.INPUT_GONE),
+    (AccessError, FailureKind.DENIED),
     (KcontrolError, FailureKind.QUERY),
 )
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.channel import ChannelAddress
+from kcontrol.adapters.spark.columns_used import columns_used
 from kcontrol.adapters.spark.formats import dead_letters, parsed
 from kcontrol.adapters.spark.outputs import to_kafka_columns
 from kcontrol.adapters.spark.plan import PlanFacts, inspect
@@ -73,6 +74,7 @@ class Frames:
             has_watermark=facts.has_watermark,
             skipping=tuple(skipping),
             sources=facts.sources,
+            columns=columns_used(frame),
         )
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.spark.attempt import Attempt, Counted, ReadRange
 from kcontrol.adapters.spark.board import Board, Peer
 from kcontrol.adapters.spark.channel import ChannelServer, Message
-from kcontrol.adapters.spark.tasks import Placement
+from kcontrol.adapters.spark.job import Placement
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from kcontrol.runtime.settings import ClusterSettings
@@ -29,6 +29,8 @@ class DriverHost:
         self.board = Board()
         self.own_partitions: Callable[[Attempt, str], dict[str, tuple[int, ...]]] = lambda _attempt, _query: {}
         """By query: what this node may write of each of its outputs; set by the engine."""
+        self.columns_used: Callable[[str, str], tuple[str, ...] | None] = lambda _query, _input: None
+        """By query and input: the columns that the query can see, None for all; set by the engine."""
         self.channel = ChannelServer(_listen_on(spark), self._handle)
 
     def close(self) -> None:
@@ -48,10 +50,11 @@ class DriverHost:
                 attempt.announce(
                     message["query"], message["task_attempt"], frozenset(message["partitions"]), message["attempt_number"]
                 )
-                return {}
-            case "report_read":
-                what = ReadRange(message["input"], message["partition"], message["from"], message["to"])
-                attempt.report_read(message["query"], what, Counted(message["records"], message["digest"]))
+                return {"columns": self.columns_used(message["query"], message["input"])}
+            case "report_reads":
+                for read in message["reads"]:
+                    what = ReadRange(message["input"], read["partition"], read["from"], read["to"])
+                    attempt.report_read(message["query"], what, Counted(read["records"], read["digest"]))
                 return {}
             case "grant":
                 return self._grant(attempt, message)
@@ -79,9 +82,8 @@ class DriverHost:
             own = {name: tuple(p for p in partitions if p in residues) for name, partitions in own.items()}
         else:
             attempt.grant(*asked)
-            if message["placement"] == Placement.EXCHANGE:
-                tasks = message["tasks"]
-                own = {name: tuple(p for p in partitions if p % tasks == writer) for name, partitions in own.items()}
+            tasks = message["tasks"]  # of a single writer: 1, so that a second one may write nothing
+            own = {name: tuple(p for p in partitions if p % tasks == writer) for name, partitions in own.items()}
         work = attempt.work
         return {
             "own": own,

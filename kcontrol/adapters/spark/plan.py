@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from kcontrol.adapters.spark.plan_nodes import STREAM, each, nodes_in
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
 _NARROW = frozenset(
@@ -60,7 +61,6 @@ _STATEFUL = frozenset(
         "LocalLimit",
     }
 )
-_STREAM = "StreamingRelationV2"
 _ORDER_DEPENDENT = frozenset(
     {
         "first",
@@ -109,12 +109,12 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
             f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from the frames that "
             "kcontrol gives"
         )
-    nodes = list(_nodes(frame._jdf.queryExecution().analyzed()))
+    nodes = list(nodes_in(frame._jdf.queryExecution().analyzed()))
     if not allow_nondeterministic:
         _refuse_nondeterministic(nodes, query)
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
-    reads = [_input_name(node, query) for node in nodes if node.nodeName() == _STREAM]
+    reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
         sources=len(reads),
@@ -127,7 +127,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
 
 def _is_stateful(node: Any) -> bool:
     if node.nodeName() == "Join":
-        return all(child.isStreaming() for child in _each(node.children()))
+        return all(child.isStreaming() for child in each(node.children()))
     return node.nodeName() in _STATEFUL
 
 
@@ -148,7 +148,7 @@ def _input_name(node: Any, query: str) -> str:
 
 def _refuse_nondeterministic(nodes: list[Any], query: str) -> None:
     for node in nodes:
-        for expression in _each(node.expressions()):
+        for expression in each(node.expressions()):
             culprit = _innermost_nondeterministic(expression)
             if culprit is not None:
                 raise NotDeterministicError(
@@ -160,23 +160,23 @@ def _refuse_nondeterministic(nodes: list[Any], query: str) -> None:
 def _innermost_nondeterministic(expression: Any) -> Any | None:
     if expression.deterministic():
         return None
-    for child in _each(expression.children()):
+    for child in each(expression.children()):
         found = _innermost_nondeterministic(child)
         if found is not None:
             return found
-    children = list(_each(expression.children()))
+    children = list(each(expression.children()))
     blamed_on_raise = expression.prettyName() in _RAISING or any(_raises(child) for child in children)
     return None if blamed_on_raise else expression
 
 
 def _raises(expression: Any) -> bool:
-    return expression.prettyName() in _RAISING or any(_raises(child) for child in _each(expression.children()))
+    return expression.prettyName() in _RAISING or any(_raises(child) for child in each(expression.children()))
 
 
 def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
     seen = {node.nodeName() for node in nodes if node.nodeName() in _FIRST_COME}
     for node in nodes:
-        for expression in _each(node.expressions()):
+        for expression in each(node.expressions()):
             functions = _functions(expression)
             seen |= {name for name, is_float in functions if name in _ORDER_DEPENDENT or (name in _FLOAT_SUMS and is_float)}
     for name in sorted(seen):
@@ -187,19 +187,8 @@ def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
 
 
 def _functions(expression: Any) -> Iterator[tuple[str, bool]]:
-    children = list(_each(expression.children()))
+    children = list(each(expression.children()))
     is_float = any(child.resolved() and child.dataType().simpleString() in ("double", "float") for child in children)
     yield expression.prettyName(), is_float
     for child in children:
         yield from _functions(child)
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    yield plan
-    for child in _each(plan.children()):
-        yield from _nodes(child)
-
-
-def _each(sequence: Any) -> Iterator[Any]:
-    for index in range(sequence.length()):
-        yield sequence.apply(index)

@@ -13,6 +13,7 @@ from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.clock import StepClock
 from kcontrol.adapters.spark.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.sink import Sink, SinkContext
+from kcontrol.adapters.spark.source import QUERY_PROPERTY
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
@@ -47,16 +48,19 @@ class RunningQueries:
     def query(self, name: str) -> StreamingQuery:
         return self._running[name]
 
-    def start(self, session: int, started: Callable[[int], None] = lambda _: None) -> None:
+    def start(self, session: int, started: Callable[[int], None] | None = None) -> None:
         """Start every query on its own directory. They then wait for their first step.
 
         started: called after each query with the number of them so far; the next one is started when it returns.
         """
         before = self._spark.conf.get(_SHUFFLE)
+        named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         # A query takes its settings from the session when it starts, so those of the user are put back afterwards.
         self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
         try:
             for bound in self._bound.queries:
+                # Its thread inherits this. The sink would be too late: Spark may run a shuffle of the query before it.
+                self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
                 query = (
                     bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
                     .outputMode(bound.mode)
@@ -67,9 +71,11 @@ class RunningQueries:
                 self._running[bound.name] = query
                 self.clock.install(query)
                 self._watch(session, bound.name, query)
-                started(len(self._running))
+                if started is not None:
+                    started(len(self._running))
         finally:
             self._spark.conf.set(_SHUFFLE, str(before))
+            self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
 
     def _watch(self, session: int, name: str, query: StreamingQuery) -> None:
         def wait() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from kcontrol.adapters.kafka.ranges import RangeReader
+from kcontrol.adapters.kafka.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.attempt import Counted
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
 from kcontrol.core.model import InputRange, SourceSplit
 from kcontrol.runtime.settings import ClusterSettings
+
+_ENOUGH_ROWS = 4_096
+_ENOUGH_BYTES = 1 << 20
+"""Batches with less of both are joined until they have as much together: Spark has a price for every batch."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -20,15 +24,25 @@ def cluster_settings(address: ChannelAddress) -> ClusterSettings:
     return ClusterSettings(**client_of(address).ask("settings"))
 
 
-def read_split(
-    settings: ClusterSettings, split: SourceSplit, topic: str, topic_id: str, with_headers: bool
-) -> Generator[pa.RecordBatch, None, Counted]:
-    """Yields the records of a split; returns how many there were and their digest."""
-    reading = RangeReader(settings).read(
-        split.input, topic, topic_id, split.partition, split.from_, split.to, headers=with_headers
-    )
-    yield from reading
-    return Counted(reading.records, reading.digest.hex)
+def read_splits(
+    settings: ClusterSettings,
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    splits: Sequence[tuple[int, int, int]],
+    with_headers: bool,
+    columns: Collection[str] | None = None,
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
+    """Yields the records of splits (partition, from, to), in order; returns of each how many there were and their digest.
+
+    columns: those that somebody looks at, None for all. The others are there too but null: the digest covers the records as
+    they are in Kafka all the same.
+    """
+    needs_headers = with_headers and (columns is None or "headers" in columns)
+    reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers)
+    schema = range_schema(headers=with_headers)
+    yield from _joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
+    return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 
 def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit) -> Counted:
@@ -37,3 +51,36 @@ def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit)
     for _ in reading:
         pass
     return Counted(reading.records, reading.digest.hex)
+
+
+def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) -> pa.RecordBatch:
+    """A null takes less to send and to unpack in the JVM than what nobody reads."""
+    kept = [batch.column(field.name) if field.name in columns else pa.nulls(batch.num_rows, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(kept, schema=schema)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in fewer batches."""
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if _is_enough(batch.num_rows, batch.nbytes):
+            yield from _one(small)
+            yield batch
+        else:
+            small.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if not _is_enough(rows, size):
+                continue
+            yield from _one(small)
+        small, rows, size = [], 0, 0
+    yield from _one(small)
+
+
+def _is_enough(rows: int, size: int) -> bool:
+    return rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES
+
+
+def _one(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield pa.concat_batches(batches)

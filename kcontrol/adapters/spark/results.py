@@ -55,6 +55,9 @@ def step_result(
         outputs=_outputs(attempt, results),
         skipped=_skipped(attempt, results),
         watermark_moved=any(result.watermark_moved for result in results.values()),
+        plan_ms=int(attempt.phases_ms.get("planned", 0)),
+        run_ms=int(attempt.phases_ms.get("written", 0)),
+        recorded_ms=int(attempt.phases_ms["recorded"]) if "recorded" in attempt.phases_ms else None,
     )
 
 

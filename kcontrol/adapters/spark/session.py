@@ -8,10 +8,14 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.kafka.embedded import Java, find_java
+from kcontrol.adapters.spark.class_archive import start_options
+from kcontrol.adapters.spark.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master
 from kcontrol.errors import SparkSettingError
 
+JVM_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Spark's setting for options of the driver's JVM that come before those of the user."""
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,7 +36,7 @@ def session(
     """
     extra = dict(settings or {})
     _refuse_contradictions(extra)
-    find_java()
+    java = find_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     builder = SparkSession.Builder().appName(app_name)
@@ -41,12 +45,18 @@ def session(
         builder = builder.master(master)
     elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master("local[*]")
-    values = {**_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
+    values = {**_jvm_options(java, extra), **_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
     for name, value in values.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
     return spark
+
+
+def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:
+    """For a JVM that is about to start; none where its user has set some in the same place."""
+    options = f"{start_options(java)} {collector_option(settings)}".strip()
+    return {JVM_OPTIONS: options} if options and JVM_OPTIONS not in spark_defaults(os.environ) else {}
 
 
 def _refuse_contradictions(extra: Mapping[str, str]) -> None:

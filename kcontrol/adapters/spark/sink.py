@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from kcontrol.adapters.spark.attempt import Attempt, AttemptCancelledError, QueryResult
 from kcontrol.adapters.spark.bound import BoundQuery
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.failures import as_step_failure
-from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_TYPE, OutputTarget
-from kcontrol.adapters.spark.source import QUERY_PROPERTY
+from kcontrol.adapters.spark.job import JOB_PROPERTY, Placement, WriteJob
+from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.spool import Spool
-from kcontrol.adapters.spark.tasks import Placement, PlaceRows, WriteJob, WriteRows
 from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
+from kcontrol.adapters.spark.writer_plan import WriterPlan
 from kcontrol.core.model import FailureKind, OutputSlice
 
 _log = logging.getLogger(__name__)
@@ -47,6 +46,7 @@ class Sink:
     def __init__(self, bound: BoundQuery, context: SinkContext) -> None:
         self._bound = bound
         self._context = context
+        self._plan = WriterPlan(context.address, bound.name, bound.frame.schema)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         attempt = self._context.current()
@@ -54,6 +54,7 @@ class Sink:
             raise AttemptCancelledError(f"query {self._bound.name!r}: no step is released")
         try:
             self._check(attempt, batch_id)
+            attempt.planned(self._bound.name)
             result = self._run(batch, attempt)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
@@ -75,14 +76,14 @@ class Sink:
             )
 
     def _run(self, batch: DataFrame, attempt: Attempt) -> QueryResult:
-        batch.sparkSession.sparkContext.setLocalProperty(QUERY_PROPERTY, self._bound.name)
         targets = self._context.targets(self._bound, attempt)
         tasks = max(layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs)
         placement = self._placement(attempt, targets, tasks)
         replay = attempt.expected is not None
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
-        job = WriteJob(self._context.address, attempt.serial, self._bound.name, placement, tasks, replay, targets, spool)
-        rows = _arranged(batch, job).mapInArrow(WriteRows(job), RESULT_TYPE).collect()
+        job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
+        batch.sparkSession.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
+        rows = self._plan.results(batch, placement, tasks, self._has_one_partition(attempt)).collect()
         outputs = tuple(OutputSlice(*row) for row in sorted(rows, key=lambda row: (row.output, row.partition)))
         execution = self._context.query(self._bound.name)._jsq.streamingQuery()
         return QueryResult(outputs, skipped_records(execution, self._bound), watermark_moved(execution, self._bound))
@@ -108,11 +109,7 @@ class Sink:
                 seen |= residues
         return Placement.DIRECT
 
-
-def _arranged(batch: DataFrame, job: WriteJob) -> DataFrame:
-    if job.placement is Placement.SINGLE:
-        return batch.coalesce(1)
-    if job.placement is Placement.DIRECT:
-        return batch
-    schema = StructType([*batch.schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
-    return batch.mapInArrow(PlaceRows(job), schema).repartitionById(job.tasks, PARTITION_COLUMN)
+    def _has_one_partition(self, attempt: Attempt) -> bool:
+        """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
+        inputs = self._bound.inputs
+        return self._bound.narrow and len(inputs) == 1 and len(attempt.source_tasks(inputs[0])) == 1

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
-from kcontrol.adapters.spark.reading import cluster_settings, read_split
-from kcontrol.adapters.spark.reporting import failures_reported
-from kcontrol.core.model import SourceSplit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SOURCE_NAME = "kcontrol"
 QUERY_PROPERTY = "kcontrol.query"
@@ -48,7 +47,6 @@ class SourceTask(InputPartition):
     """What one source task reads: `splits` are (partition, from, to) in this order."""
 
     serial: int
-    index: int
     topic: str
     topic_id: str
     splits: tuple[tuple[int, int, int], ...]
@@ -95,30 +93,38 @@ class StepReader(DataSourceStreamReader):
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
         answer = client_of(self._address).ask("splits", input=self._input, step=end["step"])
         return [
-            SourceTask(answer["serial"], index, answer["topic"], answer["topic_id"], tuple((p, lo, hi) for p, lo, hi in splits))
-            for index, splits in enumerate(answer["tasks"])
+            SourceTask(answer["serial"], answer["topic"], answer["topic_id"], tuple((p, lo, hi) for p, lo, hi in splits))
+            for splits in answer["tasks"]
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # What reads is not imported with this module: a planner is a new process for each query and input at each start of a
+        # node, and would spend half of its time on it.
+        from kcontrol.adapters.spark.reading import cluster_settings, read_splits
+        from kcontrol.adapters.spark.reporting import failures_reported
+
         assert isinstance(partition, SourceTask)
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty(QUERY_PROPERTY)
         about: dict[str, Any] = {"serial": partition.serial, "query": query, "task_attempt": context.taskAttemptId()}
         client = client_of(self._address)
-        client.ask(
+        told = client.ask(
             "announce",
+            input=self._input,
             partitions=sorted({split[0] for split in partition.splits}),
             attempt_number=context.attemptNumber(),
             **about,
         )
         settings = cluster_settings(self._address)
-        for number, lo, hi in partition.splits:
-            split = SourceSplit(self._input, partition.index, number, lo, hi)
-            with failures_reported(self._address, partition.serial):
-                counted = yield from read_split(settings, split, partition.topic, partition.topic_id, self._with_headers)
-            what = {"input": self._input, "partition": number, "from": lo, "to": hi}
-            client.ask("report_read", records=counted.records, digest=counted.digest, **what, **about)
+        with failures_reported(self._address, partition.serial):
+            what = (self._input, partition.topic, partition.topic_id, partition.splits)
+            counted = yield from read_splits(settings, *what, self._with_headers, told["columns"])
+        reads = [
+            {"partition": number, "from": lo, "to": hi, "records": found.records, "digest": found.digest}
+            for (number, lo, hi), found in zip(partition.splits, counted, strict=True)
+        ]
+        client.ask("report_reads", input=self._input, reads=reads, **about)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to forget: what is committed is told by the steps topic alone."""

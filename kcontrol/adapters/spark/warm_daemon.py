@@ -19,6 +19,8 @@ def warm_up() -> None:
     import pyspark.sql.worker.plan_data_source_read
     import pyspark.worker  # noqa: F401
 
+    import kcontrol.adapters.spark.reading
+    import kcontrol.adapters.spark.reporting
     import kcontrol.adapters.spark.source
     import kcontrol.adapters.spark.tasks  # noqa: F401
     from kcontrol.wire import batches

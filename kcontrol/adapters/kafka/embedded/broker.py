@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -42,6 +42,7 @@ class EmbeddedBroker:
     properties: server properties that override the defaults.
     heap_mb: bound of the Java heap.
     outlive_parent: the broker goes on when the process that started it ends; by default it is killed then.
+    log_levels: of loggers of Kafka by name; all others log from INFO on. java_options: more options of its Java.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class EmbeddedBroker:
         start_timeout_s: float = 60.0,
         stop_timeout_s: float = 20.0,
         outlive_parent: bool = False,
+        log_levels: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         if port is not None and not 0 < port < 65536:
             raise ConfigurationError(f"The broker's port must be between 1 and 65535, not {port}.")
@@ -65,6 +68,8 @@ class EmbeddedBroker:
         self._start_timeout_s = start_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._outlive_parent = outlive_parent
+        self._log_levels = dict(log_levels or {})
+        self._more_java_options = list(java_options)
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -112,7 +117,7 @@ class EmbeddedBroker:
         with self._dir.lock() as lock:
             self._port = self._port or _free_port()
             _refuse_busy(self._port)
-            self._dir.write(self._port, _free_port(), self._properties)
+            self._dir.write(self._port, _free_port(), self._properties, self._log_levels)
             if not self._dir.is_formatted:
                 self._format(java, class_path)
             program: list[str | Path] = ["-cp", class_path, "kafka.Kafka"]
@@ -185,6 +190,7 @@ class EmbeddedBroker:
             f"-Djava.io.tmpdir={self._dir.scratch}",
             f"-Dlog4j2.configurationFile={self._dir.logging}",
             f"-Dkcontrol.log={log}",
+            *self._more_java_options,
         ]
 
     def _format(self, java: Path, class_path: str) -> None:

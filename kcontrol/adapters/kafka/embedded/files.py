@@ -128,8 +128,10 @@ class DataDirectory:
             ) from error
         return file
 
-    def write(self, port: int, controller_port: int, properties: Mapping[str, str]) -> None:
-        """Write server.properties and the logging settings; `properties` override the defaults."""
+    def write(
+        self, port: int, controller_port: int, properties: Mapping[str, str], log_levels: Mapping[str, str] | None = None
+    ) -> None:
+        """Write server.properties and the logging settings; `properties` override the defaults. log_levels: by logger."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         merged = {
             **_DEFAULTS,
@@ -140,7 +142,11 @@ class DataDirectory:
             **properties,
         }
         _write_properties(self.properties, merged)
-        self.logging.write_text(_LOGGING, encoding="utf-8")
+        named = (
+            f"logger.{number}.name = {name}\nlogger.{number}.level = {level}\n"
+            for number, (name, level) in enumerate((log_levels or {}).items())
+        )
+        self.logging.write_text(_LOGGING + "".join(named), encoding="utf-8")
 
     def write_controller(self, controller_port: int, session_timeout_ms: int) -> None:
         """Write the properties of a controller alone over the same metadata."""

@@ -1,0 +1,132 @@
+"""What Kafka does not allow, said so that whoever grants rights knows exactly what to grant, to whom.
+
+The page docs/security.md lists what each role needs; a message here names the one right that is missing, and the command
+that grants it. Which principal the broker sees is known for a user name; for a certificate or an OAuth token the broker
+decides it, so the message says where to look.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcontrol.errors import AccessError
+from kcontrol.runtime.settings import ClusterSettings
+
+
+class Operation(StrEnum):
+    """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what is ever needed."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+
+
+class ResourceKind(StrEnum):
+    """What an ACL is about; the value is the option of `kafka-acls.sh`."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Operations on one resource."""
+
+    kind: ResourceKind
+    name: str
+    operations: tuple[Operation, ...]
+
+    @property
+    def resource(self) -> str:
+        """In words."""
+        return f"{self.kind.value.replace('-', ' ')} {self.name!r}"
+
+
+def topic(name: str, *operations: Operation) -> Right:
+    """Operations on a topic."""
+    return Right(ResourceKind.TOPIC, name, operations)
+
+
+def group(name: str, *operations: Operation) -> Right:
+    """Operations on a consumer group."""
+    return Right(ResourceKind.GROUP, name, operations)
+
+
+def transactional_id(name: str, *operations: Operation) -> Right:
+    """Operations on a transactional id."""
+    return Right(ResourceKind.TRANSACTIONAL_ID, name, operations)
+
+
+TOPIC_AUTHORIZATION_FAILED = 29
+GROUP_AUTHORIZATION_FAILED = 30
+CLUSTER_AUTHORIZATION_FAILED = 31
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+DENIED_CODES = frozenset(
+    {
+        TOPIC_AUTHORIZATION_FAILED,
+        GROUP_AUTHORIZATION_FAILED,
+        CLUSTER_AUTHORIZATION_FAILED,
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""Kafka's error codes that say no."""
+
+
+def write_right(code: int, topic_name: str, transaction: str) -> Right:
+    """What an error code for a write in a transaction says is missing: the topic's right, or that of the transactional id."""
+    if code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return transactional_id(transaction, Operation.WRITE)
+    return topic(topic_name, Operation.WRITE)
+
+
+def denied(settings: ClusterSettings, right: Right, doing: str = "") -> AccessError:
+    """The error for a right that is missing. doing: what it was needed for, such as 'step 3, output totals'."""
+    who = principal_of(settings.client)
+    operations = " and ".join(operation.value for operation in right.operations)
+    options = " ".join(f"--operation {operation.value}" for operation in right.operations)
+    grant = (
+        f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add --allow-principal {shlex.quote(who.argument)} "
+        f"{options} --{right.kind.value} {shlex.quote(right.name)}"
+    )
+    where = f"{doing}: " if doing else ""
+    return AccessError(
+        f"{where}Kafka at {settings.bootstrap_servers} does not allow {who.text} the operation {operations} on "
+        f"{right.resource}. Grant it: {grant}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whom the broker sees. text: for people. argument: for `--allow-principal`."""
+
+    text: str
+    argument: str
+
+
+def principal_of(client: Mapping[str, str]) -> Principal:
+    """The principal of clients with these settings, as far as a client can know it; no secret is looked at."""
+    protocol = client.get("security.protocol", "PLAINTEXT").upper()
+    if protocol.startswith("SASL"):
+        mechanism = client.get("sasl.mechanisms") or client.get("sasl.mechanism") or ""
+        if mechanism == "OAUTHBEARER":
+            owner = client.get("sasl.oauthbearer.client.id")
+            whose = f"of client id {owner!r}" if owner else f"from {client.get('sasl.oauthbearer.token.provider', '')!r}"
+            return Principal(f"the subject of the OAuth token {whose}", "User:SUBJECT-OF-THE-TOKEN")
+        user = f"User:{client.get('sasl.username', '')}"
+        return Principal(user, user)
+    certificate = client.get("ssl.certificate.location")
+    if protocol == "SSL" and certificate:
+        return Principal(f"the owner of the certificate {certificate!r}", "User:SUBJECT-OF-THE-CERTIFICATE")
+    return Principal("User:ANONYMOUS (no credentials are set)", "User:ANONYMOUS")
+
+
+def missing(needed: Collection[Operation], allowed: Collection[str]) -> tuple[Operation, ...]:
+    """Those of `needed` that are not among the operations that Kafka says are allowed (`DESCRIBE_CONFIGS`, ...)."""
+    known = {name.replace("_", "").lower() for name in allowed}
+    return tuple(operation for operation in needed if operation.value.lower() not in known)

@@ -1,0 +1,70 @@
+"""Both logs of one pipeline in Kafka, for commands that only look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.core.model import LoggedStep, StepBoundary
+from kcontrol.runtime.pipeline_reader import PipelineReader
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.step_index import Place, place_of
+from kcontrol.wire.names import check_pipeline_name
+
+
+class PipelineLogs(PipelineReader):
+    """A reader of Kafka's logs, which can begin anywhere among the steps."""
+
+    def __init__(self, pipeline: str, control: KafkaControlLog, steps: KafkaStepsLog) -> None:
+        super().__init__(pipeline, control, steps)
+        self.steps = steps
+
+    async def read_steps(self, first: int, last: int | None) -> list[LoggedStep]:
+        """Both logs, the steps only from `first` on and up to `last` (None: all that are there), with some around them.
+
+        Raises NotFoundError when there is no such pipeline.
+        """
+        await self._read_control()
+        self.spec()
+        self._begun = True
+        await self.steps.begin_at_step(first)
+        found = await (self.steps.read_to_end() if last is None else self.steps.read_through(last))
+        self.see_steps(found)
+        return found
+
+    async def find_step(self, input_name: str, partition: int, offset: int) -> StepBoundary | None:
+        """The step that read an offset or passed over it, however old it is; None if none has, or it was dropped.
+
+        Looks from the newest to the oldest step by halving, and reads nothing on afterwards: only for whoever has read all.
+        """
+        low, high = self.committed.first, self.committed.step
+        while low <= high:
+            middle = (low + high) // 2
+            boundary = await self._boundary(middle)
+            if boundary is None:
+                return None
+            place = place_of(boundary, input_name, partition, offset)
+            if place is Place.HERE:
+                return boundary
+            low, high = (middle + 1, high) if place is Place.LATER else (low, middle - 1)
+        return None
+
+    async def _boundary(self, step: int) -> StepBoundary | None:
+        await self.steps.begin_at_step(step)
+        found = (each.record for each in await self.steps.read_through(step))
+        return next((each for each in found if isinstance(each, StepBoundary) and each.step == step), None)
+
+
+@asynccontextmanager
+async def pipeline_logs(cluster: ClusterSettings, pipeline: str) -> AsyncIterator[PipelineLogs]:
+    """The logs of a pipeline, unread. Raises TopicError when kcontrol was never used in the cluster."""
+    check_pipeline_name(pipeline)
+    control = await KafkaControlLog.open(cluster, pipeline)
+    steps = KafkaStepsLog(cluster, pipeline)
+    try:
+        yield PipelineLogs(pipeline, control, steps)
+    finally:
+        await asyncio.gather(control.close(), steps.close())

@@ -1,0 +1,40 @@
+"""The logs of a cluster, for a process that follows all of its pipelines."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.input_requests import reach
+from kcontrol.adapters.kafka.rpc import KafkaRpc
+from kcontrol.adapters.kafka.spec_topics import prepare
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.runtime.ports import Reach
+from kcontrol.runtime.settings import ClusterSettings
+
+
+class KafkaProjectionSource:
+    """The ProjectionSource port on Kafka."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._settings = settings
+
+    async def partitions(self) -> int:
+        rpc = KafkaRpc(self._settings)
+        try:
+            return len((await rpc.topic(self._settings.names().control_topic())).leaders)
+        finally:
+            await rpc.close()
+
+    async def control(self, partition: int) -> KafkaControlLog:
+        return await KafkaControlLog.open(self._settings, partition=partition)
+
+    def steps(self, pipeline: str) -> KafkaStepsLog:
+        return KafkaStepsLog(self._settings, pipeline)
+
+    async def reach(self, pipeline: str, item: InputSpec) -> Reach:
+        return await reach(self._settings, pipeline, item)
+
+    async def prepare(self, spec: PipelineSpec) -> None:
+        await asyncio.to_thread(prepare, self._settings, spec)

@@ -1,0 +1,36 @@
+"""Which garbage collector the driver's JVM runs with: the parallel one, unless somebody has chosen.
+
+Java's own choice, G1, works beside the program to keep its pauses short, and makes every write of a reference dearer. On a
+node, whose processors are full with Spark, Python and often a broker, a step waits for all that; pauses of a heap of Spark's
+size it hardly notices. Java refuses to start with two collectors, so a choice is looked for wherever one can be made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.find_spark_home import _find_spark_home
+
+PARALLEL = "-XX:+UseParallelGC"
+_COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC\b")
+_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_OPTS")
+
+
+def collector_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
+    """The option for the JVM that is about to start; '' when its user has chosen a collector.
+
+    settings: of Spark, by name. environment: of this process, unless given; spark-defaults.conf is found by it as Spark does.
+    """
+    variables = os.environ if environment is None else environment
+    said = (*settings.values(), *(variables.get(name, "") for name in _VARIABLES), spark_defaults(variables))
+    return "" if any(_COLLECTOR.search(text) for text in said) else PARALLEL
+
+
+def spark_defaults(environment: Mapping[str, str]) -> str:
+    """The text of spark-defaults.conf, found as Spark does; '' if there is none."""
+    directory = environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or _find_spark_home()) / "conf"
+    file = Path(directory) / "spark-defaults.conf"
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""

@@ -1,0 +1,22 @@
+"""Walking over Spark's logical plans through py4j."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+STREAM = "StreamingRelationV2"
+"""The name of the node that reads a stream."""
+
+
+def nodes_in(plan: Any) -> Iterator[Any]:
+    """The plan's node and all below it, parents first. Plans inside expressions are not among them."""
+    yield plan
+    for child in each(plan.children()):
+        yield from nodes_in(child)
+
+
+def each(sequence: Any) -> Iterator[Any]:
+    """The items of a Scala Seq."""
+    for index in range(sequence.length()):
+        yield sequence.apply(index)
