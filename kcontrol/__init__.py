@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kcontrol.adapters.kafka.step_consumer import StepConsumer
     from kcontrol.adapters.spark.attach import attach
     from kcontrol.adapters.spark.session import session
+    from kcontrol.runtime.completion import completion_token
     from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
     from kcontrol.runtime.definition_frames import output, outputs
     from kcontrol.runtime.definition_limits import Limits
@@ -30,6 +31,7 @@ __all__ = [
     "StepPolicy",
     "__version__",
     "attach",
+    "completion_token",
     "output",
     "outputs",
     "session",
@@ -45,6 +47,7 @@ _MODULES = {
     "StepConsumer": "kcontrol.adapters.kafka.step_consumer",
     "StepPolicy": "kcontrol.runtime.definition",
     "attach": "kcontrol.adapters.spark.attach",
+    "completion_token": "kcontrol.runtime.completion",
     "output": "kcontrol.runtime.definition_frames",
     "outputs": "kcontrol.runtime.definition_frames",
     "session": "kcontrol.adapters.spark.session",

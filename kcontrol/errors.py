@@ -40,6 +40,12 @@ class TopicError(ClusterError):
     """A topic is missing or has settings that kcontrol can't work with."""
 
 
+class AccessError(ClusterError):
+    """Kafka refuses the credentials, or does not allow what is needed; another try is of no use before somebody grants it."""
+
+    exit_code = 15
+
+
 class JavaError(KcontrolError):
     """Java is missing or not a version that works."""
 

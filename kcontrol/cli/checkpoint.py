@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from uuid import uuid4
 
 import click
 
+from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.view import PipelineLogs, pipeline_logs
-from kcontrol.core import pipeline_view
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import CheckpointAnswer, CheckpointRequest, PipelinePhase
+from kcontrol.core.model import CheckpointAnswer, CheckpointRequest
 from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.errors import HaltedError, KcontrolError
+from kcontrol.errors import KcontrolError
+from kcontrol.runtime.requests import Recorded, record_checkpoint
 from kcontrol.runtime.settings import ClusterSettings
 
 
@@ -46,11 +45,9 @@ async def saved_step(logs: PipelineLogs, timeout_s: float) -> int:
 
     Raises HaltedError or KcontrolError when the pipeline does not run, when it could not be saved, or not in time.
     """
-    _check_runs(logs.view)
-    request = CheckpointRequest(logs.view.pipeline, uuid4().hex)
-    (offset,) = await logs.control.append([request])
+    asked = await record_checkpoint(logs.control, logs.pipeline, logs.view.status())
     try:
-        answer = await asyncio.wait_for(_answered(logs, request, offset), timeout_s)
+        answer = await asyncio.wait_for(_answered(logs, asked), timeout_s)
     except TimeoutError:
         raise KcontrolError(_too_late(logs.view, timeout_s)) from None
     if answer.error:
@@ -58,25 +55,14 @@ async def saved_step(logs: PipelineLogs, timeout_s: float) -> int:
     return answer.step
 
 
-def _check_runs(view: PipelineView) -> None:
-    said = view.status()
-    if said is None or said.phase in (PipelinePhase.STARTING, PipelinePhase.RUNNING):
-        return
-    text = f"pipeline {view.pipeline!r} is {said.phase.value}, and is saved only while it runs: kcontrol resume {view.pipeline}"
-    if said.phase is PipelinePhase.HALTED:
-        raise HaltedError(f"{text}. It has halted because: {said.reason}")
-    raise KcontrolError(text)
-
-
-async def _answered(logs: PipelineLogs, request: CheckpointRequest, offset: int) -> CheckpointAnswer:
+async def _answered(logs: PipelineLogs, asked: Recorded) -> CheckpointAnswer:
     """The answer to the request, or to one that somebody has made after it: what that saves is newer still."""
-    key = key_of(request)
+    key = key_of(CheckpointRequest(logs.pipeline, asked.request_id))
     async for chunk in logs.control.tail():
-        for logged in chunk:
-            logs.view = pipeline_view.evolve(logs.view, logged)
+        logs.see_control(chunk)
         said, newest = logs.view.status(), logs.view.latest.get(key)
-        wanted = {request.request_id}
-        if newest is not None and newest.offset > offset and isinstance(newest.record, CheckpointRequest):
+        wanted = {asked.request_id}
+        if newest is not None and newest.offset > asked.offset and isinstance(newest.record, CheckpointRequest):
             wanted.add(newest.record.request_id)
         for answer in () if said is None else said.answers:
             if answer.request_id in wanted:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcontrol.errors import ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
+from kcontrol.errors import AccessError, ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
 from kcontrol.runtime.retrying import waits_ms
 
 _log = logging.getLogger("kcontrol.run")
@@ -28,7 +28,7 @@ MAX_SHORT_LIVES = 20
 STOP_TIMEOUT_S = 20.0
 LOOK_EVERY_S = 0.05
 
-_USELESS = {ConfigurationError.exit_code, JavaError.exit_code, ReplacedError.exit_code}
+_USELESS = {each.exit_code for each in (ConfigurationError, JavaError, ReplacedError, AccessError)}
 _wait_ms = waits_ms(first=100, longest=5_000)
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
+from pathlib import Path
 
 import click
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
 from kcontrol.adapters.faust.worker import WorkerOptions, run_coordinator
+from kcontrol.adapters.http.server import serve_interface
+from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
+from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.cli.facts import prepare_cluster
 from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.runtime.projections import Blocked
 from kcontrol.runtime.settings import ClusterSettings
 
 
@@ -29,24 +38,56 @@ from kcontrol.runtime.settings import ClusterSettings
     show_default=True,
     help="Seconds without a heartbeat after which another coordinator takes over.",
 )
+@listen_options("the REST interface and metrics in this process", "http-", None)
 @lifeline_option
 @cluster_option
 @json_option
 @debug_option
-def coordinator(instance: str | None, session_timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
+def coordinator(
+    instance: str | None,
+    session_timeout_s: float,
+    host: str,
+    port: int | None,
+    token_file: Path | None,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
     """Run a coordinator until Ctrl-C. Any number may run; Kafka shares the pipelines out among them.
 
     \b
     Example:  kcontrol coordinator --bootstrap-servers broker:9092
     """
+    listener = None if port is None else listen(host, port, token_file)
     partitions = prepare_cluster(cluster)
-    said = False
+    assigned = Assigned()
 
     def ready() -> None:
-        nonlocal said
-        if not said:
+        if not assigned.is_set():
+            assigned.set()
             facts = {"coordinator": "ready", "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
-            click.echo(json.dumps(facts) if as_json else f"the coordinator is ready (pid {os.getpid()})")
-            said = True
+            text = f"the coordinator is ready (pid {os.getpid()})"
+            if listener is not None:
+                facts["serve"] = listener.url
+                text += f", serving {listener.url}/v1, with the Console at {listener.url}/"
+            click.echo(json.dumps(facts) if as_json else text)
 
-    run_coordinator(cluster, partitions, WorkerOptions(session_timeout_s, instance), ready)
+    if listener is None:
+        run_coordinator(cluster, partitions, WorkerOptions(session_timeout_s, instance), ready)
+        return
+    registry = make_registry()
+    options = WorkerOptions(session_timeout_s, instance, observer=CoordinatorMetrics(registry))
+    source = KafkaProjectionSource(cluster)
+    with listener.in_thread(lambda: serve_interface(listener, cluster, source, registry, [assigned.check])):
+        run_coordinator(cluster, partitions, options, ready)
+
+
+class Assigned(threading.Event):
+    """Set once the group has told this coordinator its partitions, be it none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since_ms = time.time_ns() // 1_000_000
+
+    def check(self) -> list[Blocked]:
+        """For /health/ready."""
+        return [] if self.is_set() else [Blocked("joining the group of coordinators", self._since_ms, "")]

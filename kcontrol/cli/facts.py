@@ -10,6 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as untyped_admin
 
+from kcontrol.adapters.kafka.access import DENIED_CODES, Operation, denied
+from kcontrol.adapters.kafka.access import group as group_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
@@ -90,6 +92,8 @@ def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
             code = error.args[0].code()
             if code == KafkaError.GROUP_ID_NOT_FOUND:
                 return 0
+            if code in DENIED_CODES:
+                raise denied(cluster, group_right(group, Operation.DESCRIBE)) from error
             if code not in _SETTLING or time.monotonic() > deadline:
                 raise _unreachable(cluster, group, error) from error
             time.sleep(_AGAIN_S)

@@ -79,7 +79,8 @@ def skip(
     """Go past offsets of one partition that no step shall read: expired ones, or records that no query can digest.
 
     The pipeline must have halted, or be paused or stopped, or the input must be paused. The range, who asked and when are
-    in the log of steps for ever. A waiting skip can be changed, or taken back by --to-offset where it begins.
+    in the log of steps as long as it keeps the step (keep_steps). A waiting skip can be changed, or taken back by --to-offset
+    where it begins.
 
     \b
     Example:  kcontrol skip flights --input flights --partition 0 --to-offset 1200

@@ -26,7 +26,7 @@ Exit codes:
   0    done
   1    any other error
   2    a setting, pipeline definition or option is wrong; nothing was started
-  3    Kafka can't be reached, is too old, or refused; or a topic is wrong
+  3    Kafka can't be reached, is too old, or refused; or a topic is wrong, or nobody acted in time
   4    Java is missing or of a wrong version, or the broker's jars are not right
   5    fenced: somebody newer owns the transaction
   6    a step failed
@@ -37,6 +37,8 @@ Exit codes:
   11   a record in Kafka is damaged
   12   replaced by a newer node or coordinator
   13   Spark's JVM died under a node; start the node again
+  14   a part of a checkpoint can't be written, is missing or is damaged
+  15   Kafka refuses the credentials or does not allow what is needed; the message says what to grant
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """
@@ -47,6 +49,7 @@ COMMANDS = {
     "broker": "kcontrol.cli.broker",
     "coordinator": "kcontrol.cli.coordinator",
     "node": "kcontrol.cli.node",
+    "submit": "kcontrol.cli.submit",
     "status": "kcontrol.cli.read",
     "steps": "kcontrol.cli.read",
     "log": "kcontrol.cli.read",
@@ -57,9 +60,13 @@ COMMANDS = {
     "resume-input": "kcontrol.cli.inputs",
     "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
+    "wait": "kcontrol.cli.wait",
+    "serve": "kcontrol.cli.serve",
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
     "conf": "kcontrol.cli.conf",
+    "warm": "kcontrol.cli.warm",
+    "acls": "kcontrol.cli.acls",
 }
 """The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""
 

@@ -6,17 +6,24 @@ import asyncio
 import json
 import os
 import signal
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from py4j.protocol import Py4JError
 
+from kcontrol.adapters.http.profiles import Profiler
+from kcontrol.adapters.http.server import serve_metrics
 from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.node_service import NodeOptions, NodeService
+from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
@@ -35,6 +42,7 @@ from kcontrol.runtime.settings import ClusterSettings
 )
 @click.option("--master", metavar="URL", help="Spark master. Default: what spark-submit gave, else local[*].")
 @click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
+@listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
 @cluster_option
 @json_option
@@ -46,6 +54,9 @@ def node(
     work_dir: Path | None,
     master: str | None,
     create_outputs: int | None,
+    host: str,
+    port: int | None,
+    token_file: Path | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -58,13 +69,26 @@ def node(
     check_number(pipeline, number)
     remember_source(pipeline.name, file)
     options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs)
-    ended = asyncio.run(_serve(pipeline, cluster, options, master, as_json))
+    profiler = Profiler()
+    with ExitStack() as stack:
+        if port is not None:
+            registry, listener = make_registry(), listen(host, port, token_file)
+            observer = NodeMetrics(registry, pipeline.name, number)
+            options = replace(options, observer=observer, listens=listener.reachable_url)
+            stack.enter_context(listener.in_thread(lambda: serve_metrics(listener, registry, profiler)))
+            click.echo(json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics")
+        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, master, as_json))
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
 
 
 async def _serve(
-    pipeline: Pipeline, cluster: ClusterSettings, options: NodeOptions, master: str | None, as_json: bool
+    pipeline: Pipeline,
+    cluster: ClusterSettings,
+    options: NodeOptions,
+    profiler: Profiler,
+    master: str | None,
+    as_json: bool,
 ) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
@@ -73,6 +97,7 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
+    profiler.jvm = Jvm(spark.sparkContext._gateway)
 
     def joined(_spec: PipelineSpec) -> None:
         facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid()}

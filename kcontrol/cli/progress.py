@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kcontrol.cli.show import step_line
-from kcontrol.cli.view import NodeNow
 from kcontrol.core.model import StepBoundary
+from kcontrol.runtime.nodes_now import NodeNow
 
 PLAIN_EVERY_S = 1.0
 LIVE_PER_SECOND = 5

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable
-from typing import Any
 
 import click
 
-from kcontrol.cli.input_facts import input_facts, input_line
+from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
+from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
-from kcontrol.cli.view import PipelineLogs, lags, pipeline_logs
+from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.model import Logged, LoggedStep, StepBoundary
 from kcontrol.errors import NotFoundError
+from kcontrol.runtime.pipeline_facts import PipelineStatus, status_of
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.json import to_json_line
 
@@ -35,56 +35,28 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
     """
     facts = asyncio.run(_status(pipeline, cluster))
     if as_json:
-        click.echo(json.dumps(facts))
+        click.echo(facts.model_dump_json(by_alias=True))
         return
-    click.echo(f"pipeline   {facts['pipeline']}: {facts['phase']} (wanted: {facts['desired']})")
-    if facts["reason"]:
-        click.echo(f"reason     {facts['reason']}")
-    click.echo(f"committed  step {facts['step']}" + (f", {time_text(facts['step_ms'])}" if facts["step"] else ""))
-    if facts["checkpoint"] or facts["checkpoint_failure"]:
-        saved = f"step {facts['checkpoint']}" if facts["checkpoint"] else "nothing"
-        click.echo(f"saved      {saved}" + (f"; {facts['checkpoint_failure']}" if facts["checkpoint_failure"] else ""))
-    for waiting in facts["inputs"]:
+    click.echo(f"pipeline   {facts.pipeline}: {facts.phase} (wanted: {facts.desired})")
+    if facts.reason:
+        click.echo(f"reason     {facts.reason}")
+    click.echo(f"committed  step {facts.step}" + (f", {time_text(facts.step_ms)}" if facts.step_ms is not None else ""))
+    if facts.checkpoint or facts.checkpoint_failure:
+        saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing"
+        click.echo(f"saved      {saved}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
+    for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
-    for each in facts["nodes"]:
+    for each in facts.nodes:
         click.echo(
-            f"node {each['node']:<5} {each['phase']}, step {each['step']}, heard of {each['silent_ms'] / 1000:.1f} s ago"
-            + (f": {each['error']}" if each["error"] else "")
+            f"node {each.node:<5} {each.phase}, step {each.step}, heard of {each.silent_ms / 1000:.1f} s ago"
+            + (f": {each.error}" if each.error else "")
         )
 
 
-async def _status(pipeline: str, cluster: ClusterSettings) -> dict[str, Any]:
+async def _status(pipeline: str, cluster: ClusterSettings) -> PipelineStatus:
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
-        said, desired = logs.view.status(), logs.view.desired()
-        last = logs.committed.last
-        return {
-            "pipeline": pipeline,
-            "phase": said.phase.value if said else "starting",
-            "desired": desired.mode.value if desired else "running",
-            "reason": said.reason if said else "no coordinator has looked after it yet",
-            "step": logs.committed.step,
-            "step_ms": last.now_ms if last else None,
-            "checkpoint": logs.committed.checkpoint,
-            "checkpoint_failure": said.checkpoint_failure if said else "",
-            "claim_epoch": logs.view.epoch,
-            "fingerprint": logs.spec().fingerprint,
-            "inputs": [input_facts(logs.spec(), logs.committed, logs.view, lag.input, lag.offsets) for lag in lags(logs)],
-            "nodes": [_node(logs, node) for node in range(logs.spec().nodes)],
-        }
-
-
-def _node(logs: PipelineLogs, node: int) -> dict[str, Any]:
-    state, life = logs.view.node_state(node), logs.view.incarnation(node)
-    heard = [logged.timestamp_ms for logged in logs.view.latest.values() if state is not None and logged.record is state] or [0]
-    return {
-        "node": node,
-        "incarnation": life,
-        "phase": state.phase.value if state else "absent",
-        "step": state.step if state else 0,
-        "silent_ms": max(0, round(time.time() * 1000) - heard[0]) if state else 0,
-        "error": state.error if state else "",
-    }
+        return status_of(logs, time.time_ns() // 1_000_000)
 
 
 @click.command()
@@ -92,45 +64,99 @@ def _node(logs: PipelineLogs, node: int) -> dict[str, Any]:
 @click.option("--from", "first", type=click.IntRange(1), default=1, help="First step to print. Default: the first there is.")
 @click.option("--to", "last", type=click.IntRange(1), help="Last step to print.")
 @follow_option
+@click.option("--timing", is_flag=True, help="Print where each step's time went instead, in milliseconds.")
 @cluster_option
 @json_option
 @debug_option
-def steps(pipeline: str, first: int, last: int | None, follow: bool, cluster: ClusterSettings, as_json: bool) -> None:
+def steps(
+    pipeline: str, first: int, last: int | None, follow: bool, timing: bool, cluster: ClusterSettings, as_json: bool
+) -> None:
     """Print a pipeline's committed steps, one a line: what each read and wrote. --json prints the whole boundary.
 
+    With --timing each column is a mark on the step's way, and the time from the one before to it. How a step ended is known
+    when the next one is committed; --follow prints it then.
+
     \b
-    Example:  kcontrol steps flights --from 100 --to 120 --json
+    Examples:  kcontrol steps flights --from 100 --to 120 --json
+               kcontrol steps flights --timing --follow
     """
-    asyncio.run(_steps(pipeline, first, last, follow, cluster, as_json))
+    asyncio.run(_steps(pipeline, printer_of(first, last, as_json=as_json, timing=timing), follow, cluster))
 
 
-async def _steps(pipeline: str, first: int, last: int | None, follow: bool, cluster: ClusterSettings, as_json: bool) -> None:
-    def show(chunk: Iterable[LoggedStep]) -> bool:
+class StepPrinter:
+    """Prints the boundaries of steps `first` to `last` as they come."""
+
+    ahead = 0
+    """How many boundaries after a step's own it takes to print it whole."""
+
+    def __init__(self, first: int, last: int | None, as_json: bool) -> None:
+        self.first, self.last, self._as_json = first, last, as_json
+
+    def take(self, chunk: Iterable[LoggedStep]) -> bool:
         """Print those that are asked for; whether there may be more of them."""
         for logged in chunk:
             boundary = logged.record
-            if not isinstance(boundary, StepBoundary) or boundary.step < first:
-                continue
-            if last is not None and boundary.step > last:
-                return False
-            click.echo(to_json_line(boundary) if as_json else step_line(boundary))
-            if boundary.step == last:
+            if isinstance(boundary, StepBoundary) and boundary.step >= self.first and not self._take(boundary):
                 return False
         return True
 
+    def end(self) -> None:
+        """Nothing more comes."""
+
+    def _take(self, boundary: StepBoundary) -> bool:
+        if self.last is not None and boundary.step > self.last:
+            return False
+        click.echo(to_json_line(boundary) if self._as_json else step_line(boundary))
+        return boundary.step != self.last
+
+
+class TimingPrinter(StepPrinter):
+    """Prints where their time went: each when the one after it is known, the newest at the end."""
+
+    ahead = 1
+
+    def __init__(self, first: int, last: int | None, as_json: bool) -> None:
+        super().__init__(first, last, as_json)
+        self._held: StepBoundary | None = None
+        self._has_header = as_json
+
+    def end(self) -> None:
+        self._print(None)
+
+    def _take(self, boundary: StepBoundary) -> bool:
+        self._print(boundary)
+        self._held = boundary if self.last is None or boundary.step <= self.last else None
+        return self._held is not None
+
+    def _print(self, after: StepBoundary | None) -> None:
+        if self._held is not None:
+            if not self._has_header:
+                click.echo(timing_header())
+                self._has_header = True
+            click.echo((timing_json if self._as_json else timing_line)(self._held, after))
+
+
+def printer_of(first: int, last: int | None, *, as_json: bool, timing: bool) -> StepPrinter:
+    """What prints the steps as the options say."""
+    return TimingPrinter(first, last, as_json) if timing else StepPrinter(first, last, as_json)
+
+
+async def _steps(pipeline: str, printer: StepPrinter, follow: bool, cluster: ClusterSettings) -> None:
+    first, last = printer.first, printer.last
     async with pipeline_logs(cluster, pipeline) as logs:
-        committed = await logs.read_steps(first, None if follow else last)
+        committed = await logs.read_steps(first, None if follow or last is None else last + printer.ahead)
         if follow:
-            if show(committed):
+            if printer.take(committed):
                 async for chunk in logs.steps.tail():
-                    if not show(chunk):
+                    if not printer.take(chunk):
                         return
             return
         if logs.committed.step < (last or first) and (first > 1 or last is not None):
             raise NotFoundError(
                 f"pipeline {pipeline!r} has no step {last or first} yet: it has committed {logs.committed.step}"
             )
-        show(committed)
+        if printer.take(committed):
+            printer.end()
 
 
 @click.command()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import click
 
 from kcontrol.adapters.checkpoints import CheckpointStore
-from kcontrol.cli.view import PipelineLogs, pipeline_logs
+from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.division import of_size
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcontrol.adapters.kafka.requests import record_mode
+from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.children import Child, Children
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.progress import Reporter
-from kcontrol.cli.view import PipelineLogs, lags, nodes_now, pipeline_logs
 from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
+from kcontrol.runtime.nodes_now import nodes_now
 from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.requests import record_mode
 from kcontrol.runtime.settings import ClusterSettings
 
 LOOK_EVERY_S = 0.2
@@ -157,7 +158,7 @@ class Running:
                 for logged in committed:
                     if isinstance(logged.record, StepBoundary):
                         self._reporter.step(logged.record)
-                self._reporter.waiting(sum(lag.offsets for lag in lags(logs)))
+                self._reporter.waiting(sum(lag.offsets for lag in logs.lags()))
                 self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
                 if self._look_at_status(logs):
                     return
@@ -187,7 +188,8 @@ class Running:
         rests = desired is not None and desired.mode is not DesiredMode.RUNNING
         halted = said is not None and said.phase is PipelinePhase.HALTED
         if rests or (halted and self._options.resume):
-            self._asked = await record_mode(logs.control, logs.view.pipeline, DesiredMode.RUNNING, said)
+            asked = await record_mode(logs.control, logs.view.pipeline, DesiredMode.RUNNING, said)
+            self._asked = asked.request_id
 
     def _tell_paused(self, logs: PipelineLogs) -> tuple[str, ...]:
         """The paused inputs; told when it begins and whenever it changes, because what is missing of them is missed here."""

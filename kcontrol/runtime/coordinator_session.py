@@ -42,7 +42,8 @@ from kcontrol.core.events import (
     WakeAt,
 )
 from kcontrol.core.model import FailureKind, Logged
-from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
+from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
+from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
 from kcontrol.runtime.ports import Clock, ControlLog, StepsLog, Transaction
 from kcontrol.runtime.publisher import Publisher
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, until_deadline
@@ -70,12 +71,14 @@ class CoordinatorSession:
         state: CoordinatorState,
         ports: CoordinatorPorts,
         deadline_ms: int = DEFAULT_DEADLINE_MS,
+        observer: CoordinatorObserver = NOBODY,
     ) -> None:
         """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives up."""
         self._log = logging.getLogger(f"kcontrol.coordinator.{state.pipeline}")
         self._state = state
         self._ports = ports
         self._deadline_ms = deadline_ms
+        self._observer = observer
         self._publisher = Publisher(ports.control, self._log, deadline_ms)
         self._ticker = Ticker(ports.clock, self._tick)
         self._reading = asyncio.Lock()
@@ -96,6 +99,13 @@ class CoordinatorSession:
         Raises: ExceptionGroup of whatever went wrong; the caller starts a new session, which claims again.
         """
         self._resigned = asyncio.get_running_loop().create_future()
+        self._observer.began(self._state.pipeline)
+        try:
+            return await self._run(self._resigned)
+        finally:
+            self._observer.ended(self._state.pipeline)
+
+    async def _run(self, resigned: asyncio.Future[str]) -> str:
         async with asyncio.TaskGroup() as self._group:
             await self._read_control()
             self._folded = True
@@ -103,7 +113,7 @@ class CoordinatorSession:
             self._dispatch(Assigned(uuid4().hex, socket.gethostname(), os.getpid(), self._now_ms()))
             self._spawn(self._publisher.run())
             self._spawn(self._ticker.run())
-            reason = await self._resigned
+            reason = await resigned
             for task in list(self._tasks):
                 task.cancel()
         return reason
@@ -162,6 +172,7 @@ class CoordinatorSession:
         decision = decide(self._state, event)
         if decision.state.at is not self._state.at:
             self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+        self._observer.moved(self._state, decision.state)
         self._state = decision.state
         for effect in decision.effects:
             self._carry_out(effect)
@@ -201,6 +212,9 @@ class CoordinatorSession:
             event = await work
         except FencedError as error:
             event = TransactionFailed(FailureKind.FENCED, str(error), self._now_ms())
+        except AccessError as error:
+            self._log.error("%s", error)
+            event = TransactionFailed(FailureKind.DENIED, str(error), self._now_ms())
         except (RetriableError, CommitUnknownError, ClusterError) as error:
             # A topic that is gone, too, is worth waiting for: the status says what is wrong until somebody puts it right.
             event = TransactionFailed(FailureKind.BROKER, str(error), self._now_ms())

@@ -157,8 +157,10 @@ class StepPolicy:
 
 @definition
 class Checkpoint:
-    """Where checkpoints are put (a URL or path that every node can write), how often, and how many are kept.
+    """Where checkpoints are put, how often, and how many are kept.
 
+    location: a URL or path that every node can write. every: from the beginning of one to that of the next. keep: so many of
+        the newest.
     keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; None keeps all.
     """
 

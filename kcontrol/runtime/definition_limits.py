@@ -26,9 +26,9 @@ class Limits:
 
     max_attempts: attempts at one step that may fail by the query before the pipeline halts.
     max_lost: the same for attempts that failed because a Spark task, worker or executor was lost.
-    backoff: wait before the second attempt; doubles with each, up to max_backoff.
+    backoff: wait before the second attempt; doubles with each. max_backoff: the longest such wait.
     heartbeat_timeout: a node that is silent for so long is dead.
-    open_timeout, step_timeout, replay_timeout: for opening a node, for one attempt, for each step of a replay.
+    open_timeout: for opening a node. step_timeout: for one attempt. replay_timeout: for each step of a replay.
     transaction_timeout: after this the broker aborts a step that nobody ended; longer than step_timeout, and at most the
         broker's transaction.max.timeout.ms.
     pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given up.

@@ -25,7 +25,15 @@ from kcontrol.core.events import (
     StepPinned,
 )
 from kcontrol.core.model import FailureKind
-from kcontrol.errors import DigestMismatchError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+from kcontrol.errors import (
+    AccessError,
+    DigestMismatchError,
+    FencedError,
+    InputGoneError,
+    KcontrolError,
+    RetriableError,
+    StepFailedError,
+)
 from kcontrol.runtime.checkpoint_parts import CheckpointParts
 from kcontrol.runtime.ports import Clock, Engine
 
@@ -36,6 +44,7 @@ _KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
     (RetriableError, FailureKind.BROKER),
     (DigestMismatchError, FailureKind.DIGEST),
     (InputGoneError, FailureKind.INPUT_GONE),
+    (AccessError, FailureKind.DENIED),
     (KcontrolError, FailureKind.QUERY),
 )
 
@@ -120,7 +129,14 @@ class EngineJobs:
         kind = failure_kind(error)
         foreseen = isinstance(error, KcontrolError)
         self._log.warning("engine: %s: %s", kind.value, error or type(error).__name__, exc_info=None if foreseen else error)
-        return EngineFailed(kind, str(error) or type(error).__name__, self._now_ms())
+        return EngineFailed(kind, str(error) or type(error).__name__, self._now_ms(), self._openable())
+
+    def _openable(self) -> tuple[int, ...] | None:
+        try:
+            return self._engine.openable()
+        except OSError as error:  # The disk may be why the engine failed.
+            self._log.warning("the working directory can't be listed: %s", error)
+            return None
 
     def _now_ms(self) -> int:
         return self._clock.now_ms()

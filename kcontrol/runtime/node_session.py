@@ -45,6 +45,7 @@ from kcontrol.core.node import NodeMachine, decide
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.runtime.arrivals import Arrivals
 from kcontrol.runtime.engine_jobs import EngineJobs
+from kcontrol.runtime.observers import NOBODY, NodeObserver
 from kcontrol.runtime.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.runtime.publisher import Publisher
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
@@ -80,20 +81,24 @@ class NodeSession:
         ports: NodePorts,
         received_every_ms: int = DEFAULT_RECEIVED_EVERY_MS,
         deadline_ms: int = DEFAULT_DEADLINE_MS,
+        observer: NodeObserver = NOBODY,
+        listens: str = "",
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
+        listens: URL of the process, for whoever looks for it in the log; '' if it has none.
         """
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
+        self._listens = listens
         self._state = NodeMachine.initial(pipeline, node)
         self._ports = ports
         self._received_every_ms = received_every_ms
         self._deadline_ms = deadline_ms
         self._publisher = Publisher(ports.control, self._log, deadline_ms)
         self._ticker = Ticker(ports.clock, self._tick)
-        self._timeline = Timeline(self._log, time.monotonic_ns)
+        self._timeline = Timeline(self._log, time.monotonic_ns, observer)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Exit:
@@ -139,7 +144,7 @@ class NodeSession:
         self._loop.call_soon_threadsafe(self._jobs.failed_while_idle, error)
 
     async def _join(self) -> int:
-        join = NodeJoin(self._pipeline, self._node, uuid4().hex, socket.gethostname(), os.getpid())
+        join = NodeJoin(self._pipeline, self._node, uuid4().hex, socket.gethostname(), os.getpid(), self._listens)
         (incarnation,) = await self._again(lambda: self._ports.control.append([join]), "joining")
         return incarnation
 
@@ -240,8 +245,11 @@ class NodeSession:
             case AttemptWritten(step):
                 self._timeline.mark(step, "written")
             case StepFinished(step):
-                self._timeline.end(step, "recorded")
+                self._timeline.end(step)
         decision = decide(self._state, event)
+        ended = decision.state.ended
+        if ended is not None and isinstance(event, AttemptWritten) and event.result.recorded_ms is not None:
+            self._timeline.add("recorded", ended.recorded_ms - ended.seen_ms)  # Of the step before: only now is it known.
         if decision.state.at is not self._state.at:
             self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
         self._state = decision.state
@@ -254,8 +262,8 @@ class NodeSession:
                 self._publisher.put(effect)
             case WakeAt(at_ms):
                 self._ticker.wake_at(at_ms)
-            case RunStep(work):
-                self._timeline.begin(work.step)
+            case RunStep(work, expected):
+                self._timeline.begin(work.step, expected is not None)
                 self._jobs.put(effect)
             case OpenEngine() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)

@@ -2,7 +2,7 @@
 
 A pipeline is looked after from the moment its definition is in the partition. Its session may resign (somebody newer claimed)
 or crash (a bug, or Kafka away for too long); while the partition stays assigned to this process, a new session follows after
-a back-off, because otherwise nobody would be in charge. Nothing of that is silent.
+a back-off, because otherwise nobody would be in charge. Nothing of that is silent. Only what Kafka does not allow ends it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from kcontrol.core.model import Logged, PipelineSpec
+from kcontrol.errors import AccessError
 from kcontrol.runtime.coordinator_session import CoordinatorSession
 from kcontrol.runtime.retrying import waits_ms
 
@@ -33,12 +34,16 @@ class PartitionKeeper:
         partition: int,
         fold: Callable[[], Awaitable[list[Logged]]],
         open_session: OpenSession,
+        denied: Callable[[AccessError], None],
         reclaim_after_ms: int = RECLAIM_AFTER_MS,
     ) -> None:
-        """fold: reads the whole partition, from its beginning to its end."""
+        """fold: reads the whole partition, from its beginning to its end. denied: told when Kafka does not let us work here;
+        nothing is tried again then.
+        """
         self._log = logging.getLogger(f"kcontrol.coordinator.partition-{partition}")
         self._fold = fold
         self._open_session = open_session
+        self._denied = denied
         self._reclaim_after_ms = reclaim_after_ms
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sessions: dict[str, CoordinatorSession] = {}
@@ -82,7 +87,10 @@ class PartitionKeeper:
                     if isinstance(logged.record, PipelineSpec):
                         self._begin(logged.record.pipeline)
                 return
-            except Exception:  # noqa: BLE001 - logged whole and tried again: an unread partition is a pipeline that nobody drives
+            except Exception as error:  # noqa: BLE001 - logged whole and tried again: an unread partition is undriven pipelines
+                if (refusal := _refusal_in(error)) is not None:
+                    self._denied(refusal)
+                    return
                 failures += 1
                 self._log.exception("reading the control partition failed; trying again in %d ms", wait_ms(failures))
                 await asyncio.sleep(wait_ms(failures) / 1000)
@@ -100,13 +108,23 @@ class PartitionKeeper:
                     reason = await session.run()
                 pause_ms, failures = self._reclaim_after_ms, 0
                 self._log.warning("pipeline %s: resigned: %s", pipeline, reason)
-            except Exception:  # noqa: BLE001 - logged whole; the next session starts from the logs, not from this one's state
+            except Exception as error:  # noqa: BLE001 - logged whole; the next session starts from the logs, not from this one
+                if (refusal := _refusal_in(error)) is not None:
+                    self._denied(refusal)
+                    return
                 failures = 1 if loop.time() - began > LONGEST_RESTART_MS / 1000 else failures + 1
                 pause_ms = wait_ms(failures)
                 self._log.exception("pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms)
             finally:
                 self._sessions.pop(pipeline, None)
             await _pause(pause_ms, confirmed)
+
+
+def _refusal_in(error: BaseException) -> AccessError | None:
+    """The first refusal in an exception or a group of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for inner in error.exceptions if (found := _refusal_in(inner)) is not None), None)
+    return error if isinstance(error, AccessError) else None
 
 
 async def _pause(pause_ms: int, unless: asyncio.Event) -> None:

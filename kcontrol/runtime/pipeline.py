@@ -18,7 +18,7 @@ from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Lay
 from kcontrol.runtime.definition_errors import definition
 from kcontrol.runtime.definition_frames import FrameQuery, frame_queries
 from kcontrol.runtime.definition_limits import Limits
-from kcontrol.wire.names import check_part_name, check_pipeline_name
+from kcontrol.wire.names import check_no_collisions, check_part_name, check_pipeline_name
 
 MAX_NODES = 1_000
 
@@ -46,7 +46,8 @@ class Pipeline:
     """A pipeline: named inputs, queries and outputs, run step by step.
 
     name: lower-case letters, digits and hyphens. nodes: how many Spark applications share the partitions.
-    steps, layout, limits: when steps are made, how they are cut into tasks, deadlines and retries.
+    inputs: the topics that it reads, one or more. outputs: those that it writes, one or more.
+    steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
     checkpoint: where saved state goes; without one a node that lost its directory replays from the first step.
     compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has changed.
     """
@@ -151,6 +152,7 @@ class Pipeline:
                 raise ConfigurationError(
                     f"pipeline {self.name!r}: {what} and {writes[topic]} both write topic {topic!r}: give each its own"
                 )
+        check_no_collisions({topic: f"pipeline {self.name!r}, {what}" for topic, what in {**reads, **writes}.items()})
 
 
 Part = TypeVar("Part", KafkaInput, KafkaOutput)

@@ -7,12 +7,14 @@ fault outlasted its retries, `CommitUnknownError` when the answer to a commit wa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    InputSpec,
     Logged,
     LoggedStep,
     PipelineSpec,
@@ -71,6 +73,51 @@ class StepsLog(Protocol):
     def tail(self) -> AsyncIterator[list[LoggedStep]]: ...
 
     async def close(self) -> None: ...
+
+
+class StepsArchive(StepsLog, Protocol):
+    """A steps log of which old parts can be read again."""
+
+    async def read_range(self, from_: int, to: int) -> list[LoggedStep]:
+        """The committed records at offsets [from_, to), whatever was read before; moves no position."""
+        ...
+
+
+class WatchedControlLog(ControlLog, Protocol):
+    """A control log that tells what it left out."""
+
+    @property
+    def rejected_by(self) -> Mapping[str, int]:
+        """Records so far that did not belong there or could not be read, by reason."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A topic as the broker knows it now. ends: by partition, the offset after the last committed record."""
+
+    topic_id: str
+    ends: tuple[int, ...]
+
+
+class ProjectionSource(Protocol):
+    """The logs of a whole cluster, for a process that follows all pipelines."""
+
+    async def partitions(self) -> int:
+        """How many the control topic has. Raises ClusterError (also TopicError) or RetriableError."""
+        ...
+
+    async def control(self, partition: int) -> WatchedControlLog: ...
+
+    def steps(self, pipeline: str) -> StepsArchive: ...
+
+    async def reach(self, pipeline: str, item: InputSpec) -> Reach:
+        """Of an input's topic. Raises TopicError when there is none."""
+        ...
+
+    async def prepare(self, spec: PipelineSpec) -> None:
+        """Check the topics that a definition names, and make kcontrol's own for it. Raises TopicError, ConfigurationError."""
+        ...
 
 
 class Transaction(Protocol):
@@ -136,7 +183,8 @@ class Engine(Protocol):
         ...
 
     async def finish_step(self, step: int) -> None:
-        """Let the waiting batches end well; returns when every query's batch is in Spark's commit log."""
+        """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit log: the next call
+        does. Until then `openable` has the step too."""
         ...
 
     async def pin(self, step: int) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from kcontrol.wire.names import Names
+from kcontrol.wire.names import INTERNAL_PREFIX, Names
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,60}\Z")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})\Z")
-_OURS = {
+REFUSED_SETTINGS = {
     "bootstrap.servers": "set bootstrap_servers instead",
     "group.id": "kcontrol names its groups itself, from prefix",
     "transactional.id": "the step protocol decides it",
@@ -61,14 +61,16 @@ class ClusterSettings(BaseModel):
     def _check_prefix(cls, value: str) -> str:
         if not _PREFIX.match(value):
             raise ValueError(f"prefix {value!r} must be 1 to 60 of the characters that Kafka allows in topic names")
+        if value.startswith(INTERNAL_PREFIX):
+            raise ValueError(f"prefix {value!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do")
         return value
 
     @field_validator("client")
     @classmethod
     def _check_client(cls, value: Mapping[str, str]) -> Mapping[str, str]:
         for name in value:
-            if name in _OURS:
-                raise ValueError(f"client setting {name!r} can't be set: {_OURS[name]}")
+            if name in REFUSED_SETTINGS:
+                raise ValueError(f"client setting {name!r} can't be set: {REFUSED_SETTINGS[name]}")
         return value
 
     def names(self) -> Names:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import Names
 
 FILE_NAME = "kcontrol.toml"
 ENVIRONMENT_NAME = "KCONTROL_BOOTSTRAP_SERVERS"
@@ -37,6 +38,17 @@ _TABLE = ("bootstrap_servers", "prefix", "client", "names")
 def find_bootstrap_servers(option: str | None, env: Mapping[str, str], cwd: Path) -> str | None:
     """The address of Kafka if one was given anywhere. Raises ConfigurationError if the file is wrong."""
     return option or env.get(ENVIRONMENT_NAME) or _read_table(env, cwd).get("bootstrap_servers")
+
+
+def find_names(env: Mapping[str, str], cwd: Path) -> tuple[str | None, Names]:
+    """The address, if one was given anywhere, and the names that kcontrol gives to things there; no client setting is used.
+
+    Raises ConfigurationError if the file is wrong.
+    """
+    table = _read_table(env, cwd, ("bootstrap_servers", "prefix", "names"))
+    servers = env.get(ENVIRONMENT_NAME) or table.get("bootstrap_servers")
+    overrides = table.get("names", {})
+    return servers, Names(table.get("prefix", "kcontrol"), overrides if isinstance(overrides, dict) else {})
 
 
 def resolve_settings(option: str | None, env: Mapping[str, str], cwd: Path) -> ClusterSettings:
@@ -68,7 +80,8 @@ def _problem(detail: Any) -> str:
     return message if detail["type"] == "value_error" else f"{'.'.join(map(str, detail['loc']))}: {message}"
 
 
-def _read_table(env: Mapping[str, str], cwd: Path) -> dict[str, Any]:
+def _read_table(env: Mapping[str, str], cwd: Path, wanted: Collection[str] = _TABLE) -> dict[str, Any]:
+    """wanted: only these settings, so that variables for others need not be there."""
     file = cwd / FILE_NAME
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -83,7 +96,8 @@ def _read_table(env: Mapping[str, str], cwd: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: kafka must be a table: [kafka]")
     if unknown := [name for name in table if name not in _TABLE]:
         raise ConfigurationError(f"{file}: [kafka] has no setting {unknown[0]!r}; there are {', '.join(_TABLE)}")
-    filled: dict[str, Any] = _fill_in(table, env, file, "kafka")
+    chosen = {name: value for name, value in table.items() if name in wanted}
+    filled: dict[str, Any] = _fill_in(chosen, env, file, "kafka")
     return filled
 
 

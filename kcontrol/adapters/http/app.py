@@ -1,0 +1,83 @@
+"""The application: its operations, behind the guard, with the OpenAPI document that is made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from kcontrol import __version__
+from kcontrol.adapters.http import console_pages, inputs, pipelines, requests, service, step_lines, steps, submission
+from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.guard import Guard
+from kcontrol.adapters.http.limits import HttpLimits
+from kcontrol.adapters.http.plane import Plane
+from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
+from kcontrol.adapters.http.profiles import Profiler, profile_routes
+
+OPENAPI_PATH = "/v1/openapi.json"
+
+_ABOUT = """Looks at kcontrol's pipelines and asks things of them.
+
+Every write is a record in Kafka's control topic and answers 202 with its offset; what becomes of it is at the path in
+`Location`. Every read comes from a projection of the topics and says as of which offsets it is. So any server can answer, and
+none holds anything of its own. Every error is a problem (RFC 9457) that says what went wrong, where, and what to do.
+"""
+
+
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """FastAPI describes the bodies of all responses as plain JSON; errors have a media type of their own."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            for operation in (each for path in document["paths"].values() for each in path.values()):
+                for response in operation["responses"].values():
+                    described = response.get("content", {})
+                    if MEDIA_TYPE in described:
+                        response["content"] = {MEDIA_TYPE: next(each for each in described.values() if each)}
+        return self.openapi_schema or {}
+
+
+def make_api(plane: Plane) -> FastAPI:
+    """The operations alone."""
+    api = _Api(
+        title="kcontrol",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url=OPENAPI_PATH,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    api.state.plane = plane
+    # A step's number comes after `brief` in its place of the path.
+    for part in (pipelines, submission, inputs, step_lines, steps, requests, service, console_pages):
+        api.include_router(part.router)
+    add_handlers(api)
+    return api
+
+
+def make_app(plane: Plane, limits: HttpLimits, token: Token | None) -> ASGIApp:
+    """What the server runs. token: None trusts whoever can reach it."""
+    return Guard(make_api(plane), limits, token)
+
+
+def make_metrics_app(
+    registry: CollectorRegistry, limits: HttpLimits, token: Token | None, profiler: Profiler | None = None
+) -> ASGIApp:
+    """What a process serves that has nothing but metrics and, with `profiler`, profiles."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+
+    async def metrics() -> PlainTextResponse:
+        return service.exposition(registry)
+
+    api.add_api_route(service.METRICS_PATH, metrics, methods=["GET"], response_class=PlainTextResponse)
+    api.add_api_route("/health/live", service.live, methods=["GET"])
+    if profiler is not None:
+        api.include_router(profile_routes(profiler))
+    add_handlers(api)
+    return Guard(api, limits, token)

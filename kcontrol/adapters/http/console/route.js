@@ -1,0 +1,23 @@
+/* The page's addresses: #/PIPELINE and #/PIPELINE/steps/STEP. The browser's own history goes back and forth between them. */
+
+export const addressOf = (name, step = null) => `#/${encodeURIComponent(name)}${step === null ? "" : `/steps/${step}`}`;
+
+/** What the address says: { name: '' or a pipeline's, step: null or a number }. */
+export function readRoute() {
+  const [, name = "", word, step] = location.hash.split("/");
+  const known = word === "steps" && /^[1-9]\d*$/.test(step ?? "");
+  return { name: decode(name), step: known ? Number(step) : null };
+}
+
+/** Goes elsewhere without a new entry in the history. */
+export function replaceRoute(name, step = null) {
+  location.replace(addressOf(name, step));
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

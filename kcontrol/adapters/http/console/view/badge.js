@@ -1,0 +1,25 @@
+/* A state: its name, with a shape and a colour that only repeat it. */
+
+import { h } from "../dom.js";
+
+const SHAPES = {
+  running: "●",
+  open: "●",
+  starting: "○",
+  paused: "❙❙",
+  closed: "○",
+  stopped: "■",
+  absent: "×",
+  halted: "▲",
+  failed: "▲",
+  broken: "▲",
+};
+
+export function badge(name) {
+  return h(
+    "span",
+    { class: `badge is-${name}` },
+    h("span", { class: "shape", "aria-hidden": "true" }, SHAPES[name] ?? "○"),
+    name,
+  );
+}

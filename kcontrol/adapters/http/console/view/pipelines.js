@@ -1,0 +1,85 @@
+/* All pipelines: state, lag, and how long ago the last step was. */
+
+import { serverNow } from "../api.js";
+import { h } from "../dom.js";
+import { ago, count, counted, rough, short } from "../format.js";
+import { addressOf } from "../route.js";
+import { change, state } from "../store.js";
+import { badge } from "./badge.js";
+
+const FILTER_FROM = 9;
+
+export function pipelines() {
+  if (!state.list) return [h("p", { class: "empty" }, state.connection === "looking" ? "Looking…" : "Not known yet.")];
+  const { pipelines: lines, broken, next_after: more } = state.list;
+  const names = Object.keys(broken);
+  const total = lines.length + names.length;
+  if (!total) return [h("h2", {}, "Pipelines"), nothing()];
+  const wanted = (name) => name.includes(state.filter.trim().toLowerCase());
+  return [
+    h("h2", {}, "Pipelines"),
+    h("p", { class: "sum" }, [counted(total, "pipeline"), ...tally(lines, names)].join(" · ")),
+    total >= FILTER_FROM && filter(),
+    h("ul", { role: "list" }, [
+      ...lines.filter((line) => wanted(line.pipeline)).map(item),
+      ...names.filter(wanted).map((name) => lost(name, broken[name])),
+    ]),
+    more && h("p", { class: "hint" }, `Only the first ${count(total)} are shown.`),
+  ];
+}
+
+function tally(lines, broken) {
+  const halted = lines.filter((line) => line.phase === "halted").length;
+  return [halted && `${halted} halted`, broken.length && `${broken.length} broken`].filter(Boolean);
+}
+
+function item(line) {
+  const lag = line.waiting ? `${short(line.waiting)} waiting, ${rough(line.waiting_ms)}` : "nothing waits";
+  return h(
+    "li",
+    { key: line.pipeline },
+    h(
+      "a",
+      { href: addressOf(line.pipeline), "aria-current": line.pipeline === state.name ? "page" : null },
+      h("span", { class: "name" }, line.pipeline),
+      badge(line.phase),
+      h("span", { class: "facts" }, lag),
+      h("span", { class: "facts end" }, line.step ? `step ${count(line.step)}` : "no step yet"),
+      line.step_ms && line.phase === "running" && h("span", { class: "facts unseen" }, `, ${ago(line.step_ms, serverNow())}`),
+    ),
+  );
+}
+
+function lost(name, why) {
+  return h(
+    "li",
+    { key: `!${name}` },
+    h(
+      "a",
+      { href: addressOf(name), "aria-current": name === state.name ? "page" : null },
+      h("span", { class: "name" }, name),
+      badge("broken"),
+      h("span", { class: "facts all" }, why),
+    ),
+  );
+}
+
+function filter() {
+  const typed = (event) => change({ filter: event.target.value });
+  return h("input", {
+    type: "search",
+    class: "filter",
+    placeholder: "Find a pipeline",
+    "aria-label": "Find a pipeline",
+    oninput: typed,
+  });
+}
+
+function nothing() {
+  return h(
+    "p",
+    { class: "empty" },
+    "There is no pipeline in this cluster. A node submits one when it starts: ",
+    h("code", {}, "kcontrol run FILE.py"),
+  );
+}

@@ -1,0 +1,104 @@
+/* Looking at the server again and again: one look at a time, none while the tab is hidden, and more seldom while it fails. */
+
+import { Failure, get } from "./api.js";
+import { Feed } from "./feed.js";
+import { followRequests } from "./requests.js";
+import { change, state } from "./store.js";
+
+const EVERY_MS = 2_000;
+const FAILING_MS = [1_000, 2_000, 4_000, 8_000, 15_000];
+const MOST_PIPELINES = 1_000;
+
+let feed = null;
+let failures = 0;
+let timer = 0;
+let looking = false;
+let again = false;
+
+/** The steps of the pipeline that is looked at. */
+export const theFeed = () => feed;
+
+/** Looks now, and from then on. Called while a look is under way, it looks once more after it. */
+export async function look() {
+  clearTimeout(timer);
+  if (looking) {
+    again = true;
+    return;
+  }
+  looking = true;
+  again = false;
+  await lookOnce();
+  looking = false;
+  if (again) look();
+  else if (!document.hidden && state.connection !== "refused") timer = setTimeout(look, pauseMs());
+}
+
+function pauseMs() {
+  return failures ? FAILING_MS[Math.min(failures, FAILING_MS.length) - 1] : EVERY_MS;
+}
+
+async function lookOnce() {
+  try {
+    const ready = await get("health/ready", {}, [503]);
+    const metadata = state.metadata ?? (await get("v1/metadata").catch(notYet));
+    const list = (await get("v1/pipelines", { limit: MOST_PIPELINES }).catch(notYet)) ?? state.list;
+    await lookAtPipeline(state.name);
+    await followRequests();
+    failures = 0;
+    change({ ready, metadata, list, connection: "live", trouble: null, seenMs: Date.now() });
+  } catch (failure) {
+    failures += 1;
+    if (!(failure instanceof Failure)) console.error(failure);
+    change({ connection: failure.kind === "unauthorized" ? "refused" : "lost", trouble: failure });
+  }
+}
+
+/** The server answers, but has not read the logs yet: /health/ready says what it waits for. */
+function notYet(failure) {
+  if (failure.kind === "not-yet") return null;
+  throw failure;
+}
+
+/** Whether it says nothing about the pipeline that was asked for. */
+function ofTheServer(failure) {
+  const busy = failure.status === 503 && failure.kind !== "not-yet";
+  return failure.status === 0 || failure.status === 504 || failure.kind === "unauthorized" || busy;
+}
+
+async function lookAtPipeline(name) {
+  if (!name) return;
+  const path = `v1/pipelines/${encodeURIComponent(name)}`;
+  const current = feed?.name === name ? feed : new Feed(name);
+  try {
+    const [about, errors, checkpoints] = await Promise.all([
+      get(path),
+      get(`${path}/errors`),
+      get(`${path}/checkpoints`),
+      current.advance(),
+    ]);
+    // The reader may have gone elsewhere in the meantime.
+    if (name !== state.name) return;
+    feed = current;
+    const inputs = state.pipeline?.partitionsWanted ? (await get(`${path}/inputs`)).inputs : null;
+    change({
+      failure: null,
+      pipeline: {
+        name,
+        status: about.status,
+        asOf: about.as_of,
+        errors: errors.errors,
+        checkpoints: checkpoints.checkpoints,
+        checkpointFailure: checkpoints.failure,
+        inputs,
+        partitionsWanted: state.pipeline?.name === name && state.pipeline.partitionsWanted,
+      },
+    });
+  } catch (failure) {
+    if (!(failure instanceof Failure) || ofTheServer(failure)) throw failure;
+    // A server that has just begun reads the logs again, and says so: what is known is worth more than nothing.
+    if (failure.kind === "not-yet" && state.pipeline) return;
+    if (name === state.name) change({ failure, pipeline: null });
+  }
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : look()));

@@ -1,0 +1,86 @@
+"""What every request passes before it is answered: who asks, how many at a time, how large, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kcontrol.adapters.http.access import Token, is_foreign_host, is_foreign_write
+from kcontrol.adapters.http.console_pages import is_console
+from kcontrol.adapters.http.limits import HttpLimits
+from kcontrol.adapters.http.problems import problem
+
+HEALTH = "/health/"
+"""Paths under it are for probes: they need no token and are never turned away."""
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, limits: HttpLimits, token: Token | None) -> None:
+        self._app = app
+        self._limits = limits
+        self._token = token
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        refused = self._refused(scope, Headers(scope=scope))
+        if refused is not None:
+            status, name, detail = refused
+            await problem(status, name, detail, path)(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._bounded(scope, receive, send)
+        finally:
+            self._running -= 1
+
+    def _refused(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        """Status, name and detail of the problem, if there is one."""
+        host, limits = headers.get("host", ""), self._limits
+        if self._token is None and is_foreign_host(host):
+            return 421, "foreign-host", f"The request is for the host {host!r}, which this server is not."
+        if self._token is None and is_foreign_write(scope["method"], headers.get("origin", ""), host):
+            return 403, "foreign-origin", "The request comes from a page of another site."
+        if scope["path"].startswith(HEALTH):
+            return None
+        authorization = headers.get("authorization", "")
+        if self._token is not None and not is_console(scope["path"]) and not self._token.matches(authorization):
+            return 401, "unauthorized", "The request has no token, or not the right one."
+        if self._running >= limits.max_concurrent:
+            return 503, "busy", f"{limits.max_concurrent} requests are being answered already."
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > limits.max_body_bytes:
+            return 413, "too-large", f"The body has {length} bytes; {limits.max_body_bytes} are allowed."
+        return None
+
+    async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limits, read, begun = self._limits, 0, False
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > limits.max_body_bytes:
+                raise HTTPException(413, f"The body has more than the {limits.max_body_bytes} bytes that are allowed.")
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            async with asyncio.timeout(limits.request_timeout_s):
+                await self._app(scope, counted, noted)
+        except TimeoutError:
+            detail = f"The request was not answered within {limits.request_timeout_s:g} s."
+            if not begun:
+                await problem(504, "timeout", detail, scope["path"])(scope, receive, send)

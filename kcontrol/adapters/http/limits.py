@@ -1,0 +1,33 @@
+"""The limits of the HTTP server. Each is a number; none is infinite. Those that are part of the interface are fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PAGE_SIZE = 100
+"""Of a list, when none is asked for."""
+MAX_PAGE_SIZE = 1_000
+MAX_WAIT_S = 20.0
+"""Longest that a read can be asked to wait for what is not there yet."""
+DEFAULT_PROFILE_S = 5.0
+MAX_PROFILE_S = 20.0
+"""Longest that a node's CPU profile can take; less than the request's own limit."""
+WRITE_SEEN_S = 5.0
+"""After a write, the server waits so long to have read it itself, so that whoever asks it next sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once. max_connections: open at once.
+    request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S. keep_alive_s: of an idle connection.
+    longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server shall not keep requests so long.
+    stop_timeout_s: for the requests under way when the server ends.
+    """
+
+    max_body_bytes: int = 64 << 10
+    max_concurrent: int = 64
+    max_connections: int = 512
+    request_timeout_s: float = 30.0
+    longest_wait_s: float = MAX_WAIT_S
+    keep_alive_s: int = 15
+    stop_timeout_s: int = 5

@@ -1,0 +1,100 @@
+"""What the operations of one server share: the projections, where writes go, and how a pipeline is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, cast
+
+from fastapi import Depends, Path, Query, Request
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel, Field
+
+from kcontrol.adapters.http.limits import MAX_WAIT_S
+from kcontrol.adapters.http.record_texts import BoundaryTexts
+from kcontrol.errors import KcontrolError
+from kcontrol.runtime.ports import Clock
+from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.runtime.projections import Blocked, Projections
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import MAX_PIPELINE_NAME
+
+MAX_LONG = 2**63 - 1
+
+Check = Callable[[], Sequence[Blocked]]
+"""What else has to be there before the process is ready."""
+
+
+class NotReachedError(KcontrolError):
+    """The log has not been read up to the offset that an answer was asked to be as of."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was asked
+    to wait for what is not there yet."""
+
+    settings: ClusterSettings
+    projections: Projections
+    clock: Clock
+    registry: CollectorRegistry
+    checks: Sequence[Check] = field(default=())
+    longest_wait_s: float = MAX_WAIT_S
+    texts: BoundaryTexts = field(default_factory=BoundaryTexts)
+
+
+class AsOf(BaseModel):
+    """Up to where the logs had been read when an answer was made. Later answers of the same server are never as of less."""
+
+    control_partition: int = Field(description="The partition of the control topic that the pipeline lives in.")
+    control_offset: int = Field(description="Of the newest control record that counts in the answer; -1 if there is none.")
+    steps_offset: int = Field(description="Of the newest record of the log of steps that counts; -1 if there is none.")
+
+
+async def plane_of(request: Request) -> Plane:
+    """Of the application that answers. Async, because FastAPI calls a plain function in a thread, for every request."""
+    return cast(Plane, request.app.state.plane)
+
+
+def as_of(plane: Plane, projection: PipelineProjection) -> AsOf:
+    """Now."""
+    return AsOf(
+        control_partition=plane.projections.partition_number(projection.pipeline),
+        control_offset=projection.control_offset,
+        steps_offset=projection.steps_offset,
+    )
+
+
+ThePlane = Annotated[Plane, Depends(plane_of)]
+PipelineName = Annotated[
+    str,
+    Path(
+        alias="pipeline",
+        description="Name of a pipeline.",
+        pattern=r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$",
+        max_length=MAX_PIPELINE_NAME,
+    ),
+]
+MinOffset = Annotated[
+    int,
+    Query(
+        ge=-1,
+        le=MAX_LONG,
+        description="Answer only as of this control offset or later: what a write has answered with. Waits for it up to "
+        f"{MAX_WAIT_S:g} s.",
+    ),
+]
+
+
+async def find_pipeline(plane: ThePlane, name: PipelineName, min_control_offset: MinOffset = -1) -> PipelineProjection:
+    """Raises NotFoundError, NotReachedError or NotReadyError."""
+    projections = plane.projections
+    if min_control_offset >= 0 and not await projections.reached(name, min_control_offset, plane.longest_wait_s):
+        raise NotReachedError(
+            f"control partition {projections.partition_number(name)} was not read up to offset {min_control_offset} "
+            f"within {plane.longest_wait_s:g} s"
+        )
+    return projections.get(name)
+
+
+ThePipeline = Annotated[PipelineProjection, Depends(find_pipeline)]

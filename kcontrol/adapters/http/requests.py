@@ -1,0 +1,122 @@
+"""What a user asks of a pipeline: each is a control record, answered with its offset, and has an outcome."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, Field
+
+from kcontrol.adapters.http.limits import WRITE_SEEN_S
+from kcontrol.adapters.http.plane import AsOf, Plane, ThePipeline, ThePlane, as_of
+from kcontrol.adapters.http.problems import responses
+from kcontrol.core.model import DesiredMode
+from kcontrol.runtime.outcomes import outcome_of
+from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.runtime.requests import Recorded, record_checkpoint, record_mode
+
+router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["requests"])
+
+ACCEPTED = 202
+
+
+class Accepted(BaseModel):
+    """A request is in the log, and will be followed by this coordinator or the next."""
+
+    pipeline: str
+    request_id: str
+    control_partition: int
+    control_offset: int = Field(description="Of the request's record. Reads take it as `min_control_offset`.")
+    outcome: str = Field(description="Path of what becomes of it; also in the header Location.")
+
+
+class OutcomeAnswer(BaseModel):
+    """What has become of a request."""
+
+    as_of: AsOf
+    request_id: str
+    kind: str = Field(description="running, paused, stopped, resume, checkpoint, pause-input, resume-input or skip.")
+    state: str = Field(description="pending; done; failed; or superseded by a newer request of its kind.")
+    step: int = Field(description="The step that a checkpoint has saved, or that begins after a skip; 0 otherwise.")
+    error: str = Field(description="Why it failed; '' otherwise.")
+    superseded_by: str = Field(description="Id of the newer request; '' otherwise.")
+    waits_for: str = Field(description="Why a skip that was taken note of is not in force yet; '' otherwise.")
+
+
+@router.post("/start", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def start(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """Let it run after a pause or a stop. Refused after a halt, with its root cause: `resume` lifts it."""
+    return await _mode(plane, pipeline, response, DesiredMode.RUNNING, lift_halt=False)
+
+
+@router.post("/resume", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def resume(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """Let it go on after a pause, a stop or a halt. After a halt, put right first what its reason names."""
+    return await _mode(plane, pipeline, response, DesiredMode.RUNNING, lift_halt=True)
+
+
+@router.post("/pause", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def pause(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """Make no more steps; the nodes stay open."""
+    return await _mode(plane, pipeline, response, DesiredMode.PAUSED)
+
+
+@router.post("/stop", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def stop(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """Make no more steps, close the nodes' queries and shut their processes down."""
+    return await _mode(plane, pipeline, response, DesiredMode.STOPPED)
+
+
+@router.post("/shutdown", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def shutdown(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """The same as `stop`: once a pipeline has stopped, the processes of its nodes have ended."""
+    return await _mode(plane, pipeline, response, DesiredMode.STOPPED)
+
+
+@router.post("/checkpoints", status_code=ACCEPTED, responses=responses(404, 409, 500))
+async def checkpoint(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
+    """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not run."""
+    log = plane.projections.control_log(pipeline.pipeline)
+    recorded = await record_checkpoint(log, pipeline.pipeline, pipeline.view.status())
+    return await accepted(plane, pipeline, response, recorded)
+
+
+@router.get("/requests/{request_id}", responses=responses(404, 409, 500))
+async def get_outcome(
+    plane: ThePlane, pipeline: ThePipeline, request_id: Annotated[str, Path(pattern="^[0-9a-zA-Z-]{1,64}$")]
+) -> OutcomeAnswer:
+    """What has become of a request. Known are the newest requests, and the last 16 that were done."""
+    found = outcome_of(pipeline, request_id)
+    return OutcomeAnswer(
+        as_of=as_of(plane, pipeline),
+        request_id=request_id,
+        kind=found.kind,
+        state=found.state.value,
+        step=found.step,
+        error=found.error,
+        superseded_by=found.superseded_by,
+        waits_for=found.waits_for,
+    )
+
+
+async def _mode(
+    plane: Plane, pipeline: PipelineProjection, response: Response, mode: DesiredMode, *, lift_halt: bool = True
+) -> Accepted:
+    log = plane.projections.control_log(pipeline.pipeline)
+    recorded = await record_mode(log, pipeline.pipeline, mode, pipeline.view.status(), lift_halt=lift_halt)
+    return await accepted(plane, pipeline, response, recorded)
+
+
+async def accepted(plane: Plane, pipeline: PipelineProjection, response: Response, recorded: Recorded) -> Accepted:
+    """The answer to a write, which this server has read itself if that was soon enough."""
+    name = pipeline.pipeline
+    await plane.projections.reached(name, recorded.offset, WRITE_SEEN_S)
+    outcome = f"/v1/pipelines/{name}/requests/{recorded.request_id}"
+    response.headers["Location"] = outcome
+    return Accepted(
+        pipeline=name,
+        request_id=recorded.request_id,
+        control_partition=plane.projections.partition_number(name),
+        control_offset=recorded.offset,
+        outcome=outcome,
+    )

@@ -1,0 +1,54 @@
+"""The servers that there are: the whole interface with the projections that it answers from, and a node's metrics alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.http.app import make_app, make_metrics_app
+from kcontrol.adapters.http.listener import Listener
+from kcontrol.adapters.http.plane import Check, Plane
+from kcontrol.adapters.http.profiles import Profiler
+from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.runtime.ports import ProjectionSource
+from kcontrol.runtime.projections import Projections
+from kcontrol.runtime.settings import ClusterSettings
+
+
+async def serve_interface(
+    listener: Listener,
+    settings: ClusterSettings,
+    source: ProjectionSource,
+    registry: CollectorRegistry,
+    checks: Sequence[Check] = (),
+) -> None:
+    """Follow the topics and answer until the listener is stopped or this is cancelled.
+
+    source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
+    """
+    clock = SystemClock()
+    metrics = PipelineMetrics(registry, clock)
+    projections = Projections(source, clock, metrics.on_step)
+    metrics.watch(projections)
+    plane = Plane(settings, projections, clock, registry, checks, listener.options.limits.longest_wait_s)
+    following = asyncio.create_task(projections.run())
+    serving = asyncio.create_task(listener.serve(make_app(plane, listener.options.limits, listener.options.token)))
+    try:
+        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
+        await asyncio.wait((following, serving), return_when=asyncio.FIRST_COMPLETED)
+        for task in (following, serving):
+            if task.done():
+                task.result()
+    finally:
+        for task in (following, serving):
+            task.cancel()
+        await asyncio.gather(following, serving, return_exceptions=True)
+
+
+async def serve_metrics(listener: Listener, registry: CollectorRegistry, profiler: Profiler | None = None) -> None:
+    """Answer /metrics, /health/live and /profile, and nothing else, until the listener is stopped or this is cancelled."""
+    options = listener.options
+    await listener.serve(make_metrics_app(registry, options.limits, options.token, profiler))

@@ -1,0 +1,214 @@
+"""Every metric that there is: the one list that code, docs/metrics.md, dashboard and alerts are made from or checked by.
+
+Names and units follow Prometheus' conventions: base units in the name, `_total` for counters, times as timestamps where the
+reader can take the difference itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Of a metric."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Where(StrEnum):
+    """Which process tells it."""
+
+    SERVER = "server"
+    """`kcontrol serve`, and a coordinator with --http-port: worked out from the topics, the same in each."""
+    COORDINATOR = "coordinator"
+    """A coordinator with --http-port, of the pipelines that it looks after."""
+    NODE = "node"
+    """A node with --metrics-port."""
+
+
+STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+RECOVERY_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """name: without the suffixes that a histogram's series have. labels: in order."""
+
+    name: str
+    kind: Kind
+    where: Where
+    labels: tuple[str, ...]
+    text: str
+    buckets: tuple[float, ...] = ()
+
+
+def _counter(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, Kind.COUNTER, where, labels, text)
+
+
+def _gauge(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
+    return Metric(name, Kind.GAUGE, where, labels, text)
+
+
+_PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "node")
+
+READY = _gauge(Where.SERVER, "kcontrol_ready", (), "1 when all logs have been read and Kafka can be reached, else 0.")
+PHASE = _gauge(
+    Where.SERVER, "kcontrol_pipeline_phase", ("pipeline", "phase"), "1 for the phase that the pipeline is in, 0 for the others."
+)
+BROKEN = _gauge(Where.SERVER, "kcontrol_pipeline_log_broken", _PIPELINE, "1 for a pipeline whose log of steps can't be read.")
+STEPS = _counter(
+    Where.SERVER, "kcontrol_steps_total", ("pipeline", "reason"), "Steps committed since this process had read the log."
+)
+COMMITTED_STEP = _gauge(Where.SERVER, "kcontrol_committed_step", _PIPELINE, "Number of the last committed step.")
+STEP_TIMESTAMP = _gauge(
+    Where.SERVER, "kcontrol_step_timestamp_seconds", _PIPELINE, "When the last step was committed, by the coordinator's clock."
+)
+TRANSACTION_OPEN = Metric(
+    "kcontrol_transaction_open_seconds",
+    Kind.HISTOGRAM,
+    Where.SERVER,
+    _PIPELINE,
+    "From the opening of a committed step's transaction to its commit.",
+    STEP_BUCKETS_S,
+)
+RECORDS_IN = _counter(Where.SERVER, "kcontrol_records_in_total", _INPUT, "Records read by committed steps.")
+RECORDS_OUT = _counter(
+    Where.SERVER, "kcontrol_records_out_total", ("pipeline", "output"), "Records written by committed steps."
+)
+RECORDS_SKIPPED = _counter(
+    Where.SERVER,
+    "kcontrol_records_skipped_total",
+    _INPUT,
+    "Records left out because they could not be parsed and the input says so.",
+)
+OFFSETS_SKIPPED = _counter(
+    Where.SERVER,
+    "kcontrol_offsets_skipped_total",
+    _INPUT,
+    "Offsets that committed steps have passed over at a user's request (kcontrol skip).",
+)
+INPUT_PAUSED = _gauge(
+    Where.SERVER, "kcontrol_input_paused", _INPUT, "1 while no step shall read the input, at a user's request, else 0."
+)
+LAG_RECORDS = _gauge(
+    Where.SERVER,
+    "kcontrol_input_lag_records",
+    _INPUT,
+    "Offsets received but not in a committed step: an upper bound of records, because markers and gaps count.",
+)
+LAG_SECONDS = _gauge(
+    Where.SERVER,
+    "kcontrol_input_lag_seconds",
+    _INPUT,
+    "For how long the oldest input that is not in a committed step has been known to its node; 0 if there is none.",
+)
+NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
+REPLAY_LEFT = _gauge(
+    Where.SERVER, "kcontrol_node_replay_left_steps", _NODE, "Committed steps that the node has still to replay; 0 if none."
+)
+NODE_HEARD = _gauge(
+    Where.SERVER, "kcontrol_node_heard_timestamp_seconds", _NODE, "When the node's newest life last said how it is."
+)
+CHECKPOINT_STEP = _gauge(Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint.")
+CHECKPOINT_TIMESTAMP = _gauge(
+    Where.SERVER,
+    "kcontrol_checkpoint_timestamp_seconds",
+    _PIPELINE,
+    "When the newest checkpoint was recorded: its age is time() minus this.",
+)
+CHECKPOINT_SIZE = _gauge(
+    Where.SERVER,
+    "kcontrol_checkpoint_size_bytes",
+    _PIPELINE,
+    "Bytes of the newest checkpoint, over all nodes, shared files included.",
+)
+CHECKPOINT_DURATION = _gauge(
+    Where.SERVER,
+    "kcontrol_checkpoint_duration_seconds",
+    _PIPELINE,
+    "From the command to the nodes to the record of the newest checkpoint.",
+)
+CHECKPOINT_FAILED = _gauge(
+    Where.SERVER, "kcontrol_checkpoint_failed", _PIPELINE, "1 if the last try at a checkpoint was given up, else 0."
+)
+CLAIM_EPOCH = _gauge(Where.SERVER, "kcontrol_claim_epoch", _PIPELINE, "The epoch: offset of the newest claim.")
+COORDINATOR = _gauge(
+    Where.SERVER,
+    "kcontrol_coordinator_info",
+    ("pipeline", "host", "process_id"),
+    "1 for the coordinator that has made the newest claim.",
+)
+REJECTED = _counter(
+    Where.SERVER,
+    "kcontrol_control_records_rejected_total",
+    ("reason",),
+    "Records of the control topic that were left out, since the topic's beginning as this process has read it: unreadable, "
+    "unknown (of a newer version) or misplaced.",
+)
+ACTIVE = _gauge(
+    Where.COORDINATOR, "kcontrol_coordinator_active", _PIPELINE, "1 while this process is in charge of the pipeline."
+)
+COORDINATOR_PHASE = Metric(
+    "kcontrol_coordinator_phase_seconds",
+    Kind.HISTOGRAM,
+    Where.COORDINATOR,
+    ("pipeline", "phase"),
+    "Time in each phase of a step, as the coordinator sees it: fencing, reading, adding (partitions to the transaction), "
+    "attempting (the nodes work), committing.",
+    STEP_BUCKETS_S,
+)
+TRANSACTION_OPENED = _gauge(
+    Where.COORDINATOR,
+    "kcontrol_coordinator_transaction_opened_timestamp_seconds",
+    _PIPELINE,
+    "When the transaction of the attempt that is under way was opened; 0 while there is none.",
+)
+ATTEMPTS = _counter(Where.COORDINATOR, "kcontrol_attempts_total", _PIPELINE, "Attempts at steps that were begun.")
+ABORTED = _counter(
+    Where.COORDINATOR,
+    "kcontrol_attempts_aborted_total",
+    ("pipeline", "reason"),
+    "Attempts that were not committed: query, lost, fenced, broker, digest, input_gone, or replaced by another coordinator.",
+)
+RECOVERY = Metric(
+    "kcontrol_recovery_seconds",
+    Kind.HISTOGRAM,
+    Where.COORDINATOR,
+    ("pipeline", "cause"),
+    "takeover: from the beginning of a coordinator's session until all nodes are in place; attempt: from an aborted attempt "
+    "until its step is committed. What a halt, pause or stop interrupts is not counted.",
+    RECOVERY_BUCKETS_S,
+)
+NODE_PHASE_SECONDS = Metric(
+    "kcontrol_node_step_phase_seconds",
+    Kind.HISTOGRAM,
+    Where.NODE,
+    ("pipeline", "node", "phase"),
+    "Time in each phase of a step, as its node sees it: written (Spark reads, computes and writes), committed (waiting for the "
+    "boundary), recorded (Spark's own logs).",
+    STEP_BUCKETS_S,
+)
+NODE_REPLAYED = _counter(
+    Where.NODE, "kcontrol_node_replayed_steps_total", _NODE, "Steps that this life of the node has replayed."
+)
+
+CATALOGUE: Sequence[Metric] = (
+    *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN, RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
+    *(OFFSETS_SKIPPED, INPUT_PAUSED),
+    *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
+    *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, REJECTED),
+    *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
+    *(NODE_PHASE_SECONDS, NODE_REPLAYED),
+)
+
+
+def series_of(metric: Metric) -> tuple[str, ...]:
+    """The names that a query may use."""
+    if metric.kind is Kind.HISTOGRAM:
+        return tuple(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
+    return (metric.name,)

@@ -1,0 +1,87 @@
+"""`kcontrol serve`: the REST interface and metrics of all pipelines of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
+from kcontrol.adapters.http.listener import Listener
+from kcontrol.adapters.http.server import serve_interface
+from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.cli.listening import listen, listen_options
+from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.priority import give_way
+from kcontrol.runtime.settings import ClusterSettings
+
+DEFAULT_PORT = 8480
+NICENESS = 10
+"""Looking on must not slow down what is looked at."""
+
+_DEFAULTS = HttpLimits()
+
+
+@click.command()
+@listen_options("the interface", "", DEFAULT_PORT)
+@click.option(
+    "--max-concurrent",
+    type=click.IntRange(1, 10_000),
+    default=_DEFAULTS.max_concurrent,
+    show_default=True,
+    help="Requests that are answered at a time; others get 503 at once.",
+)
+@click.option(
+    "--request-timeout",
+    "request_timeout_s",
+    type=click.FloatRange(MAX_WAIT_S + 1, 600),
+    default=_DEFAULTS.request_timeout_s,
+    show_default=True,
+    help="Seconds after which a request ends with 504.",
+)
+@click.option(
+    "--niceness",
+    type=click.IntRange(0, 19),
+    default=NICENESS,
+    show_default=True,
+    help="How far the server gives way to other processes on this machine, such as nodes.",
+)
+@lifeline_option
+@cluster_option
+@json_option
+@debug_option
+def serve(
+    host: str,
+    port: int,
+    token_file: Path | None,
+    max_concurrent: int,
+    request_timeout_s: float,
+    niceness: int,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Serve the REST interface and the Console until Ctrl-C. Any number may run: all that they say and are told is in Kafka.
+
+    \b
+    Example:  kcontrol serve --bootstrap-servers broker:9092 --port 8480
+    """
+    give_way(niceness)
+    limits = HttpLimits(max_concurrent=max_concurrent, request_timeout_s=request_timeout_s)
+    listener = listen(host, port, token_file, limits)
+    facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
+    text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"
+    click.echo(json.dumps(facts) if as_json else text)
+    asyncio.run(_serve(listener, cluster))
+
+
+async def _serve(listener: Listener, cluster: ClusterSettings) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, listener.stop)
+    await serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry())

@@ -1,0 +1,63 @@
+"""`kcontrol submit`: a pipeline's definition in the log before any of its nodes runs, or on paper."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+
+from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.kafka.submit import resolve
+from kcontrol.adapters.kafka.submit import submit as submit_definition
+from kcontrol.adapters.spark.frames import bind
+from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.session import session
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.source import load_definition, sized
+from kcontrol.core.model import PipelineSpec
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.json import to_json_line
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@nodes_option
+@click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
+@click.option("--print", "only_print", is_flag=True, help="Print the definition as JSON instead, for POST .../spec over HTTP.")
+@cluster_option
+@json_option
+@debug_option
+def submit(
+    file: Path, nodes: int | None, create_outputs: int | None, only_print: bool, cluster: ClusterSettings, as_json: bool
+) -> None:
+    """Submit the pipeline that FILE defines, and start nothing. Its nodes do it by themselves when they start.
+
+    \b
+    Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
+    """
+    spec = asyncio.run(_submit(sized(load_definition(file, None), nodes), cluster, create_outputs, only_print))
+    if only_print:
+        click.echo(to_json_line(spec))
+        return
+    facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes}
+    click.echo(json.dumps(facts) if as_json else f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log")
+
+
+async def _submit(
+    pipeline: Pipeline, cluster: ClusterSettings, output_partitions: int | None, only_print: bool
+) -> PipelineSpec:
+    find_java()
+    spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None)
+    host = DriverHost(spark, cluster)
+    try:
+        bound = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
+        for warning in bound.warnings:
+            click.echo(warning, err=True)
+        take = resolve if only_print else submit_definition
+        return await take(cluster, pipeline, bound.facts(), output_partitions=output_partitions)
+    finally:
+        host.close()
+        spark.stop()

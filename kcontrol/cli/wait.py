@@ -1,0 +1,142 @@
+"""`kcontrol wait`: until input records are in committed steps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import click
+
+from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.cli.desired import timeout_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.core.model import PipelinePhase
+from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
+from kcontrol.runtime.completion import Completion, CompletionState, InputRecord, completions, is_complete, parse_token
+from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.step_index import skips
+
+LOOK_EVERY_S = 1.0
+"""At the status, for a halt; steps are seen when they are committed."""
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--token", help="What kcontrol.completion_token returned: TOPIC:PARTITION:OFFSET, or several with commas.")
+@click.option("--topic", help="Topic of an input, with --partition and --offset.")
+@click.option("--partition", type=click.IntRange(0))
+@click.option("--offset", type=click.IntRange(0))
+@timeout_option
+@cluster_option
+@json_option
+@debug_option
+def wait(
+    pipeline: str,
+    token: str | None,
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
+    timeout_s: float,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Wait until input records are in committed steps of PIPELINE; answers with the steps.
+
+    Exit code 3 if they are not in time: the same command can be given again. Exit code 9 if the pipeline has halted.
+
+    \b
+    Example:  kcontrol wait orders --token orders:3:1042
+    """
+    records = _records(token, topic, partition, offset)
+    for each in asyncio.run(_wait(pipeline, records, timeout_s, cluster)):
+        facts = {"record": str(each.record), "input": each.input, "state": each.state.value, "step": each.step}
+        step = "a step that was dropped from the log since" if each.step is None else f"step {each.step}"
+        click.echo(json.dumps(facts) if as_json else f"{each.record} (input {each.input}): committed in {step}")
+
+
+def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:
+    if token is not None and (topic, partition, offset) == (None, None, None):
+        return parse_token(token)
+    if token is None and topic is not None and partition is not None and offset is not None:
+        return (InputRecord(topic, partition, offset),)
+    raise ConfigurationError("give either --token, or all of --topic, --partition and --offset")
+
+
+async def _wait(
+    pipeline: str, records: tuple[InputRecord, ...], timeout_s: float, cluster: ClusterSettings
+) -> list[Completion]:
+    async with pipeline_logs(cluster, pipeline) as logs:
+        await logs.read()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _until_complete(logs, records)
+        except TimeoutError:
+            left = ", ".join(str(each.record) for each in completions(logs, records) if each.state is CompletionState.WAITING)
+            raise RetriableError(
+                f"pipeline {pipeline!r}: not in a committed step within {timeout_s:g} s: {left}; it has committed step "
+                f"{logs.committed.step}; see kcontrol status {pipeline}"
+            ) from None
+        return [await _with_step(logs, each) for each in completions(logs, records)]
+
+
+async def _with_step(logs: PipelineLogs, found: Completion) -> Completion:
+    """Steps before the oldest checkpoint that is kept were not read; one of them is looked up if it has to be told."""
+    if found.step is not None:
+        return found
+    record = found.record
+    boundary = await logs.find_step(found.input, record.partition, record.offset)
+    if boundary is None:
+        return found
+    if skips(boundary, found.input, record.partition, record.offset):
+        raise _skipped(logs, found, boundary.step)
+    return replace(found, step=boundary.step)
+
+
+def _skipped(logs: PipelineLogs, found: Completion, step: int | None) -> NotFoundError:
+    return NotFoundError(
+        f"pipeline {logs.pipeline!r}, input {found.input!r}: step {step} went past {found.record} at a user's request "
+        "(kcontrol skip), and it will never be read"
+    )
+
+
+async def _until_complete(logs: PipelineLogs, records: tuple[InputRecord, ...]) -> None:
+    halts = asyncio.create_task(_until_halted(logs))
+    steps = asyncio.create_task(_until_committed(logs, records))
+    try:
+        await asyncio.wait((halts, steps), return_when=asyncio.FIRST_COMPLETED)
+        (steps if steps.done() else halts).result()
+    finally:
+        halts.cancel()
+        steps.cancel()
+        await asyncio.gather(halts, steps, return_exceptions=True)
+
+
+async def _until_committed(logs: PipelineLogs, records: tuple[InputRecord, ...]) -> None:
+    if _complete(logs, records):
+        return
+    async for chunk in logs.steps.tail():
+        logs.see_steps(chunk)
+        if _complete(logs, records):
+            return
+
+
+def _complete(logs: PipelineLogs, records: tuple[InputRecord, ...]) -> bool:
+    found = completions(logs, records)
+    for each in found:
+        if each.state is CompletionState.NOT_READ:
+            raise NotFoundError(
+                f"pipeline {logs.pipeline!r}, input {each.input!r}: it began after {each.record}, and will never read it"
+            )
+        if each.state is CompletionState.SKIPPED:
+            raise _skipped(logs, each, each.step)
+    return is_complete(found)
+
+
+async def _until_halted(logs: PipelineLogs) -> None:
+    while True:
+        said = logs.view.status()
+        if said is not None and said.phase is PipelinePhase.HALTED:
+            raise HaltedError(f"pipeline {logs.pipeline!r} has halted at step {said.step}: {said.reason}")
+        await asyncio.sleep(LOOK_EVERY_S)
+        logs.see_control(await logs.control.read_to_end())

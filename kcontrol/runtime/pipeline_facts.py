@@ -1,0 +1,128 @@
+"""How a pipeline is, in the words of people: what `kcontrol status` prints and the HTTP server answers, made in one place.
+
+Each value is worked out from a projection; `now_ms` is the clock of whoever looks.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kcontrol.core.model import NodeJoin, NodePhase, NodeState, PipelinePhase
+from kcontrol.runtime.facts import Facts
+from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
+from kcontrol.runtime.projection import PipelineProjection
+
+NOBODY_YET = "no coordinator has looked after it yet"
+
+
+class NodeFacts(Facts):
+    """The newest life of a node."""
+
+    node: int
+    incarnation: int | None = Field(description="The offset of its join; null if no such node has ever joined.")
+    host: str
+    process_id: int | None
+    listens: str = Field(description="URL of its metrics and profiles; '' if it does not listen.")
+    phase: str = Field(description="closed, open, running or failed; absent if it has never said anything.")
+    step: int = Field(description="The last step that it holds complete.")
+    replaying: int | None = Field(description="The step that it replays, if it is behind the log.")
+    silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
+    error: str
+
+
+class PipelineStatus(Facts):
+    """Whether a pipeline runs, how far it is, what waits, and why it halted if it has."""
+
+    pipeline: str
+    phase: str = Field(description="starting, running, paused, stopped or halted.")
+    desired: str = Field(description="What the user wants: running, paused or stopped.")
+    reason: str = Field(description="Why it halted, or what it waits for; '' if there is nothing to say.")
+    step: int = Field(description="The last committed step; 0 before the first.")
+    step_ms: int | None = Field(description="The time of that step, milliseconds since 1970.")
+    first_step: int = Field(description="The oldest step that was not dropped from the log.")
+    checkpoint: int = Field(description="The step of the newest checkpoint; 0 if there is none.")
+    checkpoint_failure: str
+    claim_epoch: int = Field(description="The offset of the newest claim; -1 before the first.")
+    coordinator: str = Field(description="Host and process id of the coordinator that made it; '' before the first.")
+    fingerprint: str
+    inputs: list[WaitingInput]
+    nodes: list[NodeFacts]
+
+
+class Trouble(Facts):
+    """One thing that is wrong now."""
+
+    where: str = Field(description="pipeline, node N, or checkpoint.")
+    kind: str = Field(description="halted, failed, attempt, or checkpoint; with the kind of failure if there is one.")
+    what: str = Field(description="What went wrong, where, and what to do.")
+    root: bool = Field(description="Whether it is why the pipeline has halted.")
+
+
+def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
+    """Raises NotFoundError when there is no such pipeline."""
+    view, committed, spec = projection.view, projection.committed, projection.spec()
+    said, desired, claim = view.status(), view.desired(), view.claim()
+    return PipelineStatus(
+        pipeline=projection.pipeline,
+        phase=said.phase.value if said else PipelinePhase.STARTING.value,
+        desired=desired.mode.value if desired else "running",
+        reason=said.reason if said else NOBODY_YET,
+        step=committed.step,
+        step_ms=committed.now_ms if committed.last else None,
+        first_step=committed.first,
+        checkpoint=committed.checkpoint,
+        checkpoint_failure=said.checkpoint_failure if said else "",
+        claim_epoch=view.epoch,
+        coordinator=f"{claim.host}:{claim.process_id}" if claim else "",
+        fingerprint=spec.fingerprint,
+        inputs=waiting_inputs(projection, now_ms),
+        nodes=[node_of(projection, node, now_ms) for node in range(spec.nodes)],
+    )
+
+
+def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts:
+    """Of a node that the spec has, whether it has ever joined or not."""
+    view = projection.view
+    life, state, heard_ms = view.incarnation(node), view.node_state(node), heard_of_ms(projection, node)
+    join = next((one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)), None)
+    replaying = view.replaying(node)
+    behind = replaying is not None and state is not None and state.step < replaying.step <= projection.committed.step
+    return NodeFacts(
+        node=node,
+        incarnation=life,
+        host=join.host if join else "",
+        process_id=join.process_id if join else None,
+        listens=join.listens if join else "",
+        phase=state.phase.value if state else "absent",
+        step=state.step if state else 0,
+        replaying=replaying.step if replaying is not None and behind else None,
+        silent_ms=max(0, now_ms - heard_ms) if heard_ms is not None else 0,
+        error=state.error if state else "",
+    )
+
+
+def heard_of_ms(projection: PipelineProjection, node: int) -> int | None:
+    """When a node's newest life last said how it is; None if it never has."""
+    state = projection.view.node_state(node)
+    latest = projection.view.latest.values()
+    return next((x.timestamp_ms for x in latest if isinstance(x.record, NodeState) and x.record is state), None)
+
+
+def troubles_of(projection: PipelineProjection) -> list[Trouble]:
+    """What is wrong now, the root of a halt first."""
+    view, spec = projection.view, projection.spec()
+    said, found = view.status(), []
+    if said is not None and said.phase is PipelinePhase.HALTED:
+        found.append(Trouble(where="pipeline", kind="halted", what=said.reason, root=True))
+    elif said is not None and said.reason:
+        found.append(Trouble(where="pipeline", kind=said.phase.value, what=said.reason, root=False))
+    for node in range(spec.nodes):
+        state, written = view.node_state(node), view.written(node)
+        if state is not None and state.phase is NodePhase.FAILED:
+            found.append(Trouble(where=f"node {node}", kind="failed", what=state.error, root=False))
+        if written is not None and written.failure is not None and written.step == projection.committed.step + 1:
+            what = f"step {written.step}, attempt {written.token.attempt}: {written.error}"
+            found.append(Trouble(where=f"node {node}", kind=f"attempt: {written.failure.value}", what=what, root=False))
+    if said is not None and said.checkpoint_failure:
+        found.append(Trouble(where="checkpoint", kind="checkpoint", what=said.checkpoint_failure, root=False))
+    return found

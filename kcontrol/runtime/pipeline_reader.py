@@ -1,0 +1,43 @@
+"""Both logs of one pipeline, for whoever looks at it once: read as far as asked, and folded."""
+
+from __future__ import annotations
+
+from kcontrol.core.model import Logged, LoggedStep
+from kcontrol.runtime.ports import ControlLog, StepsLog
+from kcontrol.runtime.projection import PipelineProjection
+
+
+class PipelineReader(PipelineProjection):
+    """A projection with the readers that it is made by."""
+
+    def __init__(self, pipeline: str, control: ControlLog, steps: StepsLog) -> None:
+        super().__init__(pipeline)
+        self.control = control
+        self._steps = steps
+        self._begun = False
+
+    async def is_there(self) -> bool:
+        """Read the control log on; whether the pipeline has been submitted."""
+        await self._read_control()
+        return self.view.spec() is not None
+
+    async def read(self) -> tuple[list[Logged], list[LoggedStep]]:
+        """Read on to both ends; returns what is new. Raises NotFoundError when there is no such pipeline.
+
+        Steps are read from the oldest checkpoint that is kept, if there is one.
+        """
+        records = await self._read_control()
+        spec = self.spec()
+        if not self._begun and spec.checkpoint.location:
+            newest = await self._steps.begin_at_checkpoint()
+            if newest is not None:
+                self.begin_at(newest)
+        self._begun = True
+        steps = await self._steps.read_to_end()
+        self.see_steps(steps)
+        return records, steps
+
+    async def _read_control(self) -> list[Logged]:
+        records = await self.control.read_to_end()
+        self.see_control(records)
+        return records
