@@ -9,9 +9,16 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import plan, topics
+from bench.checkpoints import measure_checkpoints
 from bench.kcontrol_side import run_kcontrol
+from bench.latency import measure_latency
+from bench.memory import measure_memory
+from bench.nodes import measure_nodes
+from bench.processor import measure_profile
 from bench.recovery import measure_recovery
 from bench.report import Findings, show, to_json
+from bench.rest import measure_rest
+from bench.settings import measure_settings
 from bench.spark_environment import prepare
 from bench.spark_side import run_spark
 from bench.startup import QUICK_SIZES, SIZES, measure_startup
@@ -19,6 +26,9 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 
 PARTITIONS = CORES = 2
 SIDES = ("spark", "kcontrol")
+BOTH = "sides"
+"""The part that compares them."""
+PARTS = ("recovery", "startup", "nodes", "checkpoints", "latency", "memory", "rest", "profile", "settings")
 SOURCE = "records"
 TABLE_COLUMNS = 120
 
@@ -27,7 +37,7 @@ def main() -> int:
     """Exit code 0 when everything was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small steps and few of them: to see that it works")
-    parser.add_argument("--only", choices=(*SIDES, "recovery", "startup"), help="one side or part alone")
+    parser.add_argument("--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -36,25 +46,53 @@ def main() -> int:
     console = Console(stderr=True)
     measurements = (*plan.QUICK_LARGE, *plan.QUICK_SMALL) if options.quick else (*plan.LARGE, *plan.SMALL)
     findings = Findings()
-    if options.only in (None, *SIDES):
-        sides = (options.only,) if options.only else SIDES
+    if options.only in (None, BOTH, *SIDES):
+        sides = (options.only,) if options.only in SIDES else SIDES
         with EmbeddedBroker(options.data_dir) as broker:
             places = plan.Places(broker.bootstrap_servers, SOURCE, PARTITIONS, CORES)
             compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
-    if options.only in (None, "recovery"):
-        console.print("recovery")
-        findings.recovery_ms = measure_recovery(1 if options.quick else 3, seed=1)
-    if options.only in (None, "startup"):
-        console.print("start-up with long logs")
-        with EmbeddedBroker(options.data_dir) as broker:
-            sizes = QUICK_SIZES if options.quick else SIZES
-            findings.startup = measure_startup(broker.bootstrap_servers, sizes, 1 if options.quick else 3)
+    for part in PARTS:
+        if options.only in (None, part):
+            measure(part, console, findings, options.data_dir, options.quick)
     large = measurements[0].step_records
     if options.json:
         print(to_json(findings, large))
     else:
         show(Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS), findings, large)
     return 0
+
+
+def measure(part: str, console: Console, findings: Findings, data_dir: Path | None, quick: bool) -> None:
+    """One part by its name, on a broker of its own."""
+    console.print(part)
+    if part == "recovery":
+        findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1)
+        return
+    with EmbeddedBroker(data_dir) as broker:
+        servers = broker.bootstrap_servers
+        match part:
+            case "startup":
+                findings.startup = measure_startup(servers, QUICK_SIZES if quick else SIZES, 1 if quick else 3)
+            case "nodes":
+                scales, steps = (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
+                findings.scales = measure_nodes(servers, scales, steps, console.print)
+            case "checkpoints":
+                saving = plan.QUICK_SAVING if quick else plan.SAVING
+                findings.saving = measure_checkpoints(servers, saving, console.print)
+            case "latency":
+                stream = plan.QUICK_STREAM if quick else plan.STREAM
+                findings.latency = measure_latency(servers, stream, console.print)
+            case "memory":
+                sizes = plan.QUICK_MEMORY if quick else plan.MEMORY
+                findings.memory = measure_memory(servers, sizes, console.print)
+            case "profile":
+                measurements = plan.QUICK_LARGE if quick else plan.PROFILED
+                findings.profile = measure_profile(servers, broker.pid, measurements, console.print)
+            case "settings":
+                measurements = plan.QUICK_SETTINGS if quick else plan.SETTINGS
+                findings.settings = measure_settings(servers, measurements, console.print)
+            case "rest":
+                findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 
 
 def compare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -48,6 +49,21 @@ class Spread:
     def of(cls, figures: Iterable[float]) -> Spread:
         found = sorted(figures)
         return cls(median(found), found[0], found[-1], len(found))
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Median, 99th percentile (by nearest rank: of fewer than 100 figures the greatest) and greatest of several figures."""
+
+    median: float
+    p99: float
+    greatest: float
+    count: int
+
+    @classmethod
+    def of(cls, figures: Iterable[float]) -> Tail:
+        found = sorted(figures)
+        return cls(median(found), found[ceil(0.99 * len(found)) - 1], found[-1], len(found))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""Where the time of a step goes, from what the processes logged of it: nothing is measured in their way.
+"""Where the time of a step goes, from the times that every process logs of it: nothing is measured in their way.
 
-Between two commits lie, in this order: the node hears of the commit and Spark records its batches; the coordinator decides the
-next step, opens its transaction and publishes the command; Spark makes the step; the coordinator writes the boundary and
-commits. The first and third are Spark's, the second and fourth the control plane's. Times are those of the control records and
-boundaries.
+Between two boundaries lie, in this order: the commit, until every node has read it; Spark records its batches, while the
+coordinator hears of it, decides the next step, opens its transaction, and every node has its command: what of that takes longer
+than Spark's recording counts as opening; Spark makes the step; the coordinator hears of it and writes the boundary. Recording
+and making are Spark's, the rest is the control plane's, with every message on its way.
+
+With several nodes each phase ends with the last of them, because nobody begins the next one before. What a node waits for the
+others is so part of Spark's time, and what one more node costs the coordinator is part of its own.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-Logged = Mapping[str, Any]
-"""A line of `kcontrol log --json`."""
 Boundary = Mapping[str, Any]
 """A line of `kcontrol steps --json`."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """Milliseconds of one step, from the commit before it to its own."""
+    """Milliseconds of one step, from the boundary before it to its own.
+
+    commit_ms: of the step before, and of the boundary.
+    """
 
     step: int
     record_ms: float
@@ -30,28 +34,32 @@ class Phases:
     commit_ms: float
 
     @property
+    def control_ms(self) -> float:
+        """What is not Spark's."""
+        return self.open_ms + self.commit_ms
+
+    @property
     def control_share(self) -> float:
         """The part of the whole that is not Spark's."""
-        control_ms = self.open_ms + self.commit_ms
-        return control_ms / (control_ms + self.record_ms + self.work_ms)
+        return self.control_ms / (self.control_ms + self.record_ms + self.work_ms)
 
 
-def phases(log: Sequence[Logged], steps: Sequence[Boundary]) -> list[Phases]:
-    """Of every step but the first that was committed at its first attempt and whose messages are all in the log still."""
-    commands = {
-        (each["work"]["step"], str(each["work"]["token"])): each["timestamp_ms"]
-        for each in log
-        if each["record"] == "Command" and each["work"]
-    }
-    written = {(each["step"], str(each["token"])): each["timestamp_ms"] for each in log if each["record"] == "Written"}
-    ready: dict[int, float] = {}
-    for each in log:
-        if each["record"] == "NodeState":  # Its step is the last one that is complete, Spark's records included.
-            ready.setdefault(each["step"], each["timestamp_ms"])
+def phases(steps: Sequence[Boundary]) -> list[Phases]:
+    """Of every step but the first, if all nodes made it and the step before without a restart in between."""
     found = []
     for before, step in pairwise(steps):
-        attempt = (step["step"], str(step["token"]))
-        if attempt in commands and attempt in written and before["step"] in ready:
-            marks = [before["committed_ms"], ready[before["step"]], commands[attempt], written[attempt], step["committed_ms"]]
-            found.append(Phases(step["step"], *(end - begin for begin, end in pairwise(marks))))
+        work, ends = step["work"], (step["before"] or {}).get("nodes", ())
+        seen, recorded = _last(ends, "seen_ms"), _last(ends, "recorded_ms")
+        begun, written = _last(work, "begun_ms"), _last(work, "written_ms")
+        if seen and recorded and begun and written:
+            commit_ms = seen - before["committed_ms"] + step["committed_ms"] - written
+            # The next step may be ready before Spark has recorded this one: then nothing of opening it was waited for.
+            ready = max(begun, recorded)
+            found.append(Phases(step["step"], recorded - seen, ready - recorded, written - ready, commit_ms))
     return found
+
+
+def _last(nodes: Sequence[Mapping[str, int]], name: str) -> int:
+    """By the last node; 0 if one does not know."""
+    times_ms = [each[name] for each in nodes]
+    return max(times_ms) if times_ms and all(times_ms) else 0

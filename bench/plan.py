@@ -37,9 +37,13 @@ LARGE = (
     Measurement("aggregate", 800_000, 2, 4),
 )
 SMALL = (
-    Measurement("passthrough", 1_000, 20, 40),
-    Measurement("aggregate", 1_000, 20, 40),
+    Measurement("passthrough", 1_000, 150, 100),
+    Measurement("aggregate", 1_000, 150, 100),
 )
+PROFILED = tuple(Measurement(workload, 800_000, 3, 6) for workload in ("passthrough", "keyed", "aggregate"))
+"""More steps than in `LARGE`, because the processor times are of all of them together."""
+SETTINGS = (Measurement("aggregate", 1_000, 60, 60), Measurement("passthrough", 800_000, 2, 3))
+QUICK_SETTINGS = (Measurement("aggregate", 1_000, 10, 10),)
 QUICK_LARGE = (
     Measurement("passthrough", 200_000, 1, 2),
     Measurement("aggregate", 200_000, 1, 2),
@@ -54,3 +58,66 @@ def alternating(sides: tuple[str, ...], repeats: int) -> Iterator[str]:
     """A B, B A, A B, ...: a machine that gets slower with time is not held against one side."""
     for turn in range(repeats):
         yield from sides if turn % 2 == 0 else reversed(sides)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How many nodes share how many partitions; outputs have as many as the input."""
+
+    nodes: int
+    partitions: int
+
+
+_BASE = Scale(1, 4)
+SCALES = (*(Scale(nodes, partitions) for partitions in (4, 16, 64) for nodes in (1, 2, 4)), _BASE)
+"""The one that all are compared with comes first and last, so that a machine that drifts shows in its spread."""
+SCALE_STEPS = (Measurement("passthrough", 1_000, 30, 40), Measurement("passthrough", 200_000, 2, 6))
+"""In this order, in the same processes."""
+QUICK_SCALES = (_BASE, Scale(2, 16))
+QUICK_SCALE_STEPS = (Measurement("passthrough", 1_000, 10, 10), Measurement("passthrough", 20_000, 1, 3))
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Checkpoints against none, in windows that take turns; steps are those of a window, warm-up comes before the first one.
+
+    keys: as many as a large step has records, so that all state is there after the first.
+    """
+
+    keys: int
+    every_ms: int
+    windows: int
+    small: Measurement
+    large: Measurement
+
+
+SAVING = Saving(100_000, 2_000, 8, Measurement("aggregate", 1_000, 20, 60), Measurement("aggregate", 100_000, 10, 15))
+QUICK_SAVING = Saving(10_000, 1_000, 2, Measurement("aggregate", 1_000, 5, 15), Measurement("aggregate", 10_000, 2, 8))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A steady stream of records, measured after a warm-up; without a pipeline both take a quarter of the time."""
+
+    records_per_s: int
+    warm_up_s: float
+    measured_s: float
+
+
+STREAM = Stream(1_000, 30, 60)
+QUICK_STREAM = Stream(1_000, 6, 6)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Steps of two sizes by the same processes, a few of the small ones first."""
+
+    small: Measurement
+    large: Measurement
+
+
+MEMORY = tuple(
+    Sizes(Measurement(workload, 100_000, 3, 5), Measurement(workload, 10_000_000, 0, 2))
+    for workload in ("passthrough", "keyed", "aggregate")
+)
+QUICK_MEMORY = (Sizes(Measurement("passthrough", 10_000, 1, 2), Measurement("passthrough", 300_000, 0, 1)),)

@@ -12,9 +12,18 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bench.figures import Comparison, Run, Spread, step_times, throughput
+from bench.checkpoints import SavingCost
+from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
+from bench.latency import Latency
+from bench.memory import MemoryUse, Peak
+from bench.nodes import ScaleRun, scaled
 from bench.phases import Phases
+from bench.processor import Profile
+from bench.rest import RestEffect
+from bench.settings import SettingGain
 from bench.startup import StartUp
+
+PHASES = ("Spark records", "open", "Spark works", "commit", "control plane")
 
 
 @dataclass
@@ -25,6 +34,13 @@ class Findings:
     phases: dict[tuple[str, int], list[Phases]] = field(default_factory=dict)
     recovery_ms: Mapping[str, Spread] = field(default_factory=dict)
     startup: Sequence[StartUp] = ()
+    rest: RestEffect | None = None
+    scales: Sequence[ScaleRun] = ()
+    saving: Sequence[SavingCost] = ()
+    latency: Latency | None = None
+    memory: Sequence[MemoryUse] = ()
+    profile: Profile | None = None
+    settings: Sequence[SettingGain] = ()
 
     def of_size(self, large: int) -> list[Comparison]:
         """Records/s, of the large steps."""
@@ -43,17 +59,26 @@ def to_json(findings: Findings, large: int) -> str:
                 for (workload, records), found in findings.phases.items()
             ],
             "recovery_ms": {target: asdict(spread) for target, spread in findings.recovery_ms.items()},
+            "rest": asdict(findings.rest) if findings.rest is not None else None,
             "startup_ms": [asdict(each) for each in findings.startup],
+            "nodes": [asdict(each) for each in scaled(findings.scales)],
+            "node_runs": [asdict(each) for each in findings.scales],
+            "checkpoints": [asdict(each) for each in findings.saving],
+            "latency_ms": None if findings.latency is None else asdict(findings.latency),
+            "memory": [asdict(each) for each in findings.memory],
+            "profile": None if findings.profile is None else asdict(findings.profile),
+            "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "runs": [asdict(run) | {"records_per_s": run.records_per_s} for run in findings.runs],
         }
     )
 
 
 def show(console: Console, findings: Findings, large: int) -> None:
-    """Tables: throughput, time from step to step, phases, recovery, start-up."""
-    _show_comparisons(console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large))
-    _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
-    _show_phases(console, findings.phases)
+    """Tables of what was measured: throughput, time from step to step, phases, recovery, start-up, and so on."""
+    if findings.runs:
+        _show_comparisons(console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large))
+        _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
+        _show_phases(console, findings.phases)
     if findings.recovery_ms:
         table = Table("killed", "median s", "least s", "greatest s", "times", title="from SIGKILL to the next commit")
         for target, spread in findings.recovery_ms.items():
@@ -61,6 +86,25 @@ def show(console: Console, findings: Findings, large: int) -> None:
             table.add_row(target, *seconds, str(spread.count))
         console.print(table)
     _show_startup(console, findings.startup)
+    if findings.rest is not None:
+        _show_rest(console, findings.rest)
+    _show_nodes(console, findings.scales)
+    _show_saving(console, findings.saving)
+    _show_latency(console, findings.latency)
+    _show_memory(console, findings.memory)
+    if findings.profile is not None:
+        _show_profile(console, findings.profile)
+    _show_settings(console, findings.settings)
+
+
+def _show_settings(console: Console, gains: Sequence[SettingGain]) -> None:
+    if gains:
+        columns = ("setting", "workload", "records a step", "as kcontrol has it", "as Spark has it", "times as long")
+        table = Table(*columns, title="ms from step to step (medians) without one of the settings for speed")
+        for each in gains:
+            times = (f"{each.chosen_ms:,.0f}", f"{each.default_ms:,.0f}", f"{each.ratio:.2f}")
+            table.add_row(each.setting, each.workload, f"{each.step_records:,}", *times)
+        console.print(table)
 
 
 def _show_comparisons(console: Console, title: str, compared: Iterable[Comparison]) -> None:
@@ -72,13 +116,10 @@ def _show_comparisons(console: Console, title: str, compared: Iterable[Compariso
 
 
 def _show_phases(console: Console, phases: Mapping[tuple[str, int], Sequence[Phases]]) -> None:
-    columns = ("workload", "records a step", "Spark records", "open", "Spark works", "commit", "control plane")
-    table = Table(*columns, title="where the time of kcontrol's steps goes, ms (medians)")
+    table = Table("workload", "records a step", *PHASES, title="where the time of kcontrol's steps goes, ms (medians)")
     for (workload, records), found in phases.items():
         if found:
-            medians = _phase_medians(found)
-            figures = (f"{medians[name]:.0f}" for name in ("record_ms", "open_ms", "work_ms", "commit_ms"))
-            table.add_row(workload, f"{records:,}", *figures, f"{100 * medians['control_share']:.1f} %")
+            table.add_row(workload, f"{records:,}", *_phase_figures(found))
     console.print(table)
 
 
@@ -91,10 +132,110 @@ def _show_startup(console: Console, startup: Sequence[StartUp]) -> None:
         console.print(table)
 
 
+def _show_rest(console: Console, rest: RestEffect) -> None:
+    columns = ("requests/s", "ms a step without", "ms a step with", "ratio", "median ms of an answer", "99 %")
+    table = Table(*columns, title="REST under load: steps of 1,000 records (medians of blocks of steps)")
+    answered = (max(getattr(each, name) for each in rest.requests) for name in ("median_ms", "p99_ms"))
+    figures = (_spread(rest.without), _spread(rest.with_requests), f"{rest.ratio:.3f}", *(f"{each:.1f}" for each in answered))
+    table.add_row(f"{rest.per_second:g}", *figures)
+    console.print(table)
+
+
+def _show_nodes(console: Console, runs: Sequence[ScaleRun]) -> None:
+    scale = ("nodes", "partitions", "records a step")
+    times = Table(
+        *scale, "ms from step to step", "times as long", "records/s", title="nodes and partitions (medians over steps)"
+    )
+    spent = Table(*scale, *PHASES, title="where the time of their steps goes, ms (medians)")
+    for each in scaled(runs):
+        which = (str(each.scale.nodes), str(each.scale.partitions), f"{each.step_records:,}")
+        times.add_row(*which, _spread(each.step_ms), f"{each.times_as_long:.2f}", f"{each.records_per_s:,.0f}")
+        figures = (f"{ms:.0f}" for ms in (each.record_ms, each.open_ms, each.work_ms, each.commit_ms))
+        spent.add_row(*which, *figures, f"{each.control_ms:.0f} = {100 * each.control_share:.1f} %")
+    if runs:
+        console.print(times)
+        console.print(spent)
+
+
+def _show_saving(console: Console, saving: Sequence[SavingCost]) -> None:
+    columns = ("records a step", "steps", "without", "with checkpoints", "times as long", "checkpoints", "MB each", "s each")
+    table = Table(*columns, title="checkpoints and step time, ms (median, 99th percentile)")
+    for each in saving:
+        table.add_row(
+            *(f"{each.step_records:,}", f"{each.without.count}, {each.with_.count}", _tail(each.without), _tail(each.with_)),
+            *(f"{each.times_as_long:.2f}, {each.p99_times_as_long:.2f}", str(each.checkpoints)),
+            *(f"{each.size_bytes.median / 1e6:.1f}", f"{each.took_ms.median / 1e3:.2f}"),
+        )
+    if saving:
+        console.print(table)
+
+
+def _show_latency(console: Console, found: Latency | None) -> None:
+    if found is None:
+        return
+    title = f"from producer to read_committed consumer at {found.records_per_s:,} records/s, ms"
+    table = Table("", "records", "median", "99th percentile", "greatest", title=title)
+    for name, tail in (("without a pipeline", found.direct), ("through kcontrol", found.piped)):
+        table.add_row(name, f"{tail.count:,}", *(f"{each:,.1f}" for each in (tail.median, tail.p99, tail.greatest)))
+    console.print(table)
+    table = Table("steps", "records a step", "ms from step to step", *PHASES, title="the steps meanwhile, ms (medians)")
+    table.add_row(f"{found.steps:,}", f"{found.step_records:,.0f}", _spread(found.step_ms), *_phase_figures(found.phases))
+    console.print(table)
+
+
+def _show_memory(console: Console, memory: Sequence[MemoryUse]) -> None:
+    kinds = list(dict.fromkeys(kind for each in memory for kind in each.peaks))
+    table = Table(
+        "workload", "records a step", "s a step", *kinds, title="memory at its peak, MB: one process (processes: all together)"
+    )
+    for each in memory:
+        figures = (_peak(each.peaks.get(kind)) for kind in kinds)
+        table.add_row(each.workload, f"{each.step_records:,}", f"{each.step_ms / 1_000:.1f}", *figures)
+    if memory:
+        console.print(table)
+
+
+def _show_profile(console: Console, profile: Profile) -> None:
+    columns = ("part", "records/s", "MB/s", "us of processor a record", "broker's")
+    table = Table(*columns, title=f"parts alone, {profile.parts[0].records:,} records, one process without Spark")
+    for part in profile.parts:
+        broker_us = 1e6 * part.broker_cpu_s / part.records
+        speeds = (f"{part.records_per_s:,.0f}", f"{part.bytes / part.seconds / 1e6:,.0f}")
+        table.add_row(part.part, *speeds, f"{part.cpu_us_per_record:.2f}", f"{broker_us:.2f}")
+    console.print(table)
+    kinds = list(dict.fromkeys(kind for share in profile.shares for kind in share.cpu_s))
+    title = "us of processor a record, by kind of process, of whole steps"
+    table = Table("workload", "records a step", "records/s", *kinds, "all", "processors busy", title=title)
+    for share in profile.shares:
+        spent = [1e6 * share.cpu_s.get(kind, 0.0) / share.records for kind in kinds]
+        busy = sum(share.cpu_s.values()) / share.seconds
+        figures = (f"{share.records / share.seconds:,.0f}", *(f"{each:.2f}" for each in (*spent, sum(spent), busy)))
+        table.add_row(share.workload, f"{share.step_records:,}", *figures)
+    console.print(table)
+
+
+def _peak(peak: Peak | None) -> str:
+    if peak is None:
+        return "-"
+    one = f"{peak.one_bytes / 1e6:,.0f}"
+    return one if peak.processes == 1 else f"{one}  ({peak.processes}: {peak.together_bytes / 1e6:,.0f})"
+
+
 def _phase_medians(found: Sequence[Phases]) -> dict[str, float]:
     names = ("record_ms", "open_ms", "work_ms", "commit_ms", "control_share")
     return {name: median(getattr(each, name) for each in found) for name in names} if found else {}
 
 
+def _phase_figures(found: Sequence[Phases]) -> list[str]:
+    """For the columns of `PHASES`."""
+    medians = _phase_medians(found)
+    figures = [f"{medians[name]:.0f}" for name in ("record_ms", "open_ms", "work_ms", "commit_ms") if medians]
+    return [*figures, f"{100 * medians['control_share']:.1f} %"] if medians else ["-"] * len(PHASES)
+
+
 def _spread(spread: Spread | None) -> str:
     return "-" if spread is None else f"{spread.median:,.0f}  ({spread.least:,.0f} to {spread.greatest:,.0f})"
+
+
+def _tail(tail: Tail) -> str:
+    return f"{tail.median:,.0f}, {tail.p99:,.0f}"

@@ -34,23 +34,23 @@ def delete_topics(bootstrap_servers: str, *names: str) -> None:
         future.result(TIMEOUT_S)
 
 
-def record(number: int) -> tuple[bytes, bytes]:
-    """Key and value of the record with this number."""
-    key = b"user-%04d" % (number * 7_919 % KEYS)
+def record(number: int, keys: int = KEYS) -> tuple[bytes, bytes]:
+    """Key and value of the record with this number. Any `keys` records that follow each other have all keys: 7,919 is prime."""
+    key = b"user-%04d" % (number * 7_919 % keys)
     return key, (b"%0*d" % (NUMBER_DIGITS, number)).ljust(VALUE_BYTES, b".")
 
 
-def _chunks(first: int, records: int, partitions: int) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
+def _chunks(first: int, records: int, partitions: int, keys: int) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
     """Lists of messages for one partition each; record n goes to partition n % partitions."""
     for start in range(first, first + records, CHUNK_RECORDS * partitions):
         end = min(start + CHUNK_RECORDS * partitions, first + records)
         for partition in range(partitions):
             offset = (partition - start) % partitions
-            pairs = map(record, range(start + offset, end, partitions))
+            pairs = (record(number, keys) for number in range(start + offset, end, partitions))
             yield partition, [{"key": key, "value": value} for key, value in pairs]
 
 
-def fill(bootstrap_servers: str, topic: str, records: int, partitions: int, first: int = 0) -> None:
+def fill(bootstrap_servers: str, topic: str, records: int, partitions: int, first: int = 0, keys: int = KEYS) -> None:
     """Append `records` numbered records, spread evenly over partitions. Raises KafkaException unless all are acknowledged."""
     producer = Producer(
         {
@@ -62,7 +62,7 @@ def fill(bootstrap_servers: str, topic: str, records: int, partitions: int, firs
         }
     )
     failures: list[object] = []
-    for partition, messages in _chunks(first, records, partitions):
+    for partition, messages in _chunks(first, records, partitions, keys):
         while len(producer) > 2 * CHUNK_RECORDS:
             producer.poll(0.01)
         producer.produce_batch(

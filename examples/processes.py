@@ -28,7 +28,8 @@ def now_ms() -> float:
 class KcontrolProcess:
     """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there.
 
-    environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml.
+    environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml. module: another
+    Python module that is run instead; it has to end when its standard input does.
     """
 
     name: str
@@ -36,7 +37,12 @@ class KcontrolProcess:
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
+    module: str = "kcontrol.cli"
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def _lifeline(self) -> tuple[str, ...]:
+        return ("--lifeline",) if self.module == "kcontrol.cli" else ()
 
     @property
     def log(self) -> Path:
@@ -58,7 +64,7 @@ class KcontrolProcess:
         self.home.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline"],
+                [sys.executable, "-m", self.module, *self.arguments, *self._lifeline],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

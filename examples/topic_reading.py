@@ -7,13 +7,30 @@ moment, which moves on only after the markers of a transaction are written, and 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 60.0
 CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
+
+ASK_TIMEOUT_S = 10.0
+"""Of one request: a client that was told of no living broker, by one that has just come back, may never ask again by itself."""
+AGAIN_S = 0.1
+PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._NOENT,  # the client's own word for: the broker names no leader of any partition
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""What a broker says that has just come back and does not yet know that it leads a partition."""
 
 Place = tuple[str, int]
 
@@ -27,7 +44,7 @@ def read_topics(
         KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached and nothing comes for
             `timeout_s`: a transaction was left open.
     """
-    left = partition_ends(bootstrap_servers, topics, timeout_s=timeout_s)
+    left = partition_ends(bootstrap_servers, list(topics), timeout_s=timeout_s)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -62,20 +79,31 @@ def read_topics(
 
 
 def partition_ends(
-    bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_uncommitted", timeout_s: float = TIMEOUT_S
+    bootstrap_servers: str, topics: Collection[str], isolation: str = "read_uncommitted", timeout_s: float = TIMEOUT_S
 ) -> dict[Place, int]:
     """One past the last record of each partition; with read_committed, where the first open transaction begins.
 
     Raises:
-        KafkaException: the broker or a topic is missing.
+        KafkaException: the broker or a topic is missing, or has no leader for `timeout_s`.
     """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return _ask_ends(bootstrap_servers, topics, isolation, min(ASK_TIMEOUT_S, timeout_s))
+        except KafkaException as error:
+            if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_S)
+
+
+def _ask_ends(bootstrap_servers: str, topics: Collection[str], isolation: str, timeout_s: float) -> dict[Place, int]:
+    # A result is waited for without a limit of its own: it ends in time by the request's.
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
-    wanted = list(topics)
-    described = admin.describe_topics(TopicCollection(wanted), request_timeout=timeout_s)
-    parts = [TopicPartition(topic, each.id) for topic in wanted for each in described[topic].result(timeout_s).partitions]
+    described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
+    parts = [TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions]
     asked = admin.list_offsets(
         {part: OffsetSpec.latest() for part in parts},
         isolation_level=IsolationLevel[isolation.upper()],
         request_timeout=timeout_s,
     )
-    return {(part.topic, part.partition): answer.result(timeout_s).offset for part, answer in asked.items()}
+    return {(part.topic, part.partition): answer.result().offset for part, answer in asked.items()}

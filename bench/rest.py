@@ -1,0 +1,156 @@
+"""What reads of the REST interface cost a pipeline: times of 1,000-record steps with 200 requests/s and without, in turns.
+
+One pipeline and one server run all the time; between blocks of steps the requests begin and end, so that both sides are
+measured in the same processes. The steps next to such a change are counted to neither.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from bench import topics
+from bench.figures import Spread
+from bench.load import Answered
+from bench.plan import Places, alternating
+from bench.running import COMMAND_TIMEOUT_S, Running, running
+from examples.processes import KcontrolProcess
+from examples.step_feed import Boundary
+
+RATE = 200
+STEP_RECORDS = 1_000
+WORKLOAD = "passthrough"
+WARM_UP_STEPS = 60
+STEPS = 80
+"""Of each block."""
+QUICK_STEPS = 15
+REPEATS = 6
+QUICK_REPEATS = 1
+SETTLE_STEPS = 4
+"""After requests have begun or ended."""
+WITHOUT, WITH = "without", "with"
+SIDES = (WITHOUT, WITH)
+
+
+@dataclass(frozen=True)
+class RestEffect:
+    """Medians of blocks of steps, in milliseconds from step to step. ratio: with requests, to without: 1 is no effect."""
+
+    per_second: float
+    without: Spread
+    with_requests: Spread
+    ratio: float
+    requests: tuple[Answered, ...]
+    """Of each block."""
+
+
+def measure_rest(bootstrap_servers: str, partitions: int, cores: int, *, quick: bool) -> RestEffect:
+    """Raises RuntimeError when steps stand still, or requests are not answered."""
+    steps, repeats = (QUICK_STEPS, QUICK_REPEATS) if quick else (STEPS, REPEATS)
+    source = f"rest-{uuid.uuid4().hex[:8]}"
+    blocks = list(alternating(SIDES, repeats))
+    all_steps = WARM_UP_STEPS + len(blocks) * (steps + 2 * SETTLE_STEPS)
+    topics.create_topics(bootstrap_servers, source, partitions=partitions)
+    topics.fill(bootstrap_servers, source, (all_steps + steps) * STEP_RECORDS, partitions)
+    places = Places(bootstrap_servers, source, partitions, cores)
+    sink = f"bench-rest-{uuid.uuid4().hex[:8]}"
+    topics.create_topics(bootstrap_servers, sink, partitions=partitions)
+    try:
+        with running(places, sink, WORKLOAD, STEP_RECORDS) as pipeline:
+            _await(pipeline, WARM_UP_STEPS)
+            with _served(bootstrap_servers) as url:
+                return _in_blocks(pipeline, blocks, steps, url, places.source)
+    finally:
+        topics.delete_topics(bootstrap_servers, sink)
+
+
+def _in_blocks(pipeline: Running, blocks: list[str], steps: int, url: str, source: str) -> RestEffect:
+    times: dict[str, list[float]] = {side: [] for side in SIDES}
+    requests: list[Answered] = []
+    for side in blocks:
+        if side == WITH:
+            with _asked(url, pipeline.name, source, requests):
+                times[side].append(_block_ms(pipeline, steps))
+        else:
+            times[side].append(_block_ms(pipeline, steps))
+    without, loaded = Spread.of(times[WITHOUT]), Spread.of(times[WITH])
+    return RestEffect(RATE, without, loaded, loaded.median / without.median, tuple(requests))
+
+
+def _block_ms(pipeline: Running, steps: int) -> float:
+    """The median time from step to step, of so many steps."""
+    begin = pipeline.feed.committed + SETTLE_STEPS
+    return median(_periods_ms(_await(pipeline, begin + steps)[begin - 1 : begin + steps]))
+
+
+def _periods_ms(steps: list[Boundary]) -> list[float]:
+    return [after["committed_ms"] - before["committed_ms"] for before, after in pairwise(steps)]
+
+
+def _await(pipeline: Running, steps: int) -> list[Boundary]:
+    return pipeline.await_steps(lambda found: len(found) >= steps, f"{steps}")
+
+
+@contextmanager
+def _served(bootstrap_servers: str) -> Iterator[str]:
+    """The address of a server that is ready to answer."""
+    with tempfile.TemporaryDirectory(prefix="bench-rest-") as scratch:
+        arguments = ["serve", "--port", "0", "--json", "--bootstrap-servers", bootstrap_servers]
+        process = KcontrolProcess("serve", arguments, Path(scratch))
+        process.start()
+        try:
+            url = _url(process)
+            _await_ready(url, process)
+            yield url
+        finally:
+            process.stop()
+
+
+def _url(process: KcontrolProcess) -> str:
+    deadline = time.monotonic() + COMMAND_TIMEOUT_S
+    while time.monotonic() < deadline and process.is_running:
+        for line in process.log.read_text().splitlines():
+            if line.startswith('{"serve"'):
+                return str(json.loads(line)["serve"])
+        time.sleep(0.05)
+    raise RuntimeError(f"the server did not start\n{process.log_tail()}")
+
+
+def _await_ready(url: str, process: KcontrolProcess) -> None:
+    deadline = time.monotonic() + COMMAND_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            with urlopen(f"{url}/health/ready", timeout=COMMAND_TIMEOUT_S):
+                return
+        except HTTPError:
+            time.sleep(0.05)
+    raise RuntimeError(f"the server did not become ready\n{process.log_tail()}")
+
+
+@contextmanager
+def _asked(url: str, pipeline: str, topic: str, requests: list[Answered]) -> Iterator[None]:
+    """While requests are made by a process of its own; adds what became of them. Raises RuntimeError when it failed."""
+    command = [sys.executable, "-m", "bench.load", url, pipeline, topic, str(RATE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            yield
+        finally:
+            said, _ = process.communicate(timeout=COMMAND_TIMEOUT_S)
+    if process.returncode != 0:
+        raise RuntimeError(f"the requests ended with exit code {process.returncode}")
+    found = Answered(**json.loads(said))
+    if found.answered < found.asked:
+        raise RuntimeError(f"{found.asked - found.answered} of {found.asked} requests were not answered with 200")
+    requests.append(found)

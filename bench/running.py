@@ -1,0 +1,155 @@
+"""A pipeline that runs for the bench: a coordinator and its nodes as real processes, and what their logs say of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.plan import Places
+from examples import processes
+from examples.processes import KcontrolProcess
+from examples.step_feed import Boundary, StepFeed
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.core.model import PipelineSpec
+from kcontrol.runtime.settings import ClusterSettings
+
+PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
+RUN_TIMEOUT_S = 420.0
+COMMAND_TIMEOUT_S = 60.0
+
+
+@dataclass
+class Running:
+    """One pipeline while its processes run. definition: the newest, once it was asked for."""
+
+    name: str
+    bootstrap_servers: str
+    feed: StepFeed
+    processes: tuple[KcontrolProcess, ...]
+    definition: PipelineSpec | None = None
+
+    def await_steps(self, reached: Callable[[list[Boundary]], bool], what: str) -> list[Boundary]:
+        """The committed steps, as soon as `reached` holds of them. Raises RuntimeError when it stands still."""
+        if not self.feed.wait_for(reached, RUN_TIMEOUT_S):
+            said = "\n".join(process.log_tail() for process in self.processes)
+            waited = f"{self.name} has committed {self.feed.committed} steps and not {what} in {RUN_TIMEOUT_S:.0f} s"
+            raise RuntimeError(f"{waited}\n{said}")
+        return self.feed.steps
+
+    def stop(self) -> None:
+        """Have it stopped as a user would; its processes end with that."""
+        arguments = ["stop", self.name, "--bootstrap-servers", self.bootstrap_servers]
+        command = [sys.executable, "-m", "kcontrol.cli", *arguments]
+        subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
+
+    def redefine(self, change: Callable[[PipelineSpec], PipelineSpec]) -> None:
+        """Submit its definition anew while it runs, with other settings that its nodes need not be started again for.
+
+        Not before the first step: there may be no definition yet.
+        """
+        asyncio.run(self._redefine(change))
+
+    async def _redefine(self, change: Callable[[PipelineSpec], PipelineSpec]) -> None:
+        log = await KafkaControlLog.open(ClusterSettings(bootstrap_servers=self.bootstrap_servers), self.name)
+        try:
+            if self.definition is None:
+                self.definition = [one.record for one in await log.read_to_end() if isinstance(one.record, PipelineSpec)][-1]
+            self.definition = change(self.definition)
+            await log.append([self.definition])
+        finally:
+            await log.close()
+
+
+@contextmanager
+def running(
+    places: Places,
+    name: str,
+    workload: str,
+    step_records: int,
+    nodes: int = 1,
+    checkpoint_every: str = "",
+    min_records: int | None = None,
+) -> Iterator[Running]:
+    """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
+
+    The nodes share the cores. checkpoint_every: a duration; '' for a pipeline without checkpoints. min_records: a step holds at
+    least so many and at most `step_records`; None: exactly those.
+    """
+    cores = max(1, places.cores // nodes)
+    with _home() as home:
+        environment = _environment(places, home, name, workload, step_records) | {
+            "BENCH_MIN_RECORDS": str(step_records if min_records is None else min_records),
+            "BENCH_CORES": str(cores),
+            "BENCH_NODES": str(nodes),
+            "BENCH_CHECKPOINT_EVERY": checkpoint_every,
+        }
+        servers, master = places.bootstrap_servers, f"local[{cores}]"
+        started = [processes.node(PIPELINE_FILE, servers, home, number, master, environment) for number in range(nodes)]
+        with _started(places, home, name, started) as pipeline:
+            yield pipeline
+
+
+@contextmanager
+def attached(places: Places, name: str, workload: str, step_records: int, settings: Mapping[str, str]) -> Iterator[Running]:
+    """As `running`, on one node, which is an application with these settings of Spark."""
+    with _home() as home:
+        arguments = [places.bootstrap_servers, str(home / "nodes"), f"local[{places.cores}]", json.dumps(settings)]
+        environment = _environment(places, home, name, workload, step_records)
+        node = KcontrolProcess("attached", arguments, home, environment, module="bench.attached")
+        with _started(places, home, name, [node]) as pipeline:
+            yield pipeline
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="bench-kcontrol-") as scratch:
+        yield Path(scratch)
+
+
+def _environment(places: Places, home: Path, name: str, workload: str, step_records: int) -> dict[str, str]:
+    """What `bench/pipeline.py` needs to know, for one node and steps of exactly so many records."""
+    return {
+        "BENCH_PIPELINE": name,
+        "BENCH_WORKLOAD": workload,
+        "BENCH_SOURCE": places.source,
+        "BENCH_SINK": name,
+        "BENCH_STEP_RECORDS": str(step_records),
+        "BENCH_MIN_RECORDS": str(step_records),
+        "BENCH_CORES": str(places.cores),
+        "BENCH_NODES": "1",
+        "BENCH_CHECKPOINTS": str(home / "checkpoints"),
+        "BENCH_CHECKPOINT_EVERY": "",
+    }
+
+
+@contextmanager
+def _started(places: Places, home: Path, name: str, nodes: Sequence[KcontrolProcess]) -> Iterator[Running]:
+    started = (processes.coordinator("bench", places.bootstrap_servers, home), *nodes)
+    feed = StepFeed(name, places.bootstrap_servers)
+    try:
+        for process in started:
+            process.start()
+        yield Running(name, places.bootstrap_servers, feed, started)
+    finally:
+        feed.close()
+        for process in reversed(started):
+            process.stop()
+
+
+def check_written(workload: str, step: Boundary, expected: int) -> None:
+    """A figure of a run that lost records is worth nothing. Raises RuntimeError."""
+    read, written = (sum(piece["records"] for piece in step[side]) for side in ("inputs", "outputs"))
+    if read != expected or (workload != "aggregate" and written != read):
+        raise RuntimeError(f"step {step['step']} of {workload} read {read} and wrote {written} records")
+
+
+def records_read(step: Boundary) -> int:
+    """Input records of one step."""
+    return sum(piece["records"] for piece in step["inputs"])
