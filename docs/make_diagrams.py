@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
@@ -52,7 +54,12 @@ def document(which: str) -> str:
     """The page of docs/diagrams for 'coordinator' or 'node': what the table says of itself, and the picture."""
     title, table, first, words = _TITLES[which]
     made = f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"
-    return f"# {title}\n\n{made}\n\n{words}\n```mermaid\n{mermaid(table, first)}```\n"
+    return f"# {title}\n\n{made}\n\n{_fenced(words or '')}\n```mermaid\n{mermaid(table, first)}```\n"
+
+
+def _fenced(text: str) -> str:
+    """Indented drawings in a docstring as blocks of Markdown that say that they are text."""
+    return re.sub(r"(?m)(?:^    .*\n)+", lambda found: f"```text\n{inspect.cleandoc(found[0])}\n```\n", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Writes docs/schemas.md from the schemas themselves, so that the page can't say anything else: `python -m docs.make_schemas`.
 
-tests/unit/wire/test_schema_docs.py fails when the page is not current.
+tests/docs/test_reference.py fails when the page is not current.
 """
 
 from __future__ import annotations
@@ -77,10 +77,5 @@ def _type(node: Any) -> str:
     return node if node in ("null", "long", "string", "boolean") else f"[{node}](#{node.lower()})"
 
 
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(render(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(render(), encoding="utf-8")

@@ -1,0 +1,41 @@
+"""Writes the tables of rights into docs/security.md from the table in the code: `python -m docs.make_rights`.
+
+tests/unit/kafka/test_roles.py fails when the page is not current.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcontrol.adapters.kafka.roles import ROLES, Need, Role, Topics, needs
+from kcontrol.wire.names import Names
+
+PAGE = Path(__file__).parent / "security.md"
+_BEGIN, _END = "<!-- rights: made by `python -m docs.make_rights` -->\n", "<!-- /rights -->"
+
+
+def tables() -> str:
+    """A table for each role."""
+    return "\n".join(_table(role) for role in Role)
+
+
+def _table(role: Role) -> str:
+    found = needs(role, Names(), "pipeline", Topics(("input",), ("output",)))
+    rows = "".join(_row(need) for need in found)
+    return f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for |\n|---|---|---|\n{rows}"
+
+
+def _row(need: Need) -> str:
+    operations = ", ".join(operation.value for operation in need.right.operations)
+    why = f"optional: {need.why}" if need.optional else need.why
+    return f"| {need.where} | {operations} | {why} |\n"
+
+
+def page(text: str) -> str:
+    """The page with its tables made anew."""
+    before, _, rest = text.partition(_BEGIN)
+    return f"{before}{_BEGIN}\n{tables()}\n{_END}{rest.partition(_END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,185 @@
+"""Writes docs/reference/settings.md from the classes that hold the settings: `python -m docs.make_settings`.
+
+A class says in its docstring what each of its settings is, as `name: text.`; a setting without words makes this fail, so that
+none is left out. tests/docs/test_reference.py fails when the page is not current.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic.fields import FieldInfo
+
+from kcontrol.adapters.kafka.clients import KNOWN_SETTINGS
+from kcontrol.adapters.spark.conf import SETTINGS
+from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+from kcontrol.runtime.definition_limits import Limits
+from kcontrol.runtime.durations import Duration, PositiveDuration
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import REFUSED_SETTINGS, ClusterSettings
+from kcontrol.runtime.toml_settings import ENVIRONMENT_NAME
+from kcontrol.wire.batches.codec import CODEC_VARIABLE
+from kcontrol.wire.names import DEFAULT_NAMES
+
+PAGE = Path(__file__).parent / "reference" / "settings.md"
+
+INTRODUCTION = """# Settings
+
+Made from the code by `python -m docs.make_settings`: do not edit.
+
+What belongs to a pipeline is in its file; where Kafka is and how to speak to it is in `kcontrol.toml` or the environment; what
+belongs to one process is an option of its [command](cli.md).
+
+A duration is a text such as `"100 ms"`, `"60 s"`, `"5 min"`, `"1 h"` or `"1 d"`, or a whole number of milliseconds.
+Settings that are unknown are refused, with the nearest name that there is.
+"""
+
+TOML = """## kcontrol.toml
+
+In the working directory of each process. `${NAME}` in any value is replaced from the environment. An example:
+[operations.md](../operations.md#finding-the-cluster).
+"""
+
+CLIENT = """### [kafka.client]
+
+By librdkafka's names, for every client in every process; what they mean: [security.md](../security.md#logging-in). These are
+known, and any other is refused:
+"""
+
+NAMES = """### [kafka.names]
+
+Names in Kafka that shall differ. `{prefix}` and `{pipeline}` stand for themselves; the name of one pipeline's thing must hold
+`{pipeline}`.
+"""
+
+_ENVIRONMENT = (
+    (ENVIRONMENT_NAME, "the address of Kafka, `host:port[,host:port...]`; before `kcontrol.toml`, after `--bootstrap-servers`"),
+    (DEBUG_VARIABLE, "anything: as `--debug` for every command and all that it starts"),
+    (
+        CODEC_VARIABLE,
+        "`compiled` or `reference`: which codec reads and writes record batches. Unset: the compiled one, if numba is there",
+    ),
+    (
+        "XDG_DATA_HOME",
+        "`$XDG_DATA_HOME/kcontrol` holds what outlives a process: broker, Spark's state, logs. Unset: `~/.local/share`",
+    ),
+    ("XDG_CACHE_HOME", "`$XDG_CACHE_HOME/kcontrol` holds the jars of the broker. Unset: `~/.cache`"),
+    ("JAVA_HOME", "the Java that broker and Spark run on. Unset: `java` from `PATH`"),
+    ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
+)
+
+_PARTS = (Pipeline, KafkaInput, KafkaOutput, StepPolicy, Checkpoint, Layout, Limits)
+
+SPARK = """## Spark
+
+What a session must have: `kcontrol.session` sets it, `kcontrol conf` prints it, `kcontrol.attach` checks it. Without those for
+correctness or the clock a session is refused; the others cost time only.
+
+The driver's JVM, if kcontrol starts it, runs with `-XX:+UseParallelGC`, unless a collector is named in the session's settings,
+in `spark-defaults.conf` or in a variable that Java reads; for `spark-submit` give it with `--driver-java-options`.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    return "\n".join([INTRODUCTION, *map(_class, _PARTS), _toml(), _environment(), _spark()])
+
+
+def _class(cls: type) -> str:
+    texts = _texts(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    rows = [
+        f"| `{each.name}` | {_kind(hints[each.name])} | {_default(each)} | {texts[each.name]} |\n"
+        for each in dataclasses.fields(cls)
+        if each.init
+    ]
+    summary = inspect.getdoc(cls).partition("\n\n")[0].replace("\n", " ")  # type: ignore[union-attr]
+    return f"## {cls.__name__}\n\n{summary}\n\n| setting | | default | |\n|---|---|---|---|\n{''.join(rows)}"
+
+
+def _texts(cls: type) -> dict[str, str]:
+    """By setting, what the docstring says of it. Raises KeyError for one without words, when it is looked up."""
+    names = list(get_type_hints(cls))
+    one = "(?:" + "|".join(sorted(names, key=len, reverse=True)) + ")"
+    heads = list(re.finditer(rf"(?:^|(?<=\n)|(?<=\. )|(?<=\) ))({one}(?:, {one})*): ", inspect.getdoc(cls) or ""))
+    ends = [*(head.start() for head in heads[1:]), None]
+    found: dict[str, str] = {}
+    for head, end in zip(heads, ends, strict=True):
+        text = re.sub(r"\s+", " ", (inspect.getdoc(cls) or "")[head.end() : end]).strip()
+        for name in head[1].split(", "):
+            found[name] = text[:1].upper() + text[1:]
+    return found
+
+
+def _kind(hint: Any) -> str:
+    """What may be given, in words."""
+    if hint in (Duration, PositiveDuration):
+        return "duration"
+    if get_origin(hint) is Annotated:
+        base, *constraints = get_args(hint)
+        return f"{_kind(base)}{_bounds(constraints)}"
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(_kind(each) for each in get_args(hint) if each is not NoneType)
+    if get_origin(hint) is Literal:
+        return ", ".join(f'`"{each}"`' for each in get_args(hint))
+    if get_args(hint):
+        inner = [_kind(each) for each in get_args(hint)]
+        return f"{{{inner[0]}: {inner[1]}}}" if len(inner) == 2 else f"list of {inner[0]}"
+    words = {int: "whole number", str: "text", bool: "`True` or `False`", Any: "any"}
+    return words.get(hint) or f"[{hint.__name__}](#{hint.__name__.lower()})"
+
+
+def _bounds(constraints: list[Any]) -> str:
+    limits = {type(limit).__name__: limit for each in constraints if isinstance(each, FieldInfo) for limit in each.metadata}
+    least, most = limits.get("Ge"), limits.get("Le")
+    if least is None:
+        return ""
+    return f" from {least.ge:,}" + (f" to {most.le:,}" if most is not None else "")
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        value = field.default
+        return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else f"`{value!r}`"
+    if field.default_factory is not dataclasses.MISSING:
+        return f"`{field.default_factory.__name__}()`"
+    return "needed"
+
+
+def _toml() -> str:
+    texts = _texts(ClusterSettings)
+    rows = [
+        f"| `{name}` | {default} | {texts[setting]} |\n"
+        for name, setting, default in (
+            ("bootstrap_servers", "bootstrap_servers", "needed, unless given otherwise"),
+            ("prefix", "prefix", f"`{ClusterSettings.model_fields['prefix'].default!r}`"),
+        )
+    ]
+    known = ", ".join(f"`{name}`" for name in sorted(KNOWN_SETTINGS))
+    refused = "".join(f"| `{name}` | {remedy} |\n" for name, remedy in REFUSED_SETTINGS.items())
+    names = "".join(f"| `{name}` | `{template}` |\n" for name, template in DEFAULT_NAMES.items())
+    return (
+        f"{TOML}\n### [kafka]\n\n| setting | default | |\n|---|---|---|\n{''.join(rows)}\n{CLIENT}\n{known}.\n\n"
+        f"These can't be given, because correctness depends on them:\n\n| setting | |\n|---|---|\n{refused}\n"
+        f"{NAMES}\n| name | default |\n|---|---|\n{names}"
+    )
+
+
+def _environment() -> str:
+    rows = "".join(f"| `{name}` | {text} |\n" for name, text in _ENVIRONMENT)
+    return f"## Environment\n\n| variable | |\n|---|---|\n{rows}"
+
+
+def _spark() -> str:
+    rows = "".join(f"| `{each.name}` | `{each.value}` | {each.need.value} | {each.why} |\n" for each in SETTINGS)
+    return f"{SPARK}\n| setting | value | for | otherwise, or why |\n|---|---|---|---|\n{rows}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
