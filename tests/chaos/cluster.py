@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPE
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
+END_TIMEOUT_S = 30.0
 PLANNER_MODULE = "python_streaming_source_runner"
 WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
@@ -78,6 +80,16 @@ class Cluster:
         number = signal.SIGKILL if action is Action.KILL else signal.SIGSTOP
         self._hit.update(own[each.pid] for each in victims if action is Action.KILL and each.pid in own)
         _signal_all(victims, number)
+        if action is Action.KILL:
+            self._await_end({each.pid for each in victims})
+
+    def _await_end(self, killed: set[int]) -> None:
+        """Of what is ours: a process that is about to end looks as if it ran, and would not be started again."""
+        deadline = time.monotonic() + END_TIMEOUT_S
+        while any(process.is_running and process.pid in killed for process in (self.broker, *self.processes)):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"a killed process is still there after {END_TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
 
     def wipe(self, victims: list[psutil.Process]) -> None:
         """Delete the working directories of those victims that are nodes, as if they came back on another machine."""
@@ -120,7 +132,7 @@ class Cluster:
             case Target.PLANNER:
                 return self._descendants(lambda command: any(PLANNER_MODULE in word for word in command))
             case Target.WORKER:
-                return self._descendants(lambda command: any(module in word for module in WORKER_MODULES for word in command))
+                return self._descendants(_is_worker)
 
     def _descendants(self, matches: Callable[[list[str]], bool]) -> list[psutil.Process]:
         family: list[psutil.Process] = []
@@ -129,6 +141,11 @@ class Cluster:
                 with suppress(psutil.NoSuchProcess):
                     family += psutil.Process(node.pid).children(recursive=True)
         return sorted((each for each in family if (command := _command(each)) and matches(command)), key=lambda each: each.pid)
+
+
+def _is_worker(command: list[str]) -> bool:
+    """The JVM's command line names the daemon's module too."""
+    return Path(command[0]).name != "java" and any(module in word for module in WORKER_MODULES for word in command)
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -35,13 +35,17 @@ ONE_SHARE = 0.6
 """Of the faults, those that hit one process of each kind that they hit; the others hit any number of them."""
 WIPED_SHARE = 0.4
 """Of the kills of a node, those that take its disk too."""
+FOLLOWED_SHARE = 0.6
+"""Of the rounds, those whose fault is followed by the next before anything has recovered."""
+MAX_FOLLOWING_DELAY_S = 20.0
+"""After such a round the next begins so long after it at most: most of a recovery, so that every instant of one is met."""
 
 
 @dataclass(frozen=True)
 class Fault:
     """One round. delay_s: how long to wait first; outage_s: how long what was hit stays dead or paused.
 
-    wiped: a node that is killed loses its directory too.
+    wiped: a node that is killed loses its directory too. followed: the next round does not wait for recovery.
     """
 
     action: Action
@@ -49,6 +53,7 @@ class Fault:
     delay_s: float
     outage_s: float
     wiped: bool = False
+    followed: bool = False
 
     @property
     def everything(self) -> bool:
@@ -62,17 +67,18 @@ class Fault:
         return f"{self.action} {what}{', disk wiped' if self.wiped else ''}"
 
 
-def draw(generator: random.Random) -> Fault:
-    """The next fault: mostly of one process, sometimes of a few at once or of all."""
+def draw(generator: random.Random, *, follows: bool = False) -> Fault:
+    """The next fault: mostly of one process, sometimes of a few at once or of all. follows: one that was `followed`."""
     action = generator.choice(list(Action))
     count = generator.choices([1, 2, 3, len(Target)], weights=[70, 15, 5, 10])[0]
     targets = tuple(sorted(generator.sample(list(Target), count)))
-    delay_s = generator.uniform(0.0, MAX_DELAY_S)
+    delay_s = generator.uniform(0.0, MAX_FOLLOWING_DELAY_S if follows else MAX_DELAY_S)
     outage_s = generator.uniform(0.2, MAX_OUTAGE_S)
     if action is Action.KILL and generator.random() < AT_ONCE_SHARE:
         outage_s = 0.0
     wiped = action is Action.KILL and Target.NODE in targets and generator.random() < WIPED_SHARE
-    return Fault(action, targets, delay_s, outage_s, wiped)
+    followed = generator.random() < FOLLOWED_SHARE
+    return Fault(action, targets, delay_s, outage_s, wiped, followed)
 
 
 def of_a_kind(living: int, generator: random.Random) -> list[int]:

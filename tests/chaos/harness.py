@@ -1,7 +1,8 @@
 """Rounds of one fault each against one running cluster, with the oracle between them and at the end.
 
-A round is over when a step is committed that was begun after everything had come back; so every round proves that the pipeline
-goes on, and every check proves that what it did is right.
+Most rounds are followed by the next before anything has recovered, so that faults meet starts, restores and replays too. Any
+other is over when a step is committed that was begun after everything had come back, which proves that the pipeline goes on;
+and every check proves that what it did is right.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from examples.processes import now_ms
 from examples.step_feed import StepFeed, records_in, records_out
@@ -22,7 +25,8 @@ from tests.chaos.producer import Feeder
 
 START_TIMEOUT_S = 300.0
 ROUND_TIMEOUT_S = 300.0
-DRAIN_TIMEOUT_S = 300.0
+STILL_TIMEOUT_S = 300.0
+"""At the end: without a new step. How long all that is left takes depends on how much there is."""
 LOOK_EVERY_S = 0.1
 
 
@@ -34,14 +38,14 @@ class ChaosError(Exception):
 class Round:
     """What was done and how it went. hit: processes.
 
-    recovered_ms: from the end of the outage to the first commit of a step begun after it.
+    recovered_ms: from the end of the outage to the first commit of a step begun after it; None: the next round did not wait.
     """
 
     number: int
     fault: str
     hit: int
     outage_ms: float
-    recovered_ms: float
+    recovered_ms: float | None
     step: int
     revived: tuple[str, ...]
 
@@ -80,8 +84,11 @@ class Chaos:
             self._cluster.start()
             self._feeder.start()
             self._await_step(lambda: self._feed.committed > 0, START_TIMEOUT_S, "the first step")
+            follows = False
             for number in range(1, rounds + 1):
-                self._round(number, draw(self._faults))
+                fault = draw(self._faults, follows=follows)
+                self._round(number, fault)
+                follows = fault.followed
                 if number % check_every == 0:
                     self._check(complete=False)
             self._feeder.stop()
@@ -98,7 +105,7 @@ class Chaos:
 
     def _round(self, number: int, fault: Fault) -> None:
         time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
-        victims = self._cluster.pick(fault, self._victims)
+        victims = self._await_victims(fault)
         hit_ms = now_ms()
         self._cluster.hit(victims, fault.action)
         if fault.wiped:
@@ -107,23 +114,34 @@ class Chaos:
         self._cluster.release(victims)
         revived = self._cluster.revive()
         over_ms = now_ms()
-        self._await_step(
-            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
-            ROUND_TIMEOUT_S,
-            f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
-            revived,
-        )
+        if not fault.followed:
+            self._await_step(
+                lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
+                ROUND_TIMEOUT_S,
+                f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
+                revived,
+            )
         done = Round(
             number,
             fault.name,
             len(victims),
             over_ms - hit_ms,
-            self._recovered_ms(hit_ms, over_ms),
+            None if fault.followed else self._recovered_ms(hit_ms, over_ms),
             self._feed.committed,
             tuple(revived),
         )
         self._outcome.rounds.append(done)
         self._tell(done)
+
+    def _await_victims(self, fault: Fault) -> list[psutil.Process]:
+        """Some that the fault can hit: while things start, there may be none of a kind yet."""
+        deadline = time.monotonic() + ROUND_TIMEOUT_S
+        while not (victims := self._cluster.pick(fault, self._victims)):
+            time.sleep(LOOK_EVERY_S)  # Nothing tells when Spark starts a process.
+            self._cluster.revive()
+            if time.monotonic() > deadline:
+                raise ChaosError(f"there was nothing to {fault.name} within {ROUND_TIMEOUT_S:.0f} s")
+        return victims
 
     def _recovered_ms(self, hit_ms: float, over_ms: float) -> float:
         """0 when a step that was begun after the hit had been committed before the outage was over: others had taken over."""
@@ -152,7 +170,11 @@ class Chaos:
             }
             return all(reached.get(where, 0) >= end for where, end in ends.items())
 
-        self._await_step(drained, DRAIN_TIMEOUT_S, "the end of the input")
+        while not drained():
+            self._await_more(self._feed.committed)
+
+    def _await_more(self, step: int) -> None:
+        self._await_step(lambda: self._feed.committed > step, STILL_TIMEOUT_S, f"a step after {step}, with input left")
 
     def _check(self, *, complete: bool) -> None:
         """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are looked at."""

@@ -1,11 +1,16 @@
-"""What is in the topics, for the oracle: read with confluent-kafka from first offset to end, committed records or all."""
+"""What is in the topics, for the oracle: read with confluent-kafka from first offset to end, committed records or all.
+
+A broker that has just come back refuses in many ways for some seconds. Reading changes nothing, so it is begun anew until it
+succeeds; what is refused to the end of `READ_TIMEOUT_S` is an error.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
 from examples.topic_reading import partition_ends, read_topics
 from tests.chaos.expected import InputRecord
@@ -13,6 +18,9 @@ from tests.chaos.names import INPUTS, OUTPUTS
 from tests.chaos.oracle import OutputRecord
 
 Made = TypeVar("Made")
+
+READ_TIMEOUT_S = 120.0
+AGAIN_S = 0.5
 
 
 def read_inputs(bootstrap_servers: str) -> list[InputRecord]:
@@ -34,7 +42,9 @@ def count_hidden(bootstrap_servers: str) -> int:
 
 def open_transactions(bootstrap_servers: str) -> list[str]:
     """Partitions whose last stable offset is below their end: somebody's transaction still holds their readers back."""
-    stable, end = (partition_ends(bootstrap_servers, OUTPUTS, level) for level in ("read_committed", "read_uncommitted"))
+    stable, end = _until_answered(
+        lambda: [partition_ends(bootstrap_servers, OUTPUTS, level) for level in ("read_committed", "read_uncommitted")]
+    )
     return [
         f"{topic} {partition}: stable up to {stable[topic, partition]}, ends at {offset}"
         for (topic, partition), offset in end.items()
@@ -52,4 +62,15 @@ def _place(message: Message) -> tuple[str, int, int]:
 
 
 def _read(bootstrap_servers: str, topics: Iterable[str], isolation: str, make: Callable[[Message], Made]) -> list[Made]:
-    return [make(message) for message in read_topics(bootstrap_servers, topics, isolation)]
+    return _until_answered(lambda: [make(message) for message in read_topics(bootstrap_servers, topics, isolation)])
+
+
+def _until_answered(read: Callable[[], Made]) -> Made:
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while True:
+        try:
+            return read()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(AGAIN_S)

@@ -13,9 +13,10 @@ from tests.chaos.harness import Outcome, Round
 def round_line(done: Round) -> str:
     """One line for people."""
     started = f"; started again: {', '.join(done.revived)}" if done.revived else ""
+    back = "hit again before it" if done.recovered_ms is None else f"back after {done.recovered_ms / 1000:>5.1f} s"
     return (
         f"round {done.number:>4}  {done.fault:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} s, "
-        f"back after {done.recovered_ms / 1000:>5.1f} s, step {done.step}{started}"
+        f"{back:<19}, step {done.step}{started}"
     )
 
 
@@ -34,10 +35,13 @@ def outcome_json(outcome: Outcome) -> str:
 def recoveries(rounds: list[Round]) -> dict[str, dict[str, float]]:
     """By fault: how often, and the median, least and greatest time from the end of the outage to a new commit, in ms.
 
+    Only of rounds that were waited for; what was still down from the rounds before is in their times.
     Faults of several processes are one group each for kill and pause, everything apart.
     """
     times: dict[str, list[float]] = defaultdict(list)
     for done in rounds:
+        if done.recovered_ms is None:
+            continue
         action, _, what = done.fault.partition(" ")
         times[f"{action} several" if " + " in what else done.fault].append(done.recovered_ms)
     return {
@@ -52,10 +56,12 @@ def summary(outcome: Outcome) -> str:
     for fault, of in recoveries(outcome.rounds).items():
         times = f"{of['median'] / 1000:>10.1f}{of['least'] / 1000:>9.1f}{of['greatest'] / 1000:>12.1f}"
         lines.append(f"{fault:<24}{of['rounds']:>7}{times}")
-    did = f"{len(outcome.rounds)} rounds, {outcome.steps} steps, {outcome.checks} checks by the oracle, 0 violations"
+    followed = sum(done.recovered_ms is None for done in outcome.rounds)
+    hit = f"{len(outcome.rounds)} rounds, {followed} of them hit again before a step was committed"
+    did = f"{outcome.steps} steps, {outcome.checks} checks by the oracle, 0 violations"
     records = f"{outcome.records_in:,} records in, {outcome.records_out:,} out"
     lines += [
-        f"seed {outcome.seed}: {did}",
+        f"seed {outcome.seed}: {hit}; {did}",
         f"{records}, and {outcome.hidden_records:,} of aborted attempts that nobody sees",
         f"bursts of input: {outcome.bursts}; processes that ended by themselves: {outcome.ended_by_themselves or 'none'}",
     ]

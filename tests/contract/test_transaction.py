@@ -219,3 +219,18 @@ def test_readers_of_the_log_keep_their_place_while_steps_are_aborted(run: Run) -
         assert [logged.record for logged in await tail] == made
 
     run(scenario)
+
+
+def test_old_records_can_be_read_again_and_no_position_moves(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.archive()
+        made = [await _step(world, transaction, step) for step in (1, 2, 3)]
+        await _begin(world, transaction)
+        seen = await log.read_to_end()
+        offsets = [logged.offset for logged in seen]
+        assert [logged.record for logged in await log.read_range(offsets[1], offsets[2])] == [made[1]]
+        assert await log.read_range(offsets[0], offsets[2] + 1) == seen
+        assert await log.read_range(offsets[2] + 1, offsets[2] + 1) == []
+        assert await log.read_to_end() == []
+
+    run(scenario)

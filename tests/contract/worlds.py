@@ -10,7 +10,7 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
-from kcontrol.runtime.ports import ControlLog, StepsLog, Transaction
+from kcontrol.runtime.ports import ControlLog, StepsArchive, StepsLog, Transaction
 from kcontrol.runtime.settings import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.proxy import END_TXN, Cut, Proxy
@@ -26,6 +26,8 @@ class World(Protocol):
     async def control(self, pipeline: str | None = None) -> ControlLog: ...
 
     async def steps(self) -> StepsLog: ...
+
+    async def archive(self) -> StepsArchive: ...
 
     async def transaction(self) -> Transaction: ...
 
@@ -48,6 +50,9 @@ class MemoryWorld:
         return MemoryControlLog(self._kafka, pipeline or self.pipeline)
 
     async def steps(self) -> StepsLog:
+        return await self.archive()
+
+    async def archive(self) -> StepsArchive:
         return MemoryStepsLog(self._kafka, self.pipeline)
 
     async def transaction(self) -> Transaction:
@@ -83,6 +88,9 @@ class KafkaWorld:
         return log
 
     async def steps(self) -> StepsLog:
+        return await self.archive()
+
+    async def archive(self) -> StepsArchive:
         log = KafkaStepsLog(self._direct, self.pipeline)
         self._stack.push_async_callback(log.close)
         return log

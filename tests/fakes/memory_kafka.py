@@ -9,17 +9,29 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
 from kcontrol.core.keys import key_of
-from kcontrol.core.model import Checkpoint, ControlRecord, Logged, LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.model import (
+    Checkpoint,
+    ControlRecord,
+    InputSpec,
+    Logged,
+    LoggedStep,
+    PipelineSpec,
+    StepBoundary,
+    StepRecord,
+    Tombstone,
+)
 from kcontrol.errors import CommitUnknownError, FencedError
+from kcontrol.runtime.ports import Reach
 from kcontrol.wire.keys import pipeline_of
 
 STEPS = "steps"
+NOWHERE = Reach("T1", (0, 0))
 
 
 class Fate(Enum):
@@ -39,15 +51,17 @@ class Loss(Enum):
 class Entry:
     value: Any
     fate: Fate
+    timestamp_ms: int
 
 
 class MemoryPartition:
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int]) -> None:
         self.entries: list[Entry] = []
+        self._now_ms = now_ms
         self._changed = asyncio.Event()
 
     def append(self, value: Any, fate: Fate) -> int:
-        self.entries.append(Entry(value, fate))
+        self.entries.append(Entry(value, fate, self._now_ms()))
         self.wake()
         return len(self.entries) - 1
 
@@ -106,8 +120,10 @@ class TransactionState:
 
 
 class MemoryKafka:
-    def __init__(self) -> None:
-        self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(MemoryPartition)
+    """now_ms: the clock that its records are stamped by."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(lambda: MemoryPartition(now_ms))
         self._producer_ids = itertools.count(1000)
         self._transactions: dict[str, TransactionState] = {}
 
@@ -151,8 +167,15 @@ class MemoryControlLog:
     async def close(self) -> None:
         """Nothing is open."""
 
+    @property
+    def rejected_by(self) -> dict[str, int]:
+        """Nobody can write anything else."""
+        return {}
+
     def _own(self, chunk: list[tuple[int, Any]]) -> list[Logged]:
-        return [Logged(offset, 0, value) for offset, value in chunk if self._pipeline in (None, _pipeline(value))]
+        entries = self._partition.entries
+        mine = [(offset, value) for offset, value in chunk if self._pipeline in (None, _pipeline(value))]
+        return [Logged(offset, entries[offset].timestamp_ms, value) for offset, value in mine]
 
 
 class MemoryStepsLog:
@@ -180,6 +203,34 @@ class MemoryStepsLog:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    async def read_range(self, from_: int, to: int) -> list[LoggedStep]:
+        entries = enumerate(self._partition.entries[: min(to, self._partition.stable_end())])
+        return [LoggedStep(at, entry.value) for at, entry in entries if at >= from_ and entry.fate is Fate.VISIBLE]
+
+
+class MemorySource:
+    """The ProjectionSource of a cluster whose control topic has one partition."""
+
+    def __init__(self, kafka: MemoryKafka, reach: Reach = NOWHERE) -> None:
+        """reach: what is said of the topic of every input, which can be changed: `reaches`."""
+        self._kafka = kafka
+        self.reaches = reach
+
+    async def partitions(self) -> int:
+        return 1
+
+    async def control(self, _partition: int) -> MemoryControlLog:
+        return MemoryControlLog(self._kafka, None)
+
+    def steps(self, pipeline: str) -> MemoryStepsLog:
+        return MemoryStepsLog(self._kafka, pipeline)
+
+    async def reach(self, _pipeline: str, _item: InputSpec) -> Reach:
+        return self.reaches
+
+    async def prepare(self, spec: PipelineSpec) -> None:
+        """All topics are there."""
 
 
 class MemoryTransaction:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kcontrol import StepConsumer
+from kcontrol.core.step_times import MARKS
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
@@ -80,6 +81,15 @@ def _looked_at(story: Story, steps: list[dict[str, Any]]) -> None:
     lines = story.command("steps", name, "--from", "2", "--to", "3").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["2", "3"]
     assert story.command("steps", name, "--from", "100000").returncode == 10
+    timed = [json.loads(line) for line in story.command("steps", name, "--timing", "--json").stdout.splitlines()]
+    assert [each["step"] for each in timed] == [step["step"] for step in steps]
+    for each in timed[:-1]:
+        assert list(each["marks_ms"]) == list(MARKS), "a step whose successor is there has all its times"
+        work, end = list(each["work"][0].values()), list(each["end"]["nodes"][0].values())
+        assert [*work, *end] == sorted([*work, *end]), "the node's own clock does not go back"
+    header, *rows = story.command("steps", name, "--timing").stdout.splitlines()
+    assert [row.split()[0] for row in rows] == [str(step["step"]) for step in steps]
+    assert {len(line.split()) for line in (header, *rows)} == {len(MARKS) + 2}
     assert story.status()["step"] == len(steps)
     records = [json.loads(line)["record"] for line in story.command("log", name, "--json").stdout.splitlines()]
     assert {"PipelineSpec", "Claim", "NodeJoin", "NodeState", "Received", "Written", "Status"} <= set(records)

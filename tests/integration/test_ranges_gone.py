@@ -14,7 +14,8 @@ from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, free_ports, proxied, table_rows, topic_id
+from tests.integration.data_path import DEADLINE_S, proxied, table_rows, topic_id
+from tests.support.ports import free_ports
 from tests.support.proxy import Cut, proxied_properties
 from tests.support.topics import create_topic
 

@@ -18,13 +18,13 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
+from tests.support.topics import create_topic
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -96,15 +96,9 @@ def objects(text: str) -> list[dict[str, Any]]:
 @pytest.fixture
 def relay(settings: ClusterSettings, tmp_path: Path) -> Relay:
     made = Relay(settings, tmp_path)
-    _create_topics(made)
+    for stem in ("words", "shouts"):
+        create_topic(settings, f"{made.name}-{stem}", PARTITIONS)
     return made
-
-
-def _create_topics(relay: Relay) -> None:
-    topics = [NewTopic(f"{relay.name}-{stem}", PARTITIONS, 1, config={"retention.ms": "-1"}) for stem in ("words", "shouts")]
-    admin = AdminClient({"bootstrap.servers": relay.servers})
-    for created in admin.create_topics(topics).values():
-        created.result(30)
 
 
 def test_the_number_of_nodes_changes_between_runs(relay: Relay) -> None:

@@ -17,7 +17,8 @@ from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
 from kcontrol.errors import RetriableError, StepFailedError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, Owner, consume, free_ports, proxied
+from tests.integration.data_path import DEADLINE_S, Owner, consume, proxied
+from tests.support.ports import free_ports
 from tests.support.proxy import PRODUCE, Cut, Proxy, proxied_properties
 from tests.support.topics import create_topic
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.workdir import WorkDir
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
@@ -69,9 +69,9 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
             await step_and_its_empty_ones(stepper)
         return len(stepper.log)
 
-    def save(stepper: Stepper, step: int) -> str:
-        part = PartPlace(location, stepper.pipeline.name, "log", 0, stepper.incarnation, 1, step)
-        return store.save(part, workdir_of(stepper).pin(step)).manifest
+    async def save(stepper: Stepper, step: int) -> str:
+        await stepper.engine.pin(step)
+        return (await stepper.engine.save(step, 1, location)).manifest
 
     async def scenario(stepper: Stepper) -> None:
         if snapshots:
@@ -79,9 +79,9 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
             await stepper.engine.open(await steps(stepper, 2), create=False)
         else:
             await stepper.engine.open(0, create=True)
-        save(stepper, await steps(stepper, 2))
+        await save(stepper, await steps(stepper, 2))
         second = await steps(stepper, 1)
-        manifest = save(stepper, second)
+        manifest = await save(stepper, second)
         last = await steps(stepper, 2)
         for _ in range(2):
             await lose_the_disk(stepper)
@@ -91,7 +91,7 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
             for step in range(second + 1, last + 1):
                 await stepper.replay(step)
             second = await steps(stepper, 1)
-            manifest = save(stepper, second)
+            manifest = await save(stepper, second)
             last = await steps(stepper, 1)
         check_committed(stepper)
         assert not stepper.failures

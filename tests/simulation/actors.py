@@ -72,7 +72,9 @@ class CoordinatorActor:
         self.unread = False
         self.fenced = False
         self.trap: tuple[str, type] | None = None
-        """What will go wrong ('before', 'after', 'kill', 'takeover') with its next request of a type."""
+        """What will go wrong ('before', 'after', 'kill', 'takeover', 'denied') with its next request of a type."""
+        self.denied = False
+        """Of the logs that are being read only the control log may be."""
         self.doomed = False
         self.overtaken = False
 
@@ -112,8 +114,10 @@ class CoordinatorActor:
             self.unread = self.fenced = False
         decision = coordinator.decide(self.state, event)
         self.state = decision.state
-        if passed_over or self.state.at in (State.RESIGNED, State.CLAIMING):
+        if passed_over or self.state.at is State.RESIGNED:
             pass
+        elif self.state.at is State.CLAIMING:
+            self.unread = self.unread and not isinstance(event, EndsReached)
         elif isinstance(event, ProducerReady):
             self.unread = True
         elif isinstance(event, EndsReached):
@@ -170,6 +174,9 @@ class CoordinatorActor:
         if self.target is not None and self.answer is None and self.reader.reached(self.target):
             self.target = None
             self.answer = EndsReached(self.now_ms)
+            if self.denied:
+                self.denied = self.unread = False
+                self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)
         if self.answer is None:
             return False
         answer, self.answer = self.answer, None
@@ -205,7 +212,11 @@ class CoordinatorActor:
             self.answer = TransactionFailed(FailureKind.BROKER, "request lost", self.now_ms)
             return
         if isinstance(effect, ReadToEnds):
-            self.target = (len(self.world.control), len(self.world.steps))
+            self.denied = fault == "denied"
+            self.target = (len(self.world.control), 0 if self.denied else len(self.world.steps))
+            return
+        if fault == "denied":
+            self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)
             return
         try:
             answer = perform(self.world, effect, self.now_ms)

@@ -78,6 +78,8 @@ class SimulatedEngine:
         self.ran: StepWork | None = None
         self.to_write: list[tuple[int, int]] | None = None
         self.written: list[OutputSlice] = []
+        self.recording: tuple[int, tuple[object, ...]] | None = None
+        """A step that was finished and is not on disk yet, with the history up to it."""
         self.cancelled = 0
         self.pinned: tuple[object, ...] = ()
         self.saving: SavePart | None = None
@@ -122,10 +124,31 @@ class SimulatedEngine:
     def _down(self, kind: FailureKind, error: str) -> None:
         self.opened = False
         self.to_write = None
-        self.answers.append(EngineFailed(kind, error, self.world.now_ms))
+        if self.random.random() < 0.5:
+            self._record()
+        self.recording = None
+        self.answers.append(self._failed(kind, error))
+
+    def _failed(self, kind: FailureKind, error: str) -> EngineFailed:
+        return EngineFailed(kind, error, self.world.now_ms, self._openable())
+
+    def _openable(self) -> tuple[int, ...]:
+        found = self.directory.openable()
+        return found if self.recording is None or self.recording[0] in found else (self.recording[0], *found)
+
+    def _record(self) -> None:
+        """What was finished comes to the disk."""
+        if self.recording is not None:
+            step, history = self.recording
+            self.recording = None
+            self.directory.states[step] = history
+            for old in sorted(self.directory.states)[:-_KEPT]:
+                del self.directory.states[old]
 
     def advance(self) -> bool:
         """Do a little of what was asked for; False if there is nothing to do."""
+        if self.recording is not None and self.random.random() < 0.3:
+            self._record()
         if self.drops and self.random.random() < 0.5:
             self._drop(self.drops.popleft())
             return True
@@ -136,7 +159,7 @@ class SimulatedEngine:
             return bool(self.drops)
         effect = self.queue[0]
         if self.cancelled and isinstance(effect, RunStep | FinishStep):
-            self._end(EngineFailed(FailureKind.LOST, "cancelled", self.world.now_ms))
+            self._end(self._failed(FailureKind.LOST, "cancelled"))
             self.opened = False
             return True
         match effect:
@@ -149,6 +172,7 @@ class SimulatedEngine:
             case PinStep(step):
                 self._pin(step)
             case CloseEngine():
+                self._record()
                 self.opened = False
                 self._end(EngineClosed(self.world.now_ms))
         return True
@@ -170,6 +194,7 @@ class SimulatedEngine:
         return stored
 
     def _pin(self, step: int) -> None:
+        self._record()
         self.saving = None
         error = self._fails(PinStep)
         if not error and (not self.opened or len(self.history) != step or self.ran is not None):
@@ -210,6 +235,7 @@ class SimulatedEngine:
         self.answers.append(answer)
 
     def _open(self, effect: OpenEngine) -> None:
+        self._record()
         if effect.create:
             check_created(self.world, effect.step, self.spec.stateful)
             self.history = tuple(signature_of(boundary) for boundary in self.world.boundaries[: effect.step])
@@ -221,7 +247,7 @@ class SimulatedEngine:
             self.history = stored.history
             self.directory.states = {effect.step: stored.history}
         else:
-            self._end(EngineFailed(FailureKind.LOST, f"step {effect.step} is not there", self.world.now_ms))
+            self._end(self._failed(FailureKind.LOST, f"step {effect.step} is not there"))
             return
         self.opened = True
         self.ran = None
@@ -232,8 +258,9 @@ class SimulatedEngine:
         work = effect.work
         if self.to_write is None:
             if not self.opened:
-                self._end(EngineFailed(FailureKind.LOST, "not open", self.world.now_ms))
+                self._end(self._failed(FailureKind.LOST, "not open"))
                 return
+            self._record()
             require(self.ran is None, "an attempt is taken back before the next one runs", (self.ran, work))
             require(work.step == len(self.history) + 1, "an engine runs the step after the last", (work.step, self.history))
             self.ran = work
@@ -242,7 +269,7 @@ class SimulatedEngine:
                 check_begun(self.world, work)
                 if self._expired(work):
                     self.ran = None
-                    self._end(EngineFailed(FailureKind.INPUT_GONE, "input has expired", self.world.now_ms))
+                    self._end(self._failed(FailureKind.INPUT_GONE, "input has expired"))
                     self.opened = False
                     return
             mine = work.writers if effect.expected is None else ()
@@ -277,7 +304,7 @@ class SimulatedEngine:
         try:
             wrote = self.world.write(output, partition, records, work.step, work.token, self.incarnation)
         except Fenced:
-            self._end(EngineFailed(FailureKind.FENCED, "fenced", self.world.now_ms))
+            self._end(self._failed(FailureKind.FENCED, "fenced"))
             self.opened = False
             return
         self.written.append(wrote)
@@ -294,14 +321,13 @@ class SimulatedEngine:
 
     def _finish(self, step: int) -> None:
         if not self.opened:
-            self._end(EngineFailed(FailureKind.LOST, "not open", self.world.now_ms))
+            self._end(self._failed(FailureKind.LOST, "not open"))
             return
         assert self.ran is not None
         check_finish(self.world, self.ran, step)
         self.history = (*self.history, signature(step, self.ran.now_ms, self.ran.division))
         self.ran = None
-        self.directory.states[step] = self.history
-        for old in sorted(self.directory.states)[:-_KEPT]:
-            del self.directory.states[old]
+        self._record()
+        self.recording = (step, self.history)
         self._reached(step)
-        self._end(StepFinished(step, self.directory.openable(), self.world.now_ms))
+        self._end(StepFinished(step, self._openable(), self.world.now_ms))

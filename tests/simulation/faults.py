@@ -52,6 +52,10 @@ def request_lost(fleet: Fleet, counts: Counter[str]) -> bool:
     return _set_trap(fleet, "before")
 
 
+def request_denied(fleet: Fleet, counts: Counter[str]) -> bool:
+    return fleet.random.random() < 0.3 and _set_trap(fleet, "denied")
+
+
 def answer_lost(fleet: Fleet, counts: Counter[str]) -> bool:
     return _set_trap(fleet, "after")
 

@@ -14,7 +14,7 @@ from random import Random
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.model import DesiredMode
 from tests.simulation.actors import CoordinatorActor, NodeActor
-from tests.simulation.faults import FAULTS
+from tests.simulation.faults import FAULTS, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
@@ -31,7 +31,8 @@ _MOMENTS_WITH_CHECKPOINTS = 600
 _PROGRESS_ROUNDS = 200
 _ROUND_EVENTS = 3_000
 _ROUND_MS = 200
-_LATE_HALTS = 3
+_DENIALS_EVERY = 2
+_LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
 
@@ -63,13 +64,15 @@ def prepare_moments() -> None:
 class Schedule:
     """A fleet, and a generator that decides what happens to it."""
 
-    def __init__(self, fleet: Fleet, counts: Counter[str]) -> None:
+    def __init__(self, fleet: Fleet, counts: Counter[str], denials: bool = False) -> None:
         self.fleet = fleet
         self.world = fleet.world
         self.begun = fleet.world.events
         self.random = random = fleet.random
         self.counts = counts
         self.faults = [fault for fault in FAULTS if random.random() < 0.35] or list(FAULTS)
+        if denials:
+            self.faults.append(request_denied)
         self.fault_rate = 0.3 * random.random()
         self.burst = 1 + int(random.random() * 6)
         self.in_turns = random.random() < 0.5
@@ -171,6 +174,8 @@ class Schedule:
                 self.counts["halted for good by partitions of keyed inputs"] += 1
                 self._end_zombies()
                 return
+            if state.at is State.DENIED:
+                fleet.resume()
             if state.at is State.HALTED and halts < _LATE_HALTS:
                 halts += 1
                 fleet.skip_what_has_expired()
@@ -218,15 +223,21 @@ def _do_anything(actor: Process) -> bool:
     return actor.run_effect() or actor.read_one(True) or actor.take_answer() or actor.work()
 
 
-def run_schedule(seed: int, counts: Counter[str], to_progress: bool = True) -> Schedule:
-    """One schedule. to_progress: its second part is run too, which takes four fifths of the events. Raises Violation."""
+def with_denials(seed: int) -> bool:
+    """Whether Kafka denies requests in a schedule of a sample."""
+    return seed % _DENIALS_EVERY == 0
+
+
+def run_schedule(seed: int, counts: Counter[str], to_progress: bool = True, denials: bool = False) -> Schedule:
+    """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials: Kafka may deny
+    requests; without, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))], stateful)
     fleet = moments[int(random.random() * len(moments))].clone(random)
-    schedule = Schedule(fleet, counts)
+    schedule = Schedule(fleet, counts, denials)
     try:
         schedule.run(to_progress)
     except (LookupError, ValueError, TypeError) as error:

@@ -24,6 +24,7 @@ from kcontrol.core import (
     node_voice,
     pipeline_view,
     resting,
+    takeover,
 )
 from kcontrol.core.assembly import Place
 from kcontrol.core.coordinator_state import CoordinatorState, Plan, Saving, Turn
@@ -178,7 +179,7 @@ def _the_newest_claim_is_forgotten() -> Patches:
     def superseded_keys(view: PipelineView) -> tuple[str, ...]:
         return (*pipeline_view.superseded_keys(view), *(key for key in view.latest if "/claim/" in key))
 
-    return (patch.object(coordinator, "superseded_keys", superseded_keys),)
+    return (patch.object(takeover, "superseded_keys", superseded_keys),)
 
 
 def _replays_are_not_needed() -> Patches:

@@ -58,6 +58,7 @@ class KcontrolProcess:
     ) -> None:
         self._command = [sys.executable, "-m", module, *arguments]
         self._env = environment(env)
+        self._cwd = cwd
         self.log = log
         self.process: subprocess.Popen[bytes] | None = None
         self._family: list[psutil.Process] = []
@@ -66,7 +67,7 @@ class KcontrolProcess:
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
                 self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=self._env,
-                start_new_session=True,
+                cwd=self._cwd, start_new_session=True,
             )  # fmt: skip
         return self
 

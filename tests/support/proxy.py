@@ -41,6 +41,7 @@ class Proxy:
         self._plan: tuple[int, Cut] | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.answered_bytes = 0
 
     def cut_next(self, api_key: int, cut: Cut) -> None:
         self._plan = (api_key, cut)
@@ -95,6 +96,7 @@ class Proxy:
             frame = await _frame(broker)
             if struct.unpack_from(">i", frame)[0] in doomed:
                 raise ConnectionAbortedError
+            self.answered_bytes += len(frame)
             writer.write(struct.pack(">i", len(frame)) + frame)
             await writer.drain()
 

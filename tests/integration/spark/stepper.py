@@ -66,7 +66,7 @@ class Stepper:
         self._producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers, "linger.ms": 5})
 
     def _engine(self) -> SparkEngine:
-        place = NodePlace(0, self.work_root)
+        place = NodePlace(0, self.work_root, "log")
         return SparkEngine(self.spark, self.bound, self.host, place, self.spec, self.incarnation, self._on_failure)
 
     def _on_failure(self, error: BaseException) -> None:

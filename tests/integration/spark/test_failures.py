@@ -200,17 +200,56 @@ def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) 
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
         await stepper.step()
-        for query in stepper.spark.streams.active:
-            if query.name == f"{stepper.pipeline.name}.out":
-                query.stop()
+        stop_query(stepper, "out")
         await asyncio.wait_for(stepper.failed.wait(), DEADLINE_S)
         assert "query 'out'" in str(stepper.failures[0])
+        # It may have been stopped before Spark had recorded the step, which is then run again.
+        recorded = stepper.engine.openable() == (1,)
+        await stepper.engine.open(1 if recorded else 0, create=not recorded)
+        if not recorded:
+            await stepper.replay(1)
+        stepper.produce("events", [(None, b"2")])
+        await stepper.step()
+        assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def test_what_was_finished_is_recorded_before_the_queries_are_stopped(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for number in (1, 2, 3):
+            stepper.produce("events", [(None, b"%d" % number)])
+            await stepper.step()
+            assert stepper.engine.openable()[0] == number
+            if number == 2:
+                await stepper.engine.close()
+            stepper.engine.cancel()
+            await stepper.engine.open(number, create=False)
+        assert [row.value for row in stepper.committed("out")] == [b"1", b"2", b"3"]
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def test_a_step_that_is_not_there_is_not_opened(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        await stepper.step()
+        with pytest.raises(StepFailedError, match="step 2 is not in the working directory"):
+            await stepper.engine.open(2, create=False)
         await stepper.engine.open(1, create=False)
         stepper.produce("events", [(None, b"2")])
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
     run_scenario([values], scenario, INPUT, OUTPUT)
+
+
+def stop_query(stepper: Stepper, name: str) -> None:
+    for query in stepper.spark.streams.active:
+        if query.name == f"{stepper.pipeline.name}.{name}":
+            query.stop()
 
 
 def wait_for_file(path: Path) -> None:

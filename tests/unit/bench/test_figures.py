@@ -35,22 +35,30 @@ def test_sides_take_turns_in_being_first() -> None:
     assert list(alternating(("a", "b"), 3)) == ["a", "b", "b", "a", "a", "b"]
 
 
-def test_phases_lie_between_two_commits() -> None:
-    token = {"attempt": 1}
-    steps = [{"step": step, "committed_ms": step * 100, "token": token} for step in (1, 2)]
-    log = [
-        {"record": "NodeState", "step": 1, "timestamp_ms": 120},
-        {"record": "Command", "work": {"step": 2, "token": token}, "timestamp_ms": 130},
-        {"record": "Command", "work": None, "timestamp_ms": 131},
-        {"record": "Written", "step": 2, "token": {"attempt": 0}, "timestamp_ms": 140},
-        {"record": "Written", "step": 2, "token": token, "timestamp_ms": 190},
-        {"record": "NodeState", "step": 1, "timestamp_ms": 150},
-    ]
-    [found] = phases(log, steps)
-    assert (found.record_ms, found.open_ms, found.work_ms, found.commit_ms) == (20, 10, 60, 10)
-    assert found.control_share == pytest.approx(0.2)
+def step(number: int, committed_ms: int, work: list[tuple[int, int]], ends: list[tuple[int, int]]) -> dict[str, object]:
+    """work: begun and written by node. ends: seen and recorded by node, of the step before."""
+    return {
+        "step": number,
+        "committed_ms": committed_ms,
+        "work": [{"begun_ms": begun, "written_ms": written} for begun, written in work],
+        "before": {"nodes": [{"seen_ms": seen, "recorded_ms": recorded} for seen, recorded in ends]} if ends else None,
+    }
 
 
-def test_a_step_whose_messages_were_compacted_away_has_no_phases() -> None:
-    steps = [{"step": step, "committed_ms": step * 100, "token": {}} for step in (1, 2)]
-    assert phases([], steps) == []
+def test_phases_lie_between_two_boundaries() -> None:
+    [found] = phases([step(1, 100, [(10, 90)], []), step(2, 200, [(130, 190)], [(105, 120)])])
+    assert (found.record_ms, found.open_ms, found.work_ms, found.commit_ms) == (15, 10, 60, 15)
+    assert (found.control_ms, found.control_share) == (25, pytest.approx(0.25))
+
+
+def test_a_phase_ends_with_the_last_of_several_nodes() -> None:
+    steps = [step(1, 100, [], []), step(2, 200, [(130, 140), (132, 190)], [(104, 125), (107, 110)])]
+    [found] = phases(steps)
+    assert (found.record_ms, found.open_ms, found.work_ms, found.commit_ms) == (18, 7, 58, 17)
+
+
+@pytest.mark.parametrize(
+    ("work", "ends"), [([(130, 190)], []), ([(130, 190)], [(0, 0)]), ([], [(105, 120)]), ([(0, 0)], [(1, 2)])]
+)
+def test_a_step_of_which_not_all_is_known_has_no_phases(work: list[tuple[int, int]], ends: list[tuple[int, int]]) -> None:
+    assert phases([step(1, 100, [], []), step(2, 200, work, ends)]) == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs
 from kcontrol.cli.checkpoint import saved_step
-from kcontrol.cli.view import PipelineLogs
 from kcontrol.core.model import CheckpointAnswer, CheckpointRequest, Logged, PipelinePhase, Status
 from kcontrol.errors import HaltedError, KcontrolError
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog

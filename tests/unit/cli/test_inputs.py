@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.cli.facts import is_caught_up, still_to_come
-from kcontrol.cli.input_facts import input_facts, input_line
+from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.show import step_line
 from kcontrol.core.model import (
     Claim,
@@ -21,24 +21,28 @@ from kcontrol.core.model import (
     SkipRequest,
     Status,
 )
-from kcontrol.core.pipeline_view import PipelineView, evolve
 from kcontrol.core.steps_view import StepsView
 from kcontrol.core.steps_view import evolve as evolve_steps
+from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
+from kcontrol.runtime.projection import PipelineProjection
 from tests.unit.core.made import SPEC, boundary
 
 COMMITTED = evolve_steps(StepsView("p"), LoggedStep(0, boundary(1)))
 SKIP = SkipRequest("p", "in", 0, 6, 9, "somebody", 5, "r")
+SEEN = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9),), 0, 0)
 
 
-def view(*records: ControlRecord) -> PipelineView:
-    found = PipelineView.empty("p")
-    for offset, record in enumerate((SPEC, NodeJoin("p", 0, "u", "host", 2), Claim("p", "c", "host", 1), *records)):
-        found = evolve(found, Logged(offset, 0, record))
-    return found
+def facts(*records: ControlRecord) -> WaitingInput:
+    found = PipelineProjection("p")
+    said = (SPEC, NodeJoin("p", 0, "u", "host", 2), Claim("p", "c", "host", 1), *records)
+    found.see_control(Logged(offset, 1_000, record) for offset, record in enumerate(said))
+    found.see_steps([LoggedStep(0, boundary(1))])
+    (one,) = waiting_inputs(found, 3_500)
+    return one
 
 
 def line(*records: ControlRecord) -> str:
-    return input_line(input_facts(SPEC, COMMITTED, view(*records), "in", 5))
+    return input_line(facts(*records))
 
 
 def status(noted: int) -> Status:
@@ -46,23 +50,27 @@ def status(noted: int) -> Status:
 
 
 def test_an_input_that_nobody_asked_about() -> None:
-    assert line() == "in: 5 offsets wait"
-    facts = input_facts(SPEC, COMMITTED, view(), "in", 5)
-    assert facts == {"input": "in", "waiting": 5, "paused": False, "noted": True, "skips": []}
+    assert line() == "in: 0 offsets wait"
+    assert line(SEEN) == "in: 3 offsets wait, the oldest for 2.5 s"
+    assert facts(SEEN).model_dump() == {
+        **{"input": "in", "waiting": 3, "waiting_ms": 2_500},
+        **{"paused": False, "noted": True, "skips": []},
+    }
 
 
 def test_a_paused_input_and_whether_it_is_in_force() -> None:
-    assert line(InputDesired("p", "in", True, "r")) == "in: 5 offsets wait; paused (pausing it waits for a coordinator)"
-    assert line(InputDesired("p", "in", True, "r"), status(3)) == "in: 5 offsets wait; paused"
-    assert line(InputDesired("p", "in", False, "r")) == "in: 5 offsets wait (resuming it waits for a coordinator)"
+    assert line(InputDesired("p", "in", True, "r")) == "in: 0 offsets wait; paused (pausing it waits for a coordinator)"
+    assert line(InputDesired("p", "in", True, "r"), status(3)) == "in: 0 offsets wait; paused"
+    assert line(InputDesired("p", "in", False, "r")) == "in: 0 offsets wait (resuming it waits for a coordinator)"
 
 
 def test_a_skip_that_waits() -> None:
     told = line(SKIP)
     assert "the next step skips offsets 6 to 8 of partition 0, by somebody; the node that reads partition 0" in told
-    seen = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9),), 0, 0)
-    assert line(SKIP, seen).endswith("by somebody")
-    assert line(replace(SKIP, from_=5)) == "in: 5 offsets wait"
+    assert line(SKIP, SEEN).endswith("by somebody")
+    (skip,) = facts(SKIP, SEEN).model_dump(by_alias=True)["skips"]
+    assert skip == {"partition": 0, "from": 6, "to": 9, "by": "somebody", "asked_ms": 5, "waits_for": ""}
+    assert line(replace(SKIP, from_=5)) == "in: 0 offsets wait"
 
 
 def test_caught_up_is_judged_without_paused_inputs_and_what_is_left_of_them_is_known() -> None:

@@ -11,8 +11,6 @@ from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.cli.progress import Changes, JsonReporter, PlainReporter
 from kcontrol.cli.running import shared_master
 from kcontrol.cli.source import check_number, sized
-from kcontrol.cli.view import NodeNow, PipelineLogs, nodes_now
-from kcontrol.core import pipeline_view, steps_view
 from kcontrol.core.model import (
     ControlRecord,
     Logged,
@@ -20,11 +18,12 @@ from kcontrol.core.model import (
     NodeJoin,
     NodePhase,
     NodeState,
-    PipelineSpec,
     Replaying,
     StepBoundary,
 )
 from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.nodes_now import NodeNow, nodes_now
+from kcontrol.runtime.projection import PipelineProjection
 from tests.unit.core.made import LIMITS, SPEC, boundary
 
 
@@ -65,16 +64,12 @@ def test_nodes_on_one_machine_share_it_out(nodes: int, processors: int, master: 
     assert shared_master(nodes, processors) == master
 
 
-class _Logs(PipelineLogs):
-    """Logs that hold what a test says."""
-
-    def __init__(self, spec: PipelineSpec, records: Sequence[ControlRecord], steps: Sequence[StepBoundary]) -> None:
-        self.view = pipeline_view.PipelineView.empty("p")
-        self.committed = steps_view.StepsView("p")
-        for offset, record in enumerate((spec, *records)):
-            self.view = pipeline_view.evolve(self.view, Logged(offset, 0, record))
-        for offset, step in enumerate(steps):
-            self.committed = steps_view.evolve(self.committed, LoggedStep(offset, step))
+def projection(records: Sequence[ControlRecord], steps: Sequence[StepBoundary]) -> PipelineProjection:
+    """Of logs that hold what a test says."""
+    found = PipelineProjection("p")
+    found.see_control(Logged(offset, 0, record) for offset, record in enumerate((SPEC, *records)))
+    found.see_steps(LoggedStep(offset, step) for offset, step in enumerate(steps))
+    return found
 
 
 def state(phase: NodePhase, step: int, error: str = "") -> NodeState:
@@ -96,12 +91,12 @@ STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
     ],
 )
 def test_what_a_node_does(records: list[ControlRecord], expected: NodeNow) -> None:
-    assert nodes_now(_Logs(SPEC, records, STEPS), LIMITS.heartbeat_timeout_ms) == [expected]
+    assert nodes_now(projection(records, STEPS), LIMITS.heartbeat_timeout_ms) == [expected]
 
 
 def test_a_node_that_said_nothing_for_long_is_silent() -> None:
-    logs = _Logs(SPEC, [JOIN, state(NodePhase.RUNNING, 2)], STEPS)
-    assert nodes_now(logs, LIMITS.heartbeat_timeout_ms + 1) == [NodeNow(0, "silent", 2, "")]
+    found = projection([JOIN, state(NodePhase.RUNNING, 2)], STEPS)
+    assert nodes_now(found, LIMITS.heartbeat_timeout_ms + 1) == [NodeNow(0, "silent", 2, "")]
 
 
 def test_a_step_more_is_no_change() -> None:

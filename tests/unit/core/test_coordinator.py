@@ -375,7 +375,14 @@ def test_an_event_that_can_not_come_is_an_error() -> None:
 
 def test_fencing_leads_to_reading_only_and_reading_comes_before_every_rest() -> None:
     onward = {after for (before, _), after in TABLE.items() if before is State.FENCING}
-    assert onward <= {State.READING, State.BACKING_OFF, State.CHECKING_CLAIM, State.BACKING_OFF_FENCED, State.RESIGNED}
+    assert onward <= {
+        State.READING,
+        State.BACKING_OFF,
+        State.CHECKING_CLAIM,
+        State.BACKING_OFF_FENCED,
+        State.RESIGNED,
+        State.DENIED,
+    }
     into_rest = {before for (before, _), after in TABLE.items() if after in RESTING and before not in RESTING}
     assert into_rest == {State.READING}
     into_fencing = {cause for (_, cause), after in TABLE.items() if after is State.FENCING}

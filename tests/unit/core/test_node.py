@@ -171,6 +171,18 @@ def test_a_written_attempt_stands_though_the_engine_fails_after_it() -> None:
     assert states(effects)[0].phase is NodePhase.CLOSED
 
 
+def test_a_node_whose_engine_failed_says_what_can_be_opened_now() -> None:
+    driver = NodeDriver()
+    driver.joined()
+    opened(driver)
+    work = written(driver)
+    driver.see_step(boundary(1, token=work.token))
+    driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    writing(driver, 2)
+    effects = driver.feed(EngineFailed(FailureKind.LOST, "gone", driver.log.now_ms, openable=()))
+    assert states(effects)[-1].openable == ()
+
+
 @pytest.mark.parametrize("kind", [FailureKind.DIGEST, FailureKind.INPUT_GONE])
 def test_a_replay_that_disagrees_needs_a_person(kind: FailureKind) -> None:
     driver = NodeDriver()

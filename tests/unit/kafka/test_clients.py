@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslAuthenticateRequest_v0
 
 from kcontrol.adapters.kafka.clients import aiokafka_options, confluent_options, security_of
-from kcontrol.adapters.kafka.oauth import OidcTokenProvider
-from kcontrol.errors import ClusterError, ConfigurationError
+from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider
+from kcontrol.errors import AccessError, ConfigurationError, RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 
 SCRAM = {
@@ -67,7 +70,10 @@ def test_secrets_are_not_shown() -> None:
         ({**SCRAM, "sasl.mechanisms": "GSSAPI"}, "'sasl.mechanisms' is 'GSSAPI'"),
         ({**SCRAM, "sasl.password": ""}, "'sasl.password' is missing"),
         ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"}, "'ssl.ca.location' names '/nowhere.pem'"),
-        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER"}, "'sasl.oauthbearer.method' is ''"),
+        (
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER"},
+            "needs the Kafka client setting 'sasl.oauthbearer.method' = 'oidc'",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(client: dict[str, str], said: str) -> None:
@@ -130,6 +136,70 @@ def test_oauth_tokens_come_from_the_endpoint_and_are_kept(token_endpoint: tuple[
 
 
 def test_an_endpoint_that_does_not_answer_is_named() -> None:
-    provider = OidcTokenProvider("http://127.0.0.1:9/token", "me", "secret", "")
-    with pytest.raises(ClusterError, match=r"127\.0\.0\.1:9/token"):
+    provider = TokenProvider(OidcEndpoint("http://127.0.0.1:9/token", "me", "secret", ""))
+    with pytest.raises(RetriableError, match=r"127\.0\.0\.1:9/token"):
         asyncio.run(provider.token())
+
+
+@pytest.mark.parametrize("address", ["ftp://host/token", "http://me:t0p-secret@host/token", "host/t0p-secret"])
+def test_an_endpoint_that_is_no_address_is_refused_and_not_shown(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"must be an http\(s\) address without a user name") as raised:
+        OidcEndpoint(address, "me", "secret", "")
+    assert "t0p-secret" not in str(raised.value)
+
+
+def lent_token() -> tuple[str, float]:
+    """A user's function."""
+    return "lent", time.time() + 3_600
+
+
+def broken_token() -> tuple[str, float]:
+    """One that fails, and says more than it should."""
+    raise ValueError("t0p-secret")
+
+
+def test_a_function_of_the_users_gives_tokens_to_both_clients() -> None:
+    client = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": f"{__name__}:lent_token",
+        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=p",
+    }
+    provider = aiokafka_options(_settings(**client))["sasl_oauth_token_provider"]
+    assert asyncio.run(provider.token()) == "lent"
+    assert provider.extensions() == {"logicalCluster": "lkc-1", "identityPoolId": "p"}
+    options = confluent_options(_settings(**client))
+    assert options["oauth_cb"]("")[0] == "lent"
+    assert "sasl.oauthbearer.token.provider" not in options
+
+
+def test_a_function_that_fails_is_named_and_its_words_are_kept_back() -> None:
+    client = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": f"{__name__}:broken_token",
+    }
+    with pytest.raises(AccessError, match=r":broken_token gives no OAuth token: it raised ValueError") as raised:
+        asyncio.run(aiokafka_options(_settings(**client))["sasl_oauth_token_provider"].token())
+    assert "t0p-secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("dotted", ["no_such_module:token", "json:nothing", "json", "json:__name__", ":x"])
+def test_a_function_that_is_not_there_is_named(dotted: str) -> None:
+    client = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": dotted,
+    }
+    with pytest.raises(ConfigurationError, match=f"'sasl.oauthbearer.token.provider' is {dotted!r}"):
+        aiokafka_options(_settings(**client))
+
+
+def test_aiokafka_never_logs_a_login(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    log = logging.getLogger("aiokafka.conn")
+    log.debug(
+        "Request to %s:%d %d: %s", "host", 9092, 1, SaslAuthenticateRequest(b"t0p-secret").build(SaslAuthenticateRequest_v0)
+    )
+    log.debug("Request to %s:%d %d: %s", "host", 9092, 2, "something else")
+    assert [record.args[-1] for record in caplog.records if record.args] == ["something else"]

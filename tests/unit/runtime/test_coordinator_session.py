@@ -31,7 +31,7 @@ from kcontrol.core.events import (
     TransactionFailed,
 )
 from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary
-from kcontrol.errors import CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
+from kcontrol.errors import AccessError, CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
 from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
 from kcontrol.runtime.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
@@ -250,7 +250,8 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
         return []
 
     async def scenario() -> None:
-        keeper = PartitionKeeper(0, fold, open_session, reclaim_after_ms=60_000)
+        denied: list[AccessError] = []
+        keeper = PartitionKeeper(0, fold, open_session, denied.append, reclaim_after_ms=60_000)
         keeper.start()
         keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
         await until(lambda: len(lives) == 2)
@@ -261,3 +262,26 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
 
     asyncio.run(asyncio.wait_for(scenario(), 20))
     assert lives == ["a bug", "a newer one", "again a newer one"]
+
+
+def test_a_keeper_that_is_not_allowed_says_so_and_tries_nothing_again() -> None:
+    refusal = AccessError("grant it")
+
+    @asynccontextmanager
+    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
+        raise ExceptionGroup("of a session", [ExceptionGroup("inner", [refusal])])
+        yield
+
+    async def fold() -> list[Logged]:
+        return []
+
+    async def scenario() -> None:
+        denied: asyncio.Queue[AccessError] = asyncio.Queue()
+        keeper = PartitionKeeper(0, fold, open_session, denied.put_nowait)
+        keeper.start()
+        keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
+        assert await denied.get() is refusal
+        await keeper.stop()
+        assert denied.empty()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))

@@ -98,4 +98,4 @@ def test_a_failure_is_an_event_that_says_whose_fault_it_is(error: Exception, kin
         engine.go.set()
 
     assert failure_kind(error) is kind
-    assert play(scenario, 1, error) == [EngineFailed(kind, "x", 7)]
+    assert play(scenario, 1, error) == [EngineFailed(kind, "x", 7, openable=(3, 2))]

@@ -140,3 +140,15 @@ def test_source_tasks_follow_the_layout_and_leave_out_empty_splits() -> None:
     )
     it = Attempt(1, work(splits=splits), None, frozenset({"q"}))
     assert it.source_tasks("events") == [(splits[0],), (splits[2],)]
+
+
+def test_an_attempt_is_planned_when_the_last_query_is() -> None:
+    it = attempt("a", "b")
+    it.planned("b")
+    it.grant("b", 0, task_attempt=1, attempt_number=0)
+    assert list(it.phases_ms) == ["writing"]
+    it.planned("a")
+    it.deliver("a", RESULT)
+    it.deliver("b", RESULT)
+    assert list(it.phases_ms) == ["writing", "planned", "written"]
+    assert list(it.phases_ms.values()) == sorted(it.phases_ms.values())

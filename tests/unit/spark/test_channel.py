@@ -110,6 +110,22 @@ def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
         board.wait_queries(4, 0.01)
 
 
+def test_what_is_recorded_is_waited_for_although_somebody_gave_up_but_not_once_a_query_has_ended() -> None:
+    board = Board()
+    board.begin_session(1, queries=1)
+    board.give_up(StepFailedError(FailureKind.LOST, "cancelled"))
+    planner = threading.Thread(target=lambda: board.next_step(Peer(1, 0), 4, 0.01))
+    planner.start()
+    board.wait_recorded(4, DEADLINE_S)
+    planner.join(DEADLINE_S)
+    assert not board.has_ended
+    board.query_ended(1, StepFailedError(FailureKind.QUERY, "boom"))
+    assert board.has_ended
+    board.wait_recorded(5, DEADLINE_S)  # Returns: nobody will ever record it.
+    board.begin_session(2, queries=1)
+    assert not board.has_ended
+
+
 def test_a_query_that_ends_is_told_to_who_waits_and_to_the_attempt() -> None:
     board = Board()
     board.begin_session(3, queries=2)

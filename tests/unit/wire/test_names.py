@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.names import Names, check_part_name, check_pipeline_name, check_topic_name
+from kcontrol.wire.names import Names, check_no_collisions, check_part_name, check_pipeline_name, check_topic_name
 
 
 def test_all_names_come_from_the_prefix() -> None:
@@ -58,7 +58,22 @@ def test_bad_part_names(name: str) -> None:
         check_part_name("input", name)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a" * 250, "ü"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a" * 250, "ü", "a b", "a\n", "__consumer_offsets"])
 def test_bad_topic_names(name: str) -> None:
     with pytest.raises(ConfigurationError, match="topic of output 'x'"):
         check_topic_name("topic of output 'x'", name)
+
+
+def test_names_that_kafka_would_confuse_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"b: topic 'x_y.z' differs from 'x.y_z' \(a\) only in"):
+        check_no_collisions({"x.y_z": "a", "other": "c", "x_y.z": "b"})
+    check_no_collisions({"x.y": "a", "x-y": "b", "xy": "c"})
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_one"), [("kc.a-1.steps", True), ("kc.steps", False), ("kc.A.steps", False), ("kcxa.steps", False)]
+)
+def test_a_log_of_steps_is_known_by_its_name(topic: str, is_one: bool) -> None:
+    assert Names("kc").is_steps_topic(topic) is is_one
+    assert Names("kc", {"steps_topic": "log.{pipeline}"}).is_steps_topic("log.a")
+    assert not Names("kc", {"steps_topic": "log.{pipeline}"}).is_steps_topic(topic)

@@ -1,4 +1,4 @@
-"""The wheel holds the schemas, and the package finds them there: they live outside of `kcontrol/` in the repository."""
+"""The wheel holds what is no Python: the schemas, which live outside of `kcontrol/` in the repository, and the Console."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ ROOT = Path(__file__).parents[3]
 SOURCES = ("kcontrol", "schemas", "pyproject.toml", "setup.py", "README.md")
 COUNT = """
 import kcontrol, sys
+from kcontrol.adapters.http.console_pages import assets
 from kcontrol.wire.schemas import current_schemas, released_schemas
 assert kcontrol.__file__.startswith(sys.argv[1]), kcontrol.__file__
-print(*sorted(current_schemas()), *sorted(released_schemas()))
+print(*sorted(current_schemas()), *sorted(released_schemas()), *sorted(assets()))
 """
 
 
-def test_a_wheel_brings_its_schemas(tmp_path: Path) -> None:
+def test_a_wheel_brings_its_schemas_and_the_console(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in SOURCES:
@@ -37,4 +38,6 @@ def test_a_wheel_brings_its_schemas(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(wheel)},
     )
     records = sorted(file.stem for file in (ROOT / "schemas").glob("*.avsc"))
-    assert found.stdout.split() == records * 2
+    console = ROOT / "kcontrol" / "adapters" / "http" / "console"
+    pages = sorted(file.relative_to(console).as_posix() for file in console.rglob("*") if file.is_file())
+    assert found.stdout.split() == [*records * 2, *pages]

@@ -1,0 +1,114 @@
+"""Runs each test in a page of its own, on a real server over a cluster in memory, all in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
+
+from kcontrol.adapters.http.access import Token
+from tests.browser.chromium import VARIABLE, chromium, find_browser
+from tests.browser.served import Served, clock_ms, served
+from tests.support.scenes import Cluster, busy_cluster
+
+DEADLINE_S = 120.0
+PATIENCE_MS = 40_000
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 360, "height": 740}
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@dataclass
+class Console:
+    """A page, the server that it comes from, and the cluster behind that."""
+
+    page: Page
+    context: BrowserContext
+    server: Served
+    cluster: Cluster
+    client: httpx.AsyncClient
+    foreign: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    async def open(self, address: str = "clicks") -> None:
+        """Go to `#/ADDRESS`, and wait until the pipeline is shown."""
+        await self.page.goto(f"{self.server.url}/console/#/{address}")
+        await expect(self.heading("Checkpoints")).to_be_attached()
+
+    def heading(self, name: str) -> Locator:
+        # Behind a modal dialog nothing has a role.
+        return self.page.get_by_role("heading", name=name, include_hidden=True)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def panel(self, name: str) -> Locator:
+        return self.page.get_by_role("region", name=name, exact=True)
+
+    async def seen(self, pipeline: str, offset: int) -> None:
+        """Until the server has read this control record, whatever its page has."""
+        (await self.client.get(f"/v1/pipelines/{pipeline}", params={"min_control_offset": offset})).raise_for_status()
+
+    def _heard(self, kind: str, text: str) -> None:
+        # That a request was refused or not answered is what some tests are about.
+        if kind == "error" and "Failed to load resource" not in text:
+            self.complaints.append(text)
+
+    def listen(self) -> None:
+        """To what goes wrong, or elsewhere."""
+        self.page.on("console", lambda message: self._heard(message.type, message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda sent: sent.url.startswith(self.server.url) or self.foreign.append(sent.url))
+
+
+Scenario = Callable[[Console], Awaitable[None]]
+Run = Callable[..., None]
+
+
+@pytest.fixture(scope="package")
+def running() -> Iterator[tuple[asyncio.Runner, Browser]]:
+    """One browser for all tests. Its event loop rests between them, so that it is in nobody's way."""
+    path = find_browser()
+    if path is None:
+        pytest.skip(f"no Chromium is installed on this machine; install one, or name one with {VARIABLE}")
+    with asyncio.Runner() as runner:
+        opened = chromium(path)
+        browser = runner.run(opened.__aenter__())
+        yield runner, browser
+        runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def run(running: tuple[asyncio.Runner, Browser]) -> Run:
+    """`run(scenario, token=None, **context)` runs a coroutine function with a Console; context: of the browser's page.
+
+    Whatever a test is about, its page must not fail inside, and must ask nobody but its server for anything.
+    """
+    runner, browser = running
+
+    async def with_console(scenario: Scenario, token: Token | None, options: dict[str, Any]) -> None:
+        cluster = await busy_cluster(clock_ms)
+        context = await browser.new_context(**{"viewport": WIDE, "locale": "en-GB", **options})
+        try:
+            async with served(cluster.kafka, token) as server, httpx.AsyncClient(base_url=server.url) as client:
+                page = await context.new_page()
+                page.set_default_timeout(PATIENCE_MS)
+                console = Console(page, context, server, cluster, client)
+                console.listen()
+                await scenario(console)
+                await context.close()
+        finally:
+            await context.close()
+        assert console.complaints == []
+        assert console.foreign == []
+
+    def run_one(scenario: Scenario, token: Token | None = None, **options: Any) -> None:
+        runner.run(asyncio.wait_for(with_console(scenario, token, options), DEADLINE_S))
+
+    return run_one

@@ -1,0 +1,62 @@
+"""The real server on a real socket, in the test's own event loop, over a cluster in memory; it can be ended and begun again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.listener import HttpOptions, Listener
+from kcontrol.adapters.http.server import serve_interface
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.runtime.settings import ClusterSettings
+from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+
+CLUSTER = ClusterSettings(bootstrap_servers="kafka-0.internal:9092,kafka-1.internal:9092")
+
+
+def clock_ms() -> int:
+    """What the browser and the server believe too."""
+    return int(time.time() * 1000)
+
+
+@dataclass
+class Served:
+    """`url` stays the same over restarts."""
+
+    kafka: MemoryKafka
+    token: Token | None
+    port: int = 0
+    _listener: Listener | None = None
+    _serving: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def begin(self) -> None:
+        """Listen and answer."""
+        self._listener = Listener(HttpOptions(port=self.port, token=self.token))
+        self.port = int(self._listener.url.rpartition(":")[2])
+        serving = serve_interface(self._listener, CLUSTER, MemorySource(self.kafka), make_registry())
+        self._serving = asyncio.create_task(serving)
+
+    async def end(self) -> None:
+        """As if its process had ended."""
+        if self._listener is not None and self._serving is not None:
+            self._listener.stop()
+            await asyncio.gather(self._serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def served(kafka: MemoryKafka, token: Token | None = None) -> AsyncIterator[Served]:
+    """Answers for as long as the block runs."""
+    server = Served(kafka, token)
+    await server.begin()
+    try:
+        yield server
+    finally:
+        await server.end()

@@ -1,0 +1,1 @@
+"""The HTTP interface, on a cluster in memory and on a real one."""

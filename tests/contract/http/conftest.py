@@ -1,0 +1,195 @@
+"""Runs each test of the interface on projections of a cluster in memory and of a real one, told the same things."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.http.app import make_app
+from kcontrol.adapters.http.limits import HttpLimits
+from kcontrol.adapters.http.listener import HttpOptions, Listener
+from kcontrol.adapters.http.plane import Plane
+from kcontrol.adapters.http.server import serve_interface
+from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.core.model import OutputSpec, PipelineSpec
+from kcontrol.runtime.ports import ProjectionSource, Reach
+from kcontrol.runtime.projections import Projections
+from kcontrol.runtime.settings import ClusterSettings
+from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryTransaction
+from tests.support.http_world import Told
+from tests.support.processes import until
+from tests.support.topics import create_topic
+
+DEADLINE_S = 60.0
+WAIT_S = 5.0
+NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
+
+
+@dataclass
+class Api:
+    """A server that answers from the world that `told` speaks to. `another` is a server that has just been started.
+
+    writes: makes the topic of the output.
+    reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its name is one that no
+    other test has, unless `topic` says another.
+    """
+
+    told: Told
+    client: httpx.AsyncClient
+    projections: Projections
+    another: Callable[[], Any]
+    reaches: Callable[..., Awaitable[None]]
+    writes: Callable[[], Awaitable[OutputSpec]]
+
+    async def get(self, path: str, status: int = 200, **query: Any) -> Any:
+        """The body, of a response that must have this status."""
+        answer = await self.client.get(path, params=query)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def post(self, path: str, status: int = 202, body: Any = None) -> Any:
+        answer = await self.client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def definition(self) -> PipelineSpec:
+        """As a node would submit it, of topics that are there; the server has read everything."""
+        await self.reaches(9, 9)
+        assert await self.projections.until(lambda: not self.projections.blocked(), DEADLINE_S)
+        return replace(self.told.spec, fingerprint="f" * 64, outputs=(await self.writes(),))
+
+    async def seen(self, offset: int, steps: int = 0) -> None:
+        """Until the server has read the control record at this offset and so many steps."""
+
+        def all_of_it() -> bool:
+            try:
+                found = self.projections.get("p")
+            except Exception:  # noqa: BLE001 - not there yet
+                return False
+            return found.control_offset >= offset and found.committed.step >= steps
+
+        assert await self.projections.until(all_of_it, DEADLINE_S)
+
+
+Scenario = Callable[[Api], Awaitable[None]]
+Run = Callable[[Scenario], None]
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """`run(scenario)` runs a coroutine function in a world of its own."""
+    if request.param == "memory":
+        return lambda scenario: asyncio.run(asyncio.wait_for(_in_memory(scenario), DEADLINE_S))
+    settings: ClusterSettings = request.getfixturevalue("settings")
+    return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, settings), DEADLINE_S))
+
+
+async def _in_memory(scenario: Scenario) -> None:
+    kafka = MemoryKafka()
+    told = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), [(f"p.{STEPS}", 0)])
+    source = MemorySource(kafka)
+
+    async def reaches(*ends: int, **_more: str) -> None:
+        source.reaches = Reach(told.input.topic_id, ends)
+
+    async def writes() -> OutputSpec:
+        return told.spec.outputs[0]
+
+    await _serve(scenario, told, NOBODY, lambda: source, reaches, writes)
+
+
+async def _on_kafka(scenario: Scenario, shared: ClusterSettings) -> None:
+    settings = shared.model_copy(update={"prefix": f"h{secrets.token_hex(4)}"})
+    await asyncio.to_thread(ensure_topics, settings, "p")
+    async with AsyncExitStack() as stack:
+        control = await KafkaControlLog.open(settings, "p")
+        stack.push_async_callback(control.close)
+        transaction = KafkaTransaction(settings, "p")
+        stack.push_async_callback(transaction.close)
+        told = Told(control, transaction, [(settings.names().steps_topic("p"), 0)])
+
+        async def reaches(*ends: int, topic: str = f"{settings.prefix}-input") -> None:
+            topic_id = await asyncio.to_thread(_make_topic, settings, topic, ends)
+            told.reads(replace(told.input, topic=topic, topic_id=topic_id))
+
+        async def writes() -> OutputSpec:
+            output, topic = told.spec.outputs[0], f"{settings.prefix}-output"
+            topic_id = await asyncio.to_thread(_make_topic, settings, topic, (0,) * output.partitions)
+            return replace(output, topic=topic, topic_id=topic_id)
+
+        await _serve(scenario, told, settings, lambda: KafkaProjectionSource(settings), reaches, writes)
+
+
+def _make_topic(settings: ClusterSettings, topic: str, ends: tuple[int, ...]) -> str:
+    create_topic(settings, topic, len(ends))
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for partition, count in enumerate(ends):
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+    assert producer.flush(30) == 0
+    return TopicAdmin(settings).get(topic, "the input").topic_id
+
+
+async def _serve(
+    scenario: Scenario,
+    told: Told,
+    settings: ClusterSettings,
+    source: Callable[[], ProjectionSource],
+    reaches: Callable[..., Awaitable[None]],
+    writes: Callable[[], Awaitable[OutputSpec]],
+) -> None:
+    @asynccontextmanager
+    async def server() -> Any:
+        registry, clock = make_registry(), SystemClock()
+        metrics = PipelineMetrics(registry, clock)
+        projections = Projections(source(), clock, metrics.on_step)
+        metrics.watch(projections)
+        app = make_app(Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S), HttpLimits(), None)
+        following = asyncio.create_task(projections.run())
+        transport = httpx.ASGITransport(app)
+        try:
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S) as client:
+                yield Api(told, client, projections, server, reaches, writes)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async with server() as api:
+        await scenario(api)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Of a real server on a socket, with one pipeline of two steps."""
+    listener, told = Listener(HttpOptions(limits=HttpLimits(longest_wait_s=0.01))), threading.Event()
+
+    async def run() -> None:
+        kafka = MemoryKafka()
+        world = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), [(f"p.{STEPS}", 0)])
+        await world.begin()
+        await world.step(7, 1, wrote=(0, 3))
+        await world.step(8, 2)
+        told.set()
+        await serve_interface(listener, NOBODY, MemorySource(kafka), make_registry())
+
+    with ExitStack() as stack:
+        stack.enter_context(listener.in_thread(run))
+        assert told.wait(20)
+        until(lambda: httpx.get(f"{listener.url}/health/ready").status_code == 200, "the server is ready")
+        yield listener.url

@@ -1,0 +1,85 @@
+"""What /metrics says of pipelines, and that it says everything that the catalogue promises and nothing else."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from kcontrol.adapters.metrics.catalogue import CATALOGUE, Where
+from kcontrol.core.model import Checkpoint, InputDesired, NodePhase, Replaying, SavedPart, SkippedRange
+from tests.contract.http.conftest import Api, Run
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def samples(api: Api) -> Samples:
+    answer = await api.client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.text)
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+def value(found: Samples, name: str, **labels: str) -> float | None:
+    return found.get((name, frozenset({"pipeline": "p", **labels}.items())))
+
+
+def test_what_is_known_of_a_pipeline(run: Run) -> None:
+    async def scenario(first: Api) -> None:
+        await first.told.begin()
+        await first.told.step(6, 0, wrote=(0, 4))
+        await first.seen(0, steps=1)  # A commit is answered before its marker is written, and readers see it only then.
+        async with first.another() as api:
+            await look(api)
+
+    async def look(api: Api) -> None:
+        await api.seen(0, steps=1)
+        before = await samples(api)
+        assert value(before, "kcontrol_committed_step") == 1
+        # The step was there before this server was: it is shown, but not counted.
+        assert value(before, "kcontrol_steps_total", reason="records") is None
+        passed = SkippedRange("in", "input", "T1", 1, 0, 2, "me", 5, "r")
+        await api.told.step(8, 3, wrote=(4, 9), skipped=(passed,))
+        assert value(before, "kcontrol_input_paused", input="in") == 0
+        await api.told.say(InputDesired("p", "in", True, "r"))
+        await api.told.received(10, 3)
+        await api.told.checkpoint(
+            Checkpoint("p", 2, 1, 0, "file:///c", (SavedPart(0, 3, "m", 2, 10),), 1_000, 3_500, "", 1, 0, 0)
+        )
+        await api.told.say(Replaying("p", 0, api.told.incarnation, 2))
+        await api.seen(await api.told.node(NodePhase.OPEN, step=1), steps=2)
+        assert await api.projections.until(lambda: api.projections.get("p").committed.checkpoint == 2, 20)
+        found = await samples(api)
+        assert value(found, "kcontrol_steps_total", reason="records") == 1
+        assert value(found, "kcontrol_records_in_total", input="in") == 2 + 1
+        assert value(found, "kcontrol_offsets_skipped_total", input="in") == 2
+        assert value(found, "kcontrol_input_paused", input="in") == 1
+        assert value(found, "kcontrol_records_out_total", output="out") == 5
+        assert value(found, "kcontrol_transaction_open_seconds_sum") == 0.1
+        assert value(found, "kcontrol_input_lag_records", input="in") == 2
+        assert (value(found, "kcontrol_input_lag_seconds", input="in") or 0) >= 0
+        assert value(found, "kcontrol_pipeline_phase", phase="running") == 1
+        assert value(found, "kcontrol_pipeline_phase", phase="halted") == 0
+        assert value(found, "kcontrol_node_step", node="0") == 1
+        assert value(found, "kcontrol_node_replay_left_steps", node="0") == 1
+        assert value(found, "kcontrol_checkpoint_step") == 2
+        assert value(found, "kcontrol_checkpoint_size_bytes") == 10
+        assert value(found, "kcontrol_checkpoint_duration_seconds") == 2.5
+        assert value(found, "kcontrol_checkpoint_timestamp_seconds") == 3.5
+        assert value(found, "kcontrol_coordinator_info", host="host-a", process_id="41") == 1
+        assert value(found, "kcontrol_claim_epoch") == api.projections.get("p").view.epoch
+        assert found["kcontrol_ready", frozenset()] == 1
+
+    run(scenario)
+
+
+def test_the_catalogue_and_the_exposition_agree(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.seen(0)
+        text = (await api.client.get("/metrics")).text
+        told = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE kcontrol_"))
+        assert told == {metric.name: metric.kind.value for metric in CATALOGUE if metric.where is Where.SERVER}
+        for metric in CATALOGUE:
+            assert metric.where is not Where.SERVER or f"# HELP {metric.name} {metric.text}" in text
+
+    run(scenario)

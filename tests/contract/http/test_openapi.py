@@ -1,0 +1,84 @@
+"""The OpenAPI document is true: schemathesis makes requests from it, right and wrong ones, and holds every answer to it."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.http.app import make_api
+from kcontrol.adapters.http.plane import Plane
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.runtime.projections import Projections
+from tests.contract.http.conftest import NOBODY
+from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+
+EXAMPLES = int(os.environ.get("KCONTROL_EXAMPLES", "15"))
+"""Requests for each operation and mode, at most: the whole file then takes some tens of seconds."""
+SEED = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+
+
+def document() -> dict[str, Any]:
+    """The one that every server serves."""
+    registry, clock = make_registry(), SystemClock()
+    return make_api(Plane(NOBODY, Projections(MemorySource(MemoryKafka()), clock), clock, registry)).openapi()
+
+
+LOADED = schemathesis.openapi.from_dict(document())
+OPERATIONS = {operation.label: operation for operation in (found.ok() for found in LOADED.get_all_operations())}
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_operation_answers_as_the_document_says(address: str, operation: str, mode: GenerationMode) -> None:
+    sys.stdout.write(f"KCONTROL_SEED={SEED}\n")
+    try:
+        cases = OPERATIONS[operation].as_strategy(generation_mode=mode)
+
+        @seed(SEED)
+        @settings(max_examples=EXAMPLES, deadline=None, print_blob=True, database=None, suppress_health_check=list(HealthCheck))
+        @given(case=cases)
+        def ask(case: schemathesis.Case) -> None:
+            if mode is GenerationMode.POSITIVE and "pipeline" in case.path_parameters:
+                case.path_parameters["pipeline"] = "p"
+            # What is not there (a pipeline, an offset) is right by its schema and 404 all the same.
+            case.call_and_validate(base_url=address, excluded_checks=[positive_data_acceptance])
+
+        ask()
+    except Unsatisfiable:
+        assert mode is GenerationMode.NEGATIVE, "nothing can be wrong with an operation without parameters"
+
+
+def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> None:
+    served = httpx.get(f"{address}/v1/openapi.json").json()
+    assert served == document()
+    assert served["openapi"].startswith("3.1")
+    paths = set(served["paths"])
+    pipeline = "/v1/pipelines/{pipeline}"
+    reads = ("", "/spec", "/inputs", "/nodes", "/nodes/{node}", "/checkpoints", "/errors", "/steps", "/steps/{step}", "/stats")
+    lookups = ("/steps/brief", "/steps/by-input", "/steps/by-output", "/completion", "/requests/{request_id}")
+    inputs = tuple(f"/inputs/{{input}}{part}" for part in ("", "/pause", "/start", "/resume", "/skip"))
+    writes = ("/start", "/resume", "/pause", "/stop", "/shutdown", "/spec", *inputs, "/nodes/{node}/profile/{what}")
+    assert {f"{pipeline}{part}" for part in (*reads, *lookups, *writes)} <= paths
+    assert {"/v1/pipelines", "/v1/metadata", "/metrics", "/health/live", "/health/ready"} <= paths
+    for path, operations in served["paths"].items():
+        for operation in operations.values():
+            assert operation.get("description") or operation.get("summary"), path
+            refused = operation["responses"].get("422")
+            assert refused is None or set(refused["content"]) == {"application/problem+json"}, path
+
+
+def test_records_are_described_by_their_schemas() -> None:
+    slices = document()["components"]["schemas"]["InputSlice"]["properties"]
+    assert {"from", "to", "digest"} <= set(slices)
+    assert slices["digest"]["description"]

@@ -1,0 +1,205 @@
+"""`kcontrol serve` and `kcontrol wait` as processes, on a real Kafka: what one writes is what the other reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.core.model import Checkpoint, CheckpointSpec, PipelinePhase, SavedPart, SkippedRange, StepBoundary
+from kcontrol.runtime.settings import ClusterSettings
+from tests.integration.cli.conftest import Command
+from tests.integration.cli.test_errors import sentence
+from tests.support.http_world import Told
+from tests.support.processes import KcontrolProcess, until
+
+TOKEN = "a-token-of-some-length"
+PATIENCE_S = 40.0
+
+
+@pytest.fixture
+def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSettings:
+    """Names of its own, which commands in this directory find in its `kcontrol.toml`."""
+    own = settings.model_copy(update={"prefix": f"w{unique}"})
+    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{own.prefix}"\n')
+    ensure_topics(own, "p")
+    return own
+
+
+def tell(cluster: ClusterSettings, *, steps: int, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "") -> None:
+    """A pipeline `p` that has committed so many steps."""
+
+    async def run() -> None:
+        control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
+        told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+        try:
+            await told.begin()
+            for step in range(1, steps + 1):
+                await told.step(5 + step, step)
+            await told.status(phase, reason)
+        finally:
+            await asyncio.gather(control.close(), transaction.close())
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def served(cluster: ClusterSettings, tmp_path: Path) -> Iterator[str]:
+    """The address of a server that has read everything."""
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    arguments = ("serve", "--host", "0.0.0.0", "--port", "0", "--token-file", str(token), "--json")
+    env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
+    with KcontrolProcess(*arguments, log=tmp_path / "serve.log", env=env, cwd=tmp_path) as process:
+        process.says('"serve"')
+        url = json.loads(process.text().splitlines()[0])["serve"].replace("0.0.0.0", "127.0.0.1")
+        with httpx.Client(base_url=url, timeout=PATIENCE_S) as probe:
+            until(lambda: probe.get("/health/ready").status_code == 200, "the server is ready", hint=process.text)
+        yield url
+        assert process.terminate() == 0
+        assert TOKEN not in process.text()
+
+
+def test_a_server_answers_whoever_has_the_token(cluster: ClusterSettings, served: str) -> None:
+    tell(cluster, steps=2)
+    with httpx.Client(base_url=served, timeout=PATIENCE_S) as stranger:
+        assert stranger.get("/v1/pipelines").status_code == 401
+    with httpx.Client(base_url=served, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as client:
+        until(lambda: client.get("/v1/pipelines/p/steps/2").status_code == 200, "the steps are seen")
+        accepted = client.post("/v1/pipelines/p/pause").json()
+        assert client.get(accepted["outcome"]).json()["state"] == "pending"
+        assert 'kcontrol_committed_step{pipeline="p"} 2.0' in client.get("/metrics").text
+
+
+def test_a_server_is_not_ready_without_kafka_and_names_what_it_waits_for(tmp_path: Path) -> None:
+    arguments = ("serve", "--port", "0", "--json", "--bootstrap-servers", "127.0.0.1:1")
+    with KcontrolProcess(*arguments, log=tmp_path / "serve.log", cwd=tmp_path) as process:
+        process.says('"serve"')
+        url = json.loads(process.text().splitlines()[0])["serve"]
+        with httpx.Client(base_url=url, timeout=PATIENCE_S) as client:
+            assert client.get("/health/live").status_code == 200
+
+            def error() -> str:
+                answer = client.get("/health/ready")
+                assert answer.status_code == 503
+                (blocked,) = answer.json()["blocked"]
+                assert blocked["phase"] == "connecting to Kafka"
+                return str(blocked["error"])
+
+            until(error, "it says what went wrong", hint=process.text)
+            refused = client.get("/v1/pipelines")
+            assert refused.status_code == 503
+            assert "/health/ready" in refused.json()["detail"]
+        assert process.terminate() == 0
+
+
+def test_serve_refuses_an_open_address_without_a_token(command: Command) -> None:
+    assert "--token-file" in sentence(command("serve", "--host", "0.0.0.0", "--port", "0"), 2)
+
+
+def test_wait_ends_when_the_record_is_in_a_committed_step(command: Command, cluster: ClusterSettings, tmp_path: Path) -> None:
+    tell(cluster, steps=1)
+    arguments = ("wait", "p", "--token", "input:0:5,input:1:2", "--json")
+    env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
+    late = command(*arguments, "--timeout", "0.5")
+    assert "input:1:2" in sentence(late, 3)
+    assert "input:0:5" not in late.stderr
+    with KcontrolProcess(*arguments, log=tmp_path / "wait.log", env=env, cwd=tmp_path) as waiting:
+        asyncio.run(_three_more(cluster))
+        assert waiting.wait(PATIENCE_S) == 0
+        found = [json.loads(line) for line in waiting.text().splitlines() if line.startswith('{"record"')]
+    assert [(one["record"], one["state"], one["step"]) for one in found] == [
+        ("input:0:5", "committed", 1),
+        ("input:1:2", "committed", 3),
+    ]
+    # Whoever asks after all have been restarted hears the same.
+    again = command("wait", "p", "--topic", "input", "--partition", "1", "--offset", "2", "--json")
+    assert json.loads(again.stdout)["step"] == 3
+
+
+async def _three_more(cluster: ClusterSettings) -> None:
+    control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
+    told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+    told.continue_after(1, (6, 1))
+    try:
+        for step in range(2, 5):
+            await told.step(5 + step, step)
+    finally:
+        await asyncio.gather(control.close(), transaction.close())
+
+
+def test_wait_tells_of_steps_before_the_checkpoint_of_dropped_ones_and_of_what_was_skipped(
+    command: Command, cluster: ClusterSettings
+) -> None:
+    asyncio.run(_a_log_with_a_checkpoint(cluster))
+
+    def step(token: str) -> int | None:
+        told = command("wait", "p", "--token", token, "--json")
+        assert told.returncode == 0, told.stderr
+        found: int | None = json.loads(told.stdout)["step"]
+        return found
+
+    assert [step("input:0:7"), step("input:0:11"), step("input:1:2")] == [3, 7, 3]
+    # Steps 1 and 2 were dropped: what they read is complete, and in which of them it was nobody knows any more.
+    assert step("input:0:5") is None
+    assert "committed in a step that was dropped" in command("wait", "p", "--token", "input:0:5").stdout
+    skipped = "step 8 went past input:0:15 at a user's request"
+    assert skipped in sentence(command("wait", "p", "--token", "input:0:15"), 10)
+    assert step("input:0:20") == 8
+
+
+async def _a_log_with_a_checkpoint(cluster: ClusterSettings) -> None:
+    control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
+    steps = KafkaStepsLog(cluster, "p")
+    told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+    told.spec = replace(told.spec, checkpoint=CheckpointSpec("file:///nowhere", 60_000, 2, 4))
+    try:
+        await told.begin()
+        for step in range(1, 7):
+            await told.step(5 + step, step)
+        begin = next(x.offset for x in await steps.read_to_end() if isinstance(x.record, StepBoundary) and x.record.step == 5)
+        part = SavedPart(0, 3, "manifest", 1, 10)
+        await told.checkpoint(Checkpoint("p", 5, 1, begin, "file:///nowhere", (part,), 1, 2, "", 1, 0, begin))
+        await told.step(12, 7, forget=("step/1", "step/2"))
+        passed = SkippedRange("in", "input", "T1", 0, 12, 20, "me", 5, "r")
+        await told.step(21, 7, skipped=(passed,))
+    finally:
+        await asyncio.gather(control.close(), transaction.close(), steps.close())
+
+
+def test_wait_says_what_can_never_be(command: Command, cluster: ClusterSettings) -> None:
+    tell(cluster, steps=0, phase=PipelinePhase.HALTED, reason="no disk")
+    assert "no disk" in sentence(command("wait", "p", "--token", "input:0:9"), 9)
+    assert "began after input:0:1" in sentence(command("wait", "p", "--token", "input:0:1"), 10)
+    assert "reads topic 'else'" in sentence(command("wait", "p", "--token", "else:0:1"), 10)
+    assert "TOPIC:PARTITION:OFFSET" in sentence(command("wait", "p", "--token", "else"), 2)
+    assert "--token" in sentence(command("wait", "p"), 2)
+
+
+def test_a_coordinator_serves_too_and_says_what_only_it_knows(cluster: ClusterSettings, tmp_path: Path) -> None:
+    tell(cluster, steps=1)
+    arguments = ("coordinator", "--http-port", "0", "--json")
+    env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
+    with KcontrolProcess(*arguments, log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as process:
+        process.says('"serve"')
+        ready = next(json.loads(line) for line in process.text().splitlines() if line.startswith('{"coordinator"'))
+        with httpx.Client(base_url=ready["serve"], timeout=PATIENCE_S) as client:
+            until(lambda: client.get("/health/ready").status_code == 200, "it is ready", hint=process.text)
+            in_charge = 'kcontrol_coordinator_active{pipeline="p"} 1.0'
+            until(lambda: in_charge in client.get("/metrics").text, "it is in charge", hint=process.text)
+            claimed = f"{socket.gethostname()}:{process.pid}"
+            until(lambda: client.get("/v1/pipelines/p").json()["status"]["coordinator"] == claimed, "its claim is seen")
+            accepted = client.post("/v1/pipelines/p/pause").json()
+            until(lambda: client.get(accepted["outcome"]).json()["state"] == "done", "it has paused", hint=process.text)
+            assert client.get("/v1/pipelines/p").json()["status"]["phase"] == "paused"
+        assert process.terminate() == 0

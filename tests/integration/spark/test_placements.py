@@ -1,0 +1,106 @@
+"""Steps of one query differ in how they are cut: each is written right, whatever the step before it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from kcontrol.adapters.spark.channel import ChannelAddress
+from kcontrol.adapters.spark.rows import RESULT_TYPE
+from kcontrol.adapters.spark.tasks import WriteRows
+from kcontrol.runtime.definition import Layout
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Row, Stepper
+
+SIZES = (1, 4, 2, 0, 5)
+"""Records of each input partition, by step: with three to a task, these make steps of one task and of two."""
+TASKS = [1, 2, 2, 1, 2]
+LAYOUT = Layout(records_per_task=3)
+INPUT = {"events": (2, {})}
+
+
+def values(events: Any) -> Any:
+    return {"out": events.select("value")}
+
+
+def by_key(events: Any) -> Any:
+    return {"out": events.select("key", "value")}
+
+
+def shuffled(events: Any) -> Any:
+    return {"out": events.select("value").repartition(3, "value")}
+
+
+def routed(events: Any) -> Any:
+    import kcontrol
+
+    chosen = F.when(F.col("key") == b"0", "even").otherwise("odd")
+    return kcontrol.outputs(events.select("key", "value", chosen.alias("output")), ["even", "odd"])
+
+
+async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[str, list[Row]]:
+    """Steps of all sizes, and all of them again as replays. The rows of each output."""
+    await stepper.engine.open(0, create=True)
+    wanted = []
+    tasks = []
+    for step, size in enumerate(SIZES, start=1):
+        for partition in range(2):
+            rows = [(b"%d" % (i % 2), b"%d.%d.%d" % (step, partition, i)) for i in range(size)]
+            stepper.produce("events", rows, partition)
+            wanted += [(step, value) for _, value in rows]
+        boundary = await stepper.step()
+        tasks.append(max(layout.tasks for layout in boundary.layout.outputs))
+        assert sum(item.records for item in boundary.outputs) == 2 * size
+    assert tasks == TASKS
+    written = {output: stepper.committed(output) for output in outputs}
+    assert sorted((row.step, row.value) for rows in written.values() for row in rows) == sorted(wanted)
+    await stepper.new_life()
+    await stepper.engine.open(0, create=True)
+    for step in range(1, len(SIZES) + 1):
+        await stepper.replay(step)
+    return written
+
+
+def test_rows_that_stay_in_their_partition(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        for row in (await write_and_replay(stepper, ("out",)))["out"]:
+            step, partition, _ = (int(part) for part in (row.value or b"").split(b"."))
+            assert TASKS[step - 1] == 1 or partition == row.partition
+
+    run_scenario([values], scenario, INPUT, {"out": (2, {})}, layout=LAYOUT)
+
+
+def test_keyed_rows(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        rows = (await write_and_replay(stepper, ("out",)))["out"]
+        assert len({(row.key, row.partition) for row in rows}) == 2
+
+    run_scenario([by_key], scenario, INPUT, {"out": (5, {})}, layout=LAYOUT)
+
+
+def test_a_query_with_a_shuffle_of_its_own(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await write_and_replay(stepper, ("out",))
+
+    run_scenario([shuffled], scenario, INPUT, {"out": (2, {})}, layout=LAYOUT)
+
+
+def test_rows_of_several_outputs(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        written = await write_and_replay(stepper, ("even", "odd"))
+        assert {name: {row.key for row in rows} for name, rows in written.items()} == {"even": {b"0"}, "odd": {b"1"}}
+
+    run_scenario([routed], scenario, INPUT, {"even": (2, {}), "odd": (3, {})}, layout=LAYOUT)
+
+
+def test_a_task_that_is_told_nothing_says_so(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT binary('a') AS value").mapInArrow(
+        WriteRows(ChannelAddress("127.0.0.1", 1, ""), "out"), RESULT_TYPE
+    )
+    with pytest.raises((PySparkException, Py4JError), match=r"no local property 'kcontrol\.job'"):
+        rows.collect()

@@ -1,0 +1,57 @@
+"""Which step read, wrote or passed over an offset, as far as the index goes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.model import OutputSlice, SkippedRange, StepBoundary
+from kcontrol.runtime.step_index import Place, StepIndex, place_of, skips
+from tests.unit.core.made import boundary
+
+NO_DIGEST = "0" * 32
+PASSED = SkippedRange("in", "input", "T1", 0, 8, 12, "me", 5, "r")
+SECOND = replace(boundary(2, (12, 1), (15, 1)), skipped_ranges=(PASSED,))
+LOG = [boundary(1, (5, 0), (8, 1)), SECOND, boundary(3, (15, 1), (15, 4))]
+
+
+def index(log: list[StepBoundary]) -> StepIndex:
+    found = StepIndex()
+    for offset, each in enumerate(log):
+        found.add(each, 10 * offset)
+    return found
+
+
+def test_every_offset_is_in_one_step_or_in_one_skip() -> None:
+    found = index(LOG)
+    assert [found.reader_of("in", 0, offset) for offset in (4, 5, 7, 8, 11, 12, 14, 15)] == [
+        *(None, 1, 1),
+        *(None, None),
+        *(2, 2, None),
+    ]
+    assert [found.skipper_of("in", 0, offset) for offset in (7, 8, 11, 12)] == [None, 2, 2, None]
+    assert found.skipper_of("in", 1, 0) is None
+    assert found.step_of_skip("r") == 2
+    assert found.step_of_skip("s") is None
+
+
+def test_what_is_dropped_is_forgotten() -> None:
+    found = index(LOG)
+    found.forget_before(3)
+    assert (found.reader_of("in", 0, 5), found.skipper_of("in", 0, 8), found.step_of_skip("r")) == (None, None, None)
+    assert found.reader_of("in", 1, 2) == 3
+    assert (found.offset_of(2), found.offset_of(3)) == (None, 20)
+
+
+def test_a_boundary_alone_tells_on_which_side_of_it_an_offset_is() -> None:
+    assert [place_of(SECOND, "in", 0, offset) for offset in (7, 8, 14, 15)] == [
+        *(Place.EARLIER, Place.HERE),
+        *(Place.HERE, Place.LATER),
+    ]
+    assert [skips(SECOND, "in", 0, offset) for offset in (7, 8, 11, 12)] == [False, True, True, False]
+    assert place_of(SECOND, "in", 7, 0) is Place.LATER, "the partition was added later"
+
+
+def test_outputs_have_their_writers() -> None:
+    wrote = replace(boundary(1), outputs=(OutputSlice("out", "output", 1, 3, 5, 2, NO_DIGEST),))
+    found = index([wrote])
+    assert [found.writer_of("output", 1, offset) for offset in (2, 3, 4, 5)] == [None, 1, 1, None]
