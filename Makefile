@@ -6,7 +6,7 @@ ROUNDS ?= 10
 SEED   ?= 1
 NODES  ?= 1
 
-.PHONY: setup demo test lint types layers chaos bench golden lock clean
+.PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
 
 setup: $(VENV)/.installed
 
@@ -20,7 +20,12 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 demo: setup
 	$(PY) -m examples.demo
 
-test: setup
+# Once: it takes half a minute, and every Spark process of the tests starts in two thirds of the time.
+$(VENV)/.warm: $(VENV)/.installed
+	$(PY) -m kcontrol.cli warm
+	@touch $@
+
+test: $(VENV)/.warm
 	$(PY) -m pytest -m "not heavy and not docker" $(PYTEST_ARGS)
 
 lint: setup
@@ -43,9 +48,23 @@ bench: setup
 golden: setup
 	$(PY) -m tests.golden.make
 
-# Makes the lock anew from pyproject.toml. Hashes and versions only: it names no index.
+# The pages as a site, in build/site; a link that leads nowhere fails.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet
+
+# Writes what is made from the code anew.
+docs-reference: setup
+	for page in cli settings rest metrics schemas rights; do $(PY) -m docs.make_$$page || exit 1; done
+	for page in coordinator node; do $(PY) -m docs.make_diagrams $$page > docs/diagrams/$$page.md || exit 1; done
+
+# Makes the locks anew from pyproject.toml: of everything, and of what the image needs to be built and to run, in the same versions.
+# Hashes and versions only: they name no index.
+COMPILE := $(PY) -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11
+
 lock: setup
-	$(PY) -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) -c requirements.lock --group build -o docker/build.lock
+	$(COMPILE) -c requirements.lock pyproject.toml -o docker/runtime.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
