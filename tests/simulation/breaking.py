@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.simulation.faults import Fault
 from tests.simulation.invariants import Violation
 from tests.simulation.schedule import prepare_moments, run_schedule
 
@@ -16,23 +18,34 @@ SCHEDULES = 4_000
 Patches = tuple[AbstractContextManager[Any], ...]
 
 
-def rule_name(one: object) -> str:
-    """Of a test with a rule switched off; '' for its other parameters."""
-    return getattr(one, "__name__", "").strip("_")
+@dataclass(frozen=True)
+class Rule:
+    """A rule by what switches it off, the invariant that then breaks, and how to get there: most schedules find nothing.
+
+    begin: the seed to begin with. likely: faults without which nothing can be found; they are part of every schedule.
+    """
+
+    broken: Callable[[], Patches]
+    invariant: str
+    begin: int = 0
+    likely: tuple[Fault, ...] = ()
+
+    def __str__(self) -> str:
+        return self.broken.__name__.strip("_")
 
 
-def check_breaks(broken: Callable[[], Patches], invariant: str, begin: int) -> None:
-    """Fail unless one of so many schedules, from a seed on, breaks the invariant."""
+def check_breaks(rule: Rule) -> None:
+    """Fail unless one of so many schedules breaks the rule's invariant while it is switched off."""
     prepare_moments()
     found = set()
     with ExitStack() as stack:
-        for one in broken():
+        for one in rule.broken():
             stack.enter_context(one)
-        for seed in range(begin, begin + SCHEDULES):
+        for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                run_schedule(seed, Counter())
+                run_schedule(seed, Counter(), likely=rule.likely)
             except Violation as violation:
-                if violation.name == invariant:
+                if violation.name == rule.invariant:
                     return
                 found.add(violation.name)
-    pytest.fail(f"{SCHEDULES} schedules did not find '{invariant}', only {found or 'nothing'}")
+    pytest.fail(f"{SCHEDULES} schedules did not find '{rule.invariant}', only {found or 'nothing'}")

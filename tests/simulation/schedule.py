@@ -14,7 +14,7 @@ from random import Random
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.model import DesiredMode
 from tests.simulation.actors import CoordinatorActor, NodeActor
-from tests.simulation.faults import FAULTS, request_denied
+from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
@@ -64,7 +64,8 @@ def prepare_moments() -> None:
 class Schedule:
     """A fleet, and a generator that decides what happens to it."""
 
-    def __init__(self, fleet: Fleet, counts: Counter[str], denials: bool = False) -> None:
+    def __init__(self, fleet: Fleet, counts: Counter[str], denials: bool = False, likely: tuple[Fault, ...] = ()) -> None:
+        """likely: faults that are chosen in any case."""
         self.fleet = fleet
         self.world = fleet.world
         self.begun = fleet.world.events
@@ -73,6 +74,7 @@ class Schedule:
         self.faults = [fault for fault in FAULTS if random.random() < 0.35] or list(FAULTS)
         if denials:
             self.faults.append(request_denied)
+        self.faults += likely
         self.fault_rate = 0.3 * random.random()
         self.burst = 1 + int(random.random() * 6)
         self.in_turns = random.random() < 0.5
@@ -228,16 +230,19 @@ def with_denials(seed: int) -> bool:
     return seed % _DENIALS_EVERY == 0
 
 
-def run_schedule(seed: int, counts: Counter[str], to_progress: bool = True, denials: bool = False) -> Schedule:
+def run_schedule(
+    seed: int, counts: Counter[str], to_progress: bool = True, denials: bool = False, likely: tuple[Fault, ...] = ()
+) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials: Kafka may deny
-    requests; without, a seed is the schedule that it always was. Raises Violation."""
+    requests. likely: faults that are chosen in any case. Without these two, a seed is the schedule that it always was.
+    Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))], stateful)
     fleet = moments[int(random.random() * len(moments))].clone(random)
-    schedule = Schedule(fleet, counts, denials)
+    schedule = Schedule(fleet, counts, denials, likely)
     try:
         schedule.run(to_progress)
     except (LookupError, ValueError, TypeError) as error:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel import ChannelAddress
-from kcontrol.adapters.spark.rows import RESULT_TYPE
+from kcontrol.adapters.spark.rows import NOTHING_TYPE
 from kcontrol.adapters.spark.tasks import WriteRows
 from kcontrol.runtime.definition import Layout
 from tests.integration.spark.conftest import RunScenario
@@ -99,8 +99,7 @@ def test_rows_of_several_outputs(run_scenario: RunScenario) -> None:
 
 
 def test_a_task_that_is_told_nothing_says_so(spark: SparkSession) -> None:
-    rows = spark.sql("SELECT binary('a') AS value").mapInArrow(
-        WriteRows(ChannelAddress("127.0.0.1", 1, ""), "out"), RESULT_TYPE
-    )
+    write = WriteRows(ChannelAddress("127.0.0.1", 1, ""), "out")
+    rows = spark.sql("SELECT binary('a') AS value").mapInArrow(write, NOTHING_TYPE)
     with pytest.raises((PySparkException, Py4JError), match=r"no local property 'kcontrol\.job'"):
         rows.collect()

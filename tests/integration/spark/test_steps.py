@@ -65,6 +65,23 @@ def test_aggregate_keeps_state_over_an_aborted_attempt_and_a_rollback(run_scenar
     run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})})
 
 
+def test_what_spark_writes_has_no_files_of_checksums(run_scenario: RunScenario) -> None:
+    """Each would cost a small step several processes. They belong to files of the logs and of the state alike."""
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for _ in range(2):
+            stepper.produce("numbers", [(b"a", b""), (b"b", b"")])
+            await stepper.step()
+        await stepper.engine.open(2, create=False)
+        names = [path.name for path in stepper.work_root.rglob("*") if path.is_file()]
+        assert {"0", "1"} <= set(names)
+        assert any(name.endswith(".changelog") for name in names)
+        assert [name for name in names if name.endswith(".crc")] == []
+
+    run_scenario([counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})})
+
+
 def test_queries_that_start_leave_the_environment_that_their_tasks_share_as_it_was(run_scenario: RunScenario) -> None:
     """Spark keeps it in a HashMap without a lock: two queries that start together would damage it by adding keys.
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from kcontrol.adapters.spark.attempt import Attempt, AttemptCancelledError, Counted, QueryResult, ReadRange
-from kcontrol.core.model import FailureKind, SourceSplit
+from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
 
@@ -18,6 +18,10 @@ DEADLINE_S = 20.0
 
 def attempt(*queries: str) -> Attempt:
     return Attempt(7, work(), None, frozenset(queries or ("q",)))
+
+
+def slice_of(output: str, partition: int) -> OutputSlice:
+    return OutputSlice(output, f"{output}-topic", partition, 5, 7, 2, "0" * 32)
 
 
 def test_a_node_reads_its_own_partitions_and_no_others() -> None:
@@ -100,6 +104,38 @@ def test_writers_that_keep_what_they_read_never_share_a_partition() -> None:
     assert it.grant_classes("q", 1, 12, 0, modulus=4) == [1]
     with pytest.raises(StepFailedError, match="tasks 12 and 13"):
         it.grant_classes("q", 2, 13, 0, modulus=4)
+
+
+def test_what_the_writers_of_a_query_wrote_is_told_in_order() -> None:
+    it = attempt("q", "r")
+    it.grant("q", 0, task_attempt=11, attempt_number=0)
+    it.grant("q", 1, task_attempt=12, attempt_number=0)
+    it.grant("r", 0, task_attempt=13, attempt_number=0)
+    it.report_written("q", 1, 12, (slice_of("out", 1),))
+    it.report_written("q", 0, 11, (slice_of("out", 2), slice_of("bad", 0)))
+    assert it.written("q") == (slice_of("bad", 0), slice_of("out", 1), slice_of("out", 2))
+    it.report_written("r", 0, 13, ())
+    assert it.written("r") == ()
+
+
+def test_a_writer_that_says_nothing_of_what_it_wrote_ends_the_attempt() -> None:
+    it = attempt()
+    it.grant("q", 0, task_attempt=11, attempt_number=0)
+    it.grant("q", 1, task_attempt=12, attempt_number=0)
+    it.report_written("q", 0, 11, (slice_of("out", 0),))
+    with pytest.raises(StepFailedError, match="writer 1 of query 'q' has not said what it wrote") as failed:
+        it.written("q")
+    assert failed.value.kind == FailureKind.LOST
+    assert it.failure is failed.value
+
+
+def test_only_who_has_leave_can_have_written() -> None:
+    it = attempt()
+    it.grant("q", 0, task_attempt=11, attempt_number=0)
+    with pytest.raises(StepFailedError, match="task 12 says what writer 0 of query 'q' wrote, and has no leave"):
+        it.report_written("q", 0, 12, (slice_of("out", 0),))
+    with pytest.raises(StepFailedError, match="over"):
+        it.report_written("q", 0, 11, (slice_of("out", 0),))
 
 
 def test_results_of_all_queries_are_waited_for() -> None:
