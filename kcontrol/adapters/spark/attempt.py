@@ -71,6 +71,7 @@ class Attempt:
         self._planned: set[str] = set()
         self._results: dict[str, QueryResult] = {}
         self._writers: dict[tuple[str, int], int] = {}
+        self._written: dict[tuple[str, int], tuple[OutputSlice, ...]] = {}
         self._writer_of: dict[tuple[str, int], int] = {}
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
@@ -142,6 +143,34 @@ class Attempt:
                         f"partitions that are {residue} modulo {modulus}, so they would write to one partition",
                     )
             return sorted(residues)
+
+    def report_written(self, query: str, writer: int, task_attempt: int, slices: tuple[OutputSlice, ...]) -> None:
+        """A writer that has leave has written all that it was given. Raises StepFailedError without leave, or too late."""
+        with self._changed:
+            self._refuse_late()
+            if self._writers.get((query, writer)) != task_attempt:
+                raise self._fail_locked(
+                    FailureKind.LOST,
+                    f"step {self.work.step}: task {task_attempt} says what writer {writer} of query {query!r} wrote, and has "
+                    f"no leave to write",
+                )
+            self._written[query, writer] = slices
+
+    def written(self, query: str) -> tuple[OutputSlice, ...]:
+        """What a query's writers wrote, once their job has ended well, by output and partition.
+
+        Raises StepFailedError (LOST) when one of those that had leave has not said.
+        """
+        with self._changed:
+            silent = [writer for name, writer in self._writers if name == query and (name, writer) not in self._written]
+            if silent:
+                raise self._fail_locked(
+                    FailureKind.LOST,
+                    f"step {self.work.step}: writer {silent[0]} of query {query!r} has not said what it wrote, though Spark "
+                    f"says that its job has ended well",
+                )
+            slices = [item for (name, _), said in self._written.items() if name == query for item in said]
+            return tuple(sorted(slices, key=lambda item: (item.output, item.partition)))
 
     def _reached(self, phase: str) -> None:
         self.phases_ms.setdefault(phase, (time.monotonic() - self.started_s) * 1_000)

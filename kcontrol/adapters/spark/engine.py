@@ -25,6 +25,7 @@ from kcontrol.adapters.spark.attempt import Attempt, Counted
 from kcontrol.adapters.spark.beginning import plan_settings, write_beginning
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.parts import NodeParts
 from kcontrol.adapters.spark.queries import RunningQueries
 from kcontrol.adapters.spark.reading import count_split
@@ -100,6 +101,7 @@ class SparkEngine:
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
         self._workdir.prepare()
+        leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where)
         host.own_partitions = self._own_partitions

@@ -14,7 +14,7 @@ from kcontrol.adapters.spark.attempt import Attempt, Counted, ReadRange
 from kcontrol.adapters.spark.board import Board, Peer
 from kcontrol.adapters.spark.channel import ChannelServer, Message
 from kcontrol.adapters.spark.job import Placement
-from kcontrol.core.model import FailureKind
+from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -58,6 +58,10 @@ class DriverHost:
                 return {}
             case "grant":
                 return self._grant(attempt, message)
+            case "report_written":
+                slices = tuple(OutputSlice(*fields) for fields in message["slices"])
+                attempt.report_written(message["query"], message["writer"], message["task_attempt"], slices)
+                return {}
             case "failed":
                 attempt.fail(FailureKind(message["kind"]), f"step {attempt.work.step}: {message['message']}")
                 return {}

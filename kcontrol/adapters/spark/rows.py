@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.batches import partition_of
@@ -22,18 +22,7 @@ DIGEST_COLUMN = "kcontrol_digest"
 """What the digest is made of instead of the value, for outputs with a float tolerance."""
 PARTITION_COLUMN = "kcontrol_partition"
 
-RESULT_SCHEMA = pa.schema(
-    [
-        ("output", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("from", pa.int64()),
-        ("to", pa.int64()),
-        ("records", pa.int64()),
-        ("digest", pa.string()),
-    ]
-)
-RESULT_TYPE = from_arrow_schema(RESULT_SCHEMA)
+NOTHING_TYPE = StructType([])
 
 
 @dataclass(frozen=True, slots=True)

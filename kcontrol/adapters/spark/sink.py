@@ -22,8 +22,8 @@ from kcontrol.adapters.spark.job import JOB_PROPERTY, Placement, WriteJob
 from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
-from kcontrol.adapters.spark.writer_plan import WriterPlan
-from kcontrol.core.model import FailureKind, OutputSlice
+from kcontrol.adapters.spark.writer_plan import WriterPlan, run_job
+from kcontrol.core.model import FailureKind
 
 _log = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ class Sink:
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
         batch.sparkSession.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
-        rows = self._plan.results(batch, placement, tasks, self._has_one_partition(attempt)).collect()
-        outputs = tuple(OutputSlice(*row) for row in sorted(rows, key=lambda row: (row.output, row.partition)))
+        run_job(self._plan.writing(batch, placement, tasks, self._has_one_partition(attempt)))
+        outputs = attempt.written(self._bound.name)
         execution = self._context.query(self._bound.name)._jsq.streamingQuery()
         return QueryResult(outputs, skipped_records(execution, self._bound), watermark_moved(execution, self._bound))
 

@@ -9,6 +9,7 @@ They live as long as their query. What belongs to one attempt is asked of the ta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pyspark import TaskContext
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
 from kcontrol.adapters.spark.job import WriteJob, job_of
 from kcontrol.adapters.spark.reporting import failures_reported
-from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_SCHEMA, place, split_by_output
+from kcontrol.adapters.spark.rows import PARTITION_COLUMN, place, split_by_output
 from kcontrol.adapters.spark.writing import RowWriter
 from kcontrol.core.model import OutputSlice
 
@@ -41,7 +42,7 @@ class PlaceRows:
 
 
 class WriteRows:
-    """Writes the rows of one task and yields one row for each output partition that got any."""
+    """Writes the rows of one task, tells the driver what it wrote, and yields nothing."""
 
     def __init__(self, address: ChannelAddress, query: str) -> None:
         self._address, self._query = address, query
@@ -50,13 +51,13 @@ class WriteRows:
         context = _context()
         job = job_of(context)
         with failures_reported(self._address, job.serial):
-            slices = self._write((batch for batch in batches if batch.num_rows), job, context)
-        yield _result_batch(slices)
+            self._write((batch for batch in batches if batch.num_rows), job, context)
+        yield from ()
 
-    def _write(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> list[OutputSlice]:
+    def _write(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
         first = next(batches, None)
         if first is None:
-            return []  # nothing to write: no leave is needed
+            return  # nothing to write: no leave is needed
         grant = self._ask_leave(job, context)
         own = {name: tuple(partitions) for name, partitions in grant["own"].items()}
         writer = RowWriter(self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None)
@@ -66,10 +67,20 @@ class WriteRows:
                     placed = PARTITION_COLUMN in rows.schema.names
                     numbers = rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
                     writer.write(target, rows, numbers)
-            return writer.finish()
+            self._report(job, context, writer.finish())
         except BaseException:
             writer.abort()
             raise
+
+    def _report(self, job: WriteJob, context: TaskContext, slices: list[OutputSlice]) -> None:
+        client_of(self._address).ask(
+            "report_written",
+            serial=job.serial,
+            query=self._query,
+            writer=context.partitionId(),
+            task_attempt=context.taskAttemptId(),
+            slices=[astuple(item) for item in slices],
+        )
 
     def _ask_leave(self, job: WriteJob, context: TaskContext) -> dict[str, Any]:
         return client_of(self._address).ask(
@@ -94,13 +105,3 @@ def _context() -> TaskContext:
 def _scatter(numbers: pa.Array, chosen: pa.Array | None, values: pa.Array) -> pa.Array:
     """`values` in the rows where `chosen` is true; everywhere if there is no mask."""
     return values if chosen is None else pa.compute.replace_with_mask(numbers, chosen, values)
-
-
-def _result_batch(slices: list[OutputSlice]) -> pa.RecordBatch:
-    columns = [
-        [getattr(item, name) for item in slices]
-        for name in ("output", "topic", "partition", "from_", "to", "records", "digest")
-    ]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, RESULT_SCHEMA, strict=True)], schema=RESULT_SCHEMA
-    )

@@ -17,7 +17,7 @@ from pyspark.util import PythonEvalType
 
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.job import Placement
-from kcontrol.adapters.spark.rows import PARTITION_COLUMN, RESULT_TYPE
+from kcontrol.adapters.spark.rows import NOTHING_TYPE, PARTITION_COLUMN
 from kcontrol.adapters.spark.tasks import PlaceRows, WriteRows
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class WriterPlan:
         self._schema = schema
         self._placed_schema = StructType([*schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
 
-    def results(self, batch: DataFrame, placement: Placement, tasks: int, one_partition: bool) -> DataFrame:
-        """A frame of RESULT_TYPE that writes the rows of `batch` when it is collected, by so many tasks at most.
+    def writing(self, batch: DataFrame, placement: Placement, tasks: int, one_partition: bool) -> DataFrame:
+        """A frame without rows that writes those of `batch` when it is run, by so many tasks at most.
 
         one_partition: `batch` is known to have one partition only. The tasks need JOB_PROPERTY.
         """
@@ -46,15 +46,23 @@ class WriterPlan:
 
     @cached_property
     def _write(self) -> JavaObject:
-        return _function(WriteRows(self._address, self._query), self._schema, RESULT_TYPE)
+        return _function(WriteRows(self._address, self._query), self._schema, NOTHING_TYPE)
 
     @cached_property
     def _write_placed(self) -> JavaObject:
-        return _function(WriteRows(self._address, self._query), self._placed_schema, RESULT_TYPE)
+        return _function(WriteRows(self._address, self._query), self._placed_schema, NOTHING_TYPE)
 
     @cached_property
     def _place(self) -> JavaObject:
         return _function(PlaceRows(self._address), self._schema, self._placed_schema)
+
+
+def run_job(frame: DataFrame) -> None:
+    """Run the frame in the SQL execution under way, which is the batch's.
+
+    `DataFrame.collect` would begin one of its own, with a description for the user interface, and bring rows to Python.
+    """
+    frame._jdf.queryExecution().toRdd().count()
 
 
 def _function(
