@@ -26,7 +26,6 @@ _MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBa
 SPARK_HAS = {
     "spark.python.daemon.module": "pyspark.daemon",
     "spark.python.unix.domain.socket.enabled": "false",
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
     _STREAMING + "checkpointFileManagerClass": _MANAGER,
     _STREAMING + "checkpoint.fileChecksum.enabled": "true",
     _STREAMING + "stateStore.rocksdb.changelogCheckpointing.enabled": "false",

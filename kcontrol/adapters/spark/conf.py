@@ -41,7 +41,6 @@ class Setting:
 _STATE = "spark.sql.streaming.stateStore."
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-_RAW_FILES = "org.apache.hadoop.fs.local.RawLocalFs"
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("spark.task.maxFailures", "1", Need.CORRECTNESS, True, "a task that is run again would write its rows twice"),
@@ -80,7 +79,6 @@ SETTINGS: tuple[Setting, ...] = (
         True,
         "saves 45 ms of CPU for each task",
     ),
-    Setting("spark.hadoop.fs.AbstractFileSystem.file.impl", _RAW_FILES, Need.SPEED, True, "no process is forked for each file"),
     Setting(
         "spark.sql.streaming.checkpointFileManagerClass", _FILE_MANAGER, Need.SPEED, False, "halves the time of Spark's logs"
     ),

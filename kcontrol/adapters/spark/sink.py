@@ -1,7 +1,7 @@
 """The end of a query's batch: run in the driver by `foreachBatch`, once for each step.
 
-It writes the rows through tasks that the driver gave leave to, adds up what only the successful job returned, and then
-waits, so that Spark records the batch only after the step is committed. In a replay the same tasks compute the same
+It writes the rows through tasks that the driver gave leave to, takes what they say that they wrote if their job ends well, and
+then waits, so that Spark records the batch only after the step is committed. In a replay the same tasks compute the same
 digests and write nothing, or only to the spool of a replay whose records are wanted.
 """
 

@@ -1,7 +1,8 @@
 """What Spark's writer tasks run (`mapInArrow`): choose each row's partition, ask for leave, write in the step's transaction.
 
 The objects are pickled into the tasks by reference to this module, so executors need kcontrol installed. A killed try of a
-task sees its rows end as if they were complete; its result is never used, because only the successful job's rows count.
+task sees its rows end as if they were complete and says that it wrote those; that never counts, because a second try gets no
+leave, and the job does not end well without one.
 
 They live as long as their query. What belongs to one attempt is asked of the task itself: see `job`.
 """
