@@ -64,7 +64,7 @@ class RunningQueries:
                 query = (
                     bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
                     .outputMode(bound.mode)
-                    .option("checkpointLocation", str(self._workdir.query_path(bound.name)))
+                    .option("checkpointLocation", f"file:{self._workdir.query_path(bound.name)}")
                     .foreachBatch(Sink(bound, self._context))
                     .start()
                 )

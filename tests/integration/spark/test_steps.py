@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.spark.conftest import RunScenario
@@ -63,6 +64,26 @@ def test_aggregate_keeps_state_over_an_aborted_attempt_and_a_rollback(run_scenar
         assert latest == {"a": 7, "b": 4}
 
     run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})})
+
+
+def test_the_working_directory_is_local_whatever_file_system_the_cluster_prefers(
+    run_scenario: RunScenario, spark: SparkSession
+) -> None:
+    """Where Hadoop is at home its configuration says HDFS."""
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("numbers", [(b"a", b""), (b"b", b"")])
+        await stepper.step()
+        assert len(stepper.committed("out")) == 2
+
+    configuration = spark._jsc.hadoopConfiguration()
+    before = configuration.get("fs.defaultFS")
+    configuration.set("fs.defaultFS", "nowhere://cluster/")
+    try:
+        run_scenario([counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})})
+    finally:
+        configuration.set("fs.defaultFS", before)
 
 
 def test_what_spark_writes_has_no_files_of_checksums(run_scenario: RunScenario) -> None:
