@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import pairwise
 
 from bench.figures import MeasuredStep, Run
 from bench.phases import Phases, phases
 from bench.plan import Measurement, Places
-from bench.running import check_written, records_read, running
+from bench.running import Running, check_written, records_read, running
 from bench.topics import create_topics, delete_topics
 from examples.step_feed import Boundary
 
@@ -26,19 +27,30 @@ class KcontrolRun:
 def run_kcontrol(places: Places, measurement: Measurement) -> KcontrolRun:
     """One run in new processes with an output and a pipeline name of its own. Raises RuntimeError when it stands still."""
     name = f"bench-{measurement.workload}-{uuid.uuid4().hex[:8]}"
+    steps = checked_steps(places, measurement, name, running(places, name, measurement.workload, measurement.step_records))
+    spent = [each for each in phases(steps) if each.step > measurement.warm_up_steps]
+    measured = measured_steps(steps)[measurement.warm_up_steps - 1 :]
+    return KcontrolRun(Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent))
+
+
+def checked_steps(
+    places: Places, measurement: Measurement, name: str, pipeline: AbstractContextManager[Running]
+) -> list[Boundary]:
+    """The steps of warm-up and measurement that a pipeline of its own makes, into an output of its name.
+
+    pipeline: begins to run when it is entered. Raises RuntimeError when it stands still or loses records.
+    """
     create_topics(places.bootstrap_servers, name, partitions=places.partitions)
     needed = measurement.warm_up_steps + measurement.steps
     try:
-        with running(places, name, measurement.workload, measurement.step_records) as pipeline:
-            steps = pipeline.await_steps(lambda steps: len(steps) >= needed, f"{needed}")[:needed]
-            pipeline.stop()
+        with pipeline as at_work:
+            steps = at_work.await_steps(lambda steps: len(steps) >= needed, f"{needed}")[:needed]
+            at_work.stop()
     finally:
         delete_topics(places.bootstrap_servers, name)
     for step in steps:
         check_written(measurement.workload, step, measurement.step_records)
-    spent = [each for each in phases(steps) if each.step > measurement.warm_up_steps]
-    measured = measured_steps(steps)[measurement.warm_up_steps - 1 :]
-    return KcontrolRun(Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent))
+    return steps
 
 
 def measured_steps(steps: Sequence[Boundary]) -> list[MeasuredStep]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.kcontrol_side import measured_steps
+from bench.kcontrol_side import checked_steps, measured_steps
 from bench.plan import Measurement, Places
-from bench.running import attached, check_written
-from bench.topics import create_topics, delete_topics, fill
+from bench.running import attached
+from bench.topics import create_topics, fill
 
 SOURCE = "settings"
 PARTITIONS = CORES = 2
@@ -84,15 +84,7 @@ def measure_settings(
 
 def _times_ms(places: Places, measurement: Measurement, without: str) -> list[float]:
     name = f"bench-settings-{uuid.uuid4().hex[:8]}"
-    needed = measurement.warm_up_steps + measurement.steps
     settings = {without: SPARK_HAS[without]} if without != NONE else {}
-    create_topics(places.bootstrap_servers, name, partitions=PARTITIONS)
-    try:
-        with attached(places, name, measurement.workload, measurement.step_records, settings) as pipeline:
-            steps = pipeline.await_steps(lambda steps: len(steps) >= needed, f"{needed}")[:needed]
-            pipeline.stop()
-    finally:
-        delete_topics(places.bootstrap_servers, name)
-    for step in steps:
-        check_written(measurement.workload, step, measurement.step_records)
+    pipeline = attached(places, name, measurement.workload, measurement.step_records, settings)
+    steps = checked_steps(places, measurement, name, pipeline)
     return [step.period_ms for step in measured_steps(steps)[measurement.warm_up_steps - 1 :]]

@@ -23,6 +23,7 @@ DIGEST_COLUMN = "kcontrol_digest"
 PARTITION_COLUMN = "kcontrol_partition"
 
 NOTHING_TYPE = StructType([])
+"""Of the rows that writer tasks give to Spark: none. What they wrote goes to the driver."""
 
 
 @dataclass(frozen=True, slots=True)
