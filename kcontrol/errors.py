@@ -70,6 +70,10 @@ class RetriableError(KcontrolError):
     exit_code = 3
 
 
+class UnseenRecordError(RetriableError):
+    """What was decided rests on a read that had not seen all of the log of steps; nothing of it was committed."""
+
+
 class CommitUnknownError(KcontrolError):
     """A commit was asked for and its answer was lost: only reading the steps topic after fencing tells the outcome."""
 

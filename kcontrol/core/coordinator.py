@@ -114,8 +114,10 @@ def _go(turn: Turn, cause: Cause) -> None:
             state.attempt = state.producer = None
             state.producer_timeout_ms = turn.limits().transaction_timeout_ms
             turn.effects.append(InitProducer(state.producer_timeout_ms))
-        case State.READING | State.CHECKING_CLAIM:
-            turn.effects.append(ReadToEnds())
+        case State.READING:
+            turn.effects.append(ReadToEnds(settled=True))
+        case State.CHECKING_CLAIM:
+            turn.effects.append(ReadToEnds(settled=False))
         case State.BACKING_OFF | State.BACKING_OFF_FENCED:
             turn.wake_at(state.retry.not_before_ms)
         case _:
@@ -237,10 +239,11 @@ def _on_producer_ready(turn: Turn, event: ProducerReady) -> None:
     _go(turn, Cause.PRODUCER_READY)
 
 
-def _on_ends(turn: Turn, _event: EndsReached) -> None:
+def _on_ends(turn: Turn, event: EndsReached) -> None:
     """Had there been a newer claim, it would have come before this event and ended the tenure."""
     state = turn.state
     state.looked = True
+    state.steps_end = event.steps_end
     if state.at is State.CHECKING_CLAIM:
         _go(turn, Cause.CLAIM_HOLDS)
         return
@@ -286,7 +289,7 @@ def _record_checkpoint(turn: Turn) -> None:
         saved = checkpointing.saved_checkpoint(state, state.saving)
         made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
         _go(turn, Cause.PARTITIONS_ADDED)
-        turn.effects.append(CommitCheckpoint(*state.producer, made, gone))
+        turn.effects.append(CommitCheckpoint(*state.producer, made, state.steps_end, gone))
 
 
 def _look_at_attempt(turn: Turn) -> None:
@@ -305,7 +308,7 @@ def _look_at_attempt(turn: Turn) -> None:
     if len(reports) == plan.spec.nodes:
         boundary = boundary_of(state, plan, attempt, reports)
         _go(turn, Cause.ALL_WRITTEN)
-        turn.effects.append(CommitStep(attempt.token.producer_id, attempt.token.producer_epoch, boundary))
+        turn.effects.append(CommitStep(attempt.token.producer_id, attempt.token.producer_epoch, boundary, state.steps_end))
         return
     turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
     for node in nodes:

@@ -125,6 +125,8 @@ class CoordinatorState:
     """The transaction timeout that it was asked for with."""
     looked: bool = True
     """The control log was read to its end since the last InitProducer, so that a newer claim would be known."""
+    steps_end: int = 0
+    """Up to which offset the log of steps was read after the last InitProducer: where the next record has to come to lie."""
     plan: Plan | None = None
     attempt: Attempt | None = None
     attempts: int = 0

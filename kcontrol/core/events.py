@@ -87,8 +87,12 @@ class ProducerReady:
 
 @dataclass(frozen=True, slots=True)
 class EndsReached:
-    """Answer to `ReadToEnds`: all that both topics held at the time of asking has been sent as events."""
+    """Answer to `ReadToEnds`: what both topics were seen to hold has been sent as events.
 
+    steps_end: the offset up to which the steps topic was read. That there is no more is proved when the next record is written.
+    """
+
+    steps_end: int
     now_ms: int
 
 
@@ -140,7 +144,12 @@ class InitProducer:
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnds:
-    """Read the control partition to its end offset, then the steps topic (read_committed) to its end."""
+    """Read the control partition to its end offset, then the steps topic (read_committed) to its end.
+
+    settled: the asker has just fenced, so no transaction of the pipeline is open: what is, is waited for.
+    """
+
+    settled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,8 @@ class CommitStep:
     producer_id: int
     producer_epoch: int
     boundary: StepBoundary
+    expected_offset: int
+    """Where it has to come to lie: the end up to which the log of steps was read. Elsewhere, something was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +182,8 @@ class CommitCheckpoint:
     producer_id: int
     producer_epoch: int
     checkpoint: Checkpoint
+    expected_offset: int
+    """As of `CommitStep`."""
     forget: tuple[str, ...]
 
 

@@ -44,7 +44,7 @@ from kcontrol.core.events import (
 from kcontrol.core.model import FailureKind, Logged
 from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
-from kcontrol.runtime.ports import Clock, ControlLog, StepsLog, Transaction
+from kcontrol.runtime.ports import Clock, ControlLog, OwnedStepsLog, Transaction
 from kcontrol.runtime.publisher import Publisher
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.runtime.ticker import Ticker
@@ -59,7 +59,7 @@ class CoordinatorPorts:
 
     clock: Clock
     control: ControlLog
-    steps: StepsLog
+    steps: OwnedStepsLog
     transaction: Transaction
 
 
@@ -185,8 +185,8 @@ class CoordinatorSession:
                 self._ticker.wake_at(at_ms)
             case InitProducer():
                 self._spawn(self._answer(self._init_producer(effect)))
-            case ReadToEnds():
-                self._spawn(self._answer(self._read_to_ends()))
+            case ReadToEnds(settled):
+                self._spawn(self._answer(self._read_to_ends(settled)))
             case AddPartitions():
                 self._spawn(self._answer(self._add_partitions(effect)))
             case CommitStep():
@@ -224,12 +224,13 @@ class CoordinatorSession:
         producer_id, producer_epoch = await self._ports.transaction.init_producer(effect.timeout_ms)
         return ProducerReady(producer_id, producer_epoch, self._now_ms())
 
-    async def _read_to_ends(self) -> CoordinatorEvent:
+    async def _read_to_ends(self, settled: bool) -> CoordinatorEvent:
         await self._read_control()
         await self._begin_steps()
-        for logged in await self._ports.steps.read_to_end():
+        steps = self._ports.steps
+        for logged in await (steps.read_settled(self._ports.transaction.log_end) if settled else steps.read_to_end()):
             self._dispatch(StepSeen(logged, self._now_ms()))
-        return EndsReached(self._now_ms())
+        return EndsReached(steps.position, self._now_ms())
 
     async def _begin_steps(self) -> None:
         """Once, before the first step is read: what is before the oldest checkpoint that is kept need not be."""
@@ -246,12 +247,14 @@ class CoordinatorSession:
 
     async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:
         boundary = replace(effect.boundary, committed_ms=self._now_ms())
-        await self._ports.transaction.commit_step(effect.producer_id, effect.producer_epoch, boundary)
+        producer = effect.producer_id, effect.producer_epoch
+        await self._ports.transaction.commit_step(*producer, boundary, effect.expected_offset)
         return StepCommitted(boundary.step, self._now_ms())
 
     async def _commit_checkpoint(self, effect: CommitCheckpoint) -> CoordinatorEvent:
-        made, forget = effect.checkpoint, effect.forget
-        await self._ports.transaction.commit_checkpoint(effect.producer_id, effect.producer_epoch, made, forget)
+        made, at = effect.checkpoint, effect.expected_offset
+        producer = effect.producer_id, effect.producer_epoch
+        await self._ports.transaction.commit_checkpoint(*producer, made, at, effect.forget)
         return CheckpointCommitted(made.step, self._now_ms())
 
     def _now_ms(self) -> int:

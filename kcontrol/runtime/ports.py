@@ -67,12 +67,29 @@ class StepsLog(Protocol):
         ...
 
     async def read_to_end(self) -> list[LoggedStep]:
-        """As in ControlLog, up to the last stable offset at the time of the call. The caller has fenced before."""
+        """As in ControlLog, up to the last stable offset at the time of the call, as one broker knows it: it may be old."""
         ...
 
     def tail(self) -> AsyncIterator[list[LoggedStep]]: ...
 
     async def close(self) -> None: ...
+
+
+class OwnedStepsLog(StepsLog, Protocol):
+    """A steps log as the owner of the pipeline's transaction reads it."""
+
+    @property
+    def position(self) -> int:
+        """The offset after the last one that was read, of markers and of what compaction removed too."""
+        ...
+
+    async def read_settled(self, at_least: int) -> list[LoggedStep]:
+        """For an owner who has just fenced: the records from the position on, once no transaction is open in the topic and the
+        offset `at_least` is reached.
+
+        There may be more all the same. `Transaction.commit_step` finds out, by where its record comes to lie.
+        """
+        ...
 
 
 class StepsArchive(StepsLog, Protocol):
@@ -123,6 +140,11 @@ class ProjectionSource(Protocol):
 class Transaction(Protocol):
     """The step's transaction, owned by the coordinator."""
 
+    @property
+    def log_end(self) -> int:
+        """The steps topic reaches at least up to this offset: the end of what Kafka has acknowledged to this owner."""
+        ...
+
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
         """InitProducerId: fences, aborts or completes what was open; returns (producer id, producer epoch)."""
         ...
@@ -130,13 +152,27 @@ class Transaction(Protocol):
     async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
 
     async def commit_step(
-        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str] = (),
     ) -> None:
-        """Write the boundary and the tombstones to the steps partition inside the transaction, then EndTxn(commit)."""
+        """Write the boundary and the tombstones to the steps partition inside the transaction (acks=all), then EndTxn(commit).
+
+        expected_offset: the end up to which the steps topic was read before the step was decided. Raises UnseenRecordError,
+        and commits nothing, if what was written does not begin exactly there.
+        """
         ...
 
     async def commit_checkpoint(
-        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        checkpoint: Checkpoint,
+        expected_offset: int,
+        forget: Sequence[str],
     ) -> None:
         """The same with a checkpoint instead of a boundary."""
         ...

@@ -9,16 +9,14 @@ from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.runtime.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
+from tests.support.owning import commit
 from tests.support.samples import boundary, checkpoint
 
 
 async def _commit(transaction: Transaction, world: World, record: StepRecord, forget: tuple[str, ...] = ()) -> None:
     producer = await transaction.init_producer(10_000)
     await transaction.add_partitions(*producer, world.partitions()[:1])
-    if isinstance(record, StepBoundary):
-        await transaction.commit_step(*producer, record)
-    else:
-        await transaction.commit_checkpoint(*producer, record, forget)
+    await commit(transaction, await world.steps(), producer, record, forget)
 
 
 async def _steps(transaction: Transaction, world: World, first: int, last: int) -> None:

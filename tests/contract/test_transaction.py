@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from kcontrol.core.model import LoggedStep, StepBoundary, Tombstone
-from kcontrol.errors import CommitUnknownError, FencedError
+from kcontrol.core.model import LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.errors import CommitUnknownError, FencedError, UnseenRecordError
 from kcontrol.runtime.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
+from tests.support.owning import commit, commit_at
 from tests.support.proxy import Cut
 from tests.support.samples import boundary, checkpoint
 
@@ -23,10 +25,16 @@ async def _begin(world: World, transaction: Transaction) -> tuple[int, int]:
     return producer
 
 
+async def _commit(
+    world: World, transaction: Transaction, producer: tuple[int, int], record: StepRecord, forget: Sequence[str] = ()
+) -> None:
+    await commit(transaction, await world.steps(), producer, record, forget)
+
+
 async def _step(world: World, transaction: Transaction, step: int) -> StepBoundary:
     producer = await _begin(world, transaction)
     made = boundary(world.pipeline, step, producer)
-    await transaction.commit_step(*producer, made)
+    await _commit(world, transaction, producer, made)
     return made
 
 
@@ -44,7 +52,7 @@ def test_a_committed_boundary_is_seen_by_tails_with_the_tombstones_of_its_commit
         transaction, log = await world.transaction(), await world.steps()
         producer = await _begin(world, transaction)
         made = boundary(world.pipeline, 2, producer)
-        await transaction.commit_step(*producer, made, forget=["step/1"])
+        await _commit(world, transaction, producer, made, ["step/1"])
         assert [logged.record for logged in await _wait_for(log, 2)] == [made, Tombstone("step/1")]
 
     run(scenario)
@@ -57,7 +65,7 @@ def test_a_committed_checkpoint_is_seen_with_the_tombstones_of_its_commit(run: R
         producer = await transaction.init_producer(TIMEOUT_MS)
         await transaction.add_partitions(*producer, world.partitions()[:1])
         made = checkpoint(world.pipeline, 3)
-        await transaction.commit_checkpoint(*producer, made, ["checkpoint/1", "step/2"])
+        await _commit(world, transaction, producer, made, ["checkpoint/1", "step/2"])
         found = [logged.record for logged in await _wait_for(log, 4)]
         assert found == [step, made, Tombstone("checkpoint/1"), Tombstone("step/2")]
 
@@ -70,7 +78,7 @@ def test_a_fenced_owner_records_no_checkpoint(run: Run) -> None:
         producer = await _begin(world, old)
         await _step(world, rightful, 1)
         with pytest.raises(FencedError):
-            await old.commit_checkpoint(*producer, checkpoint(world.pipeline, 1), [])
+            await _commit(world, old, producer, checkpoint(world.pipeline, 1))
         await rightful.init_producer(TIMEOUT_MS)
         log = await world.steps()
         assert len(await log.read_to_end()) == 1
@@ -86,7 +94,33 @@ def test_after_the_next_init_producer_every_earlier_commit_is_found_by_a_read_to
             made.append(await _step(world, transaction, step))
             await transaction.init_producer(TIMEOUT_MS)
             log = await world.steps()
-            assert [logged.record for logged in await log.read_to_end()] == made
+            assert [logged.record for logged in await log.read_settled(transaction.log_end)] == made
+
+    run(scenario)
+
+
+def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_read_finds_it(run: Run) -> None:
+    """Whatever a reader was shown as the end: the place of its own record says whether it was."""
+
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        seen = await _step(world, transaction, 1)
+        await transaction.init_producer(TIMEOUT_MS)
+        await log.read_settled(transaction.log_end)
+        stale = log.position
+        unseen = await _step(world, transaction, 2)
+
+        for record in (boundary(world.pipeline, 2), checkpoint(world.pipeline, 1)):
+            producer = await _begin(world, transaction)
+            with pytest.raises(UnseenRecordError, match=f"what was read ended at {stale}"):
+                await commit_at(transaction, stale, producer, record)
+
+        await transaction.init_producer(TIMEOUT_MS)
+        assert [logged.record for logged in await log.read_settled(transaction.log_end)] == [unseen]
+        made = await _step(world, transaction, 3)
+        await transaction.init_producer(TIMEOUT_MS)
+        fresh = await world.steps()
+        assert [logged.record for logged in await fresh.read_settled(transaction.log_end)] == [seen, unseen, made]
 
     run(scenario)
 
@@ -132,7 +166,7 @@ def test_an_owner_that_was_replaced_can_neither_add_partitions_nor_commit(run: R
         producer = await _begin(world, old)
         await new.init_producer(TIMEOUT_MS)
         with pytest.raises(FencedError):
-            await old.commit_step(*producer, boundary(world.pipeline, 1, producer))
+            await _commit(world, old, producer, boundary(world.pipeline, 1, producer))
 
         made = await _step(world, new, 1)
         assert [logged.record for logged in await _wait_for(log, 1)] == [made]
@@ -148,7 +182,7 @@ def test_a_zombie_that_initialises_last_fences_the_rightful_owner(run: Run) -> N
         producer = await _begin(world, rightful)
         await zombie.init_producer(TIMEOUT_MS)
         with pytest.raises(FencedError):
-            await rightful.commit_step(*producer, boundary(world.pipeline, 1, producer))
+            await _commit(world, rightful, producer, boundary(world.pipeline, 1, producer))
 
     run(scenario)
 
@@ -159,7 +193,7 @@ def test_a_commit_into_a_partition_that_was_never_added_is_refused(run: Run) -> 
         producer = await transaction.init_producer(TIMEOUT_MS)
         await transaction.add_partitions(*producer, world.partitions()[1:])
         with pytest.raises(FencedError):
-            await transaction.commit_step(*producer, boundary(world.pipeline, 1, producer))
+            await _commit(world, transaction, producer, boundary(world.pipeline, 1, producer))
 
     run(scenario)
 
@@ -168,9 +202,9 @@ def test_a_second_commit_of_one_transaction_is_refused(run: Run) -> None:
     async def scenario(world: World) -> None:
         transaction = await world.transaction()
         producer = await _begin(world, transaction)
-        await transaction.commit_step(*producer, boundary(world.pipeline, 1, producer))
+        await _commit(world, transaction, producer, boundary(world.pipeline, 1, producer))
         with pytest.raises(FencedError):
-            await transaction.commit_step(*producer, boundary(world.pipeline, 2, producer))
+            await _commit(world, transaction, producer, boundary(world.pipeline, 2, producer))
 
     run(scenario)
 
@@ -198,7 +232,7 @@ def test_when_the_answer_to_a_commit_is_lost_the_log_tells_after_fencing(run: Ru
         made = boundary(world.pipeline, 1, producer)
         world.lose_next_commit(cut)
         with pytest.raises(CommitUnknownError):
-            await transaction.commit_step(*producer, made)
+            await _commit(world, transaction, producer, made)
 
         await transaction.init_producer(TIMEOUT_MS)
         found = [logged.record for logged in await log.read_to_end()]

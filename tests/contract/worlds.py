@@ -10,7 +10,7 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
-from kcontrol.runtime.ports import ControlLog, StepsArchive, StepsLog, Transaction
+from kcontrol.runtime.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
 from kcontrol.runtime.settings import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.proxy import END_TXN, Cut, Proxy
@@ -25,7 +25,7 @@ class World(Protocol):
 
     async def control(self, pipeline: str | None = None) -> ControlLog: ...
 
-    async def steps(self) -> StepsLog: ...
+    async def steps(self) -> OwnedStepsLog: ...
 
     async def archive(self) -> StepsArchive: ...
 
@@ -49,8 +49,8 @@ class MemoryWorld:
     async def control(self, pipeline: str | None = None) -> ControlLog:
         return MemoryControlLog(self._kafka, pipeline or self.pipeline)
 
-    async def steps(self) -> StepsLog:
-        return await self.archive()
+    async def steps(self) -> OwnedStepsLog:
+        return MemoryStepsLog(self._kafka, self.pipeline)
 
     async def archive(self) -> StepsArchive:
         return MemoryStepsLog(self._kafka, self.pipeline)
@@ -87,10 +87,13 @@ class KafkaWorld:
         self._stack.push_async_callback(log.close)
         return log
 
-    async def steps(self) -> StepsLog:
-        return await self.archive()
+    async def steps(self) -> OwnedStepsLog:
+        return await self._steps_log()
 
     async def archive(self) -> StepsArchive:
+        return await self._steps_log()
+
+    async def _steps_log(self) -> KafkaStepsLog:
         log = KafkaStepsLog(self._direct, self.pipeline)
         self._stack.push_async_callback(log.close)
         return log

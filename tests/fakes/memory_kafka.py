@@ -26,7 +26,7 @@ from kcontrol.core.model import (
     StepRecord,
     Tombstone,
 )
-from kcontrol.errors import CommitUnknownError, FencedError
+from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
 from kcontrol.runtime.ports import Reach
 from kcontrol.wire.keys import pipeline_of
 
@@ -197,6 +197,15 @@ class MemoryStepsLog:
     async def read_to_end(self) -> list[LoggedStep]:
         return [LoggedStep(offset, value) for offset, value in self._position.take()]
 
+    @property
+    def position(self) -> int:
+        return self._position.offset
+
+    async def read_settled(self, at_least: int) -> list[LoggedStep]:
+        if self._partition.stable_end() < max(len(self._partition.entries), at_least):
+            raise RetriableError("a transaction is open")
+        return await self.read_to_end()
+
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for chunk in self._position.tail():
             yield [LoggedStep(offset, value) for offset, value in chunk]
@@ -238,6 +247,11 @@ class MemoryTransaction:
         self._kafka = kafka
         self._pipeline = pipeline
         self._state = kafka.transaction(pipeline)
+        self._log_end = 0
+
+    @property
+    def log_end(self) -> int:
+        return self._log_end
 
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
         self._state.end(Fate.HIDDEN, self._kafka.partition)
@@ -249,19 +263,31 @@ class MemoryTransaction:
         self._state.added.update(partitions)
 
     async def commit_step(
-        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str] = (),
     ) -> None:
-        self._commit(producer_id, producer_epoch, boundary, forget)
+        self._commit((producer_id, producer_epoch), boundary, expected_offset, forget)
 
     async def commit_checkpoint(
-        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        checkpoint: Checkpoint,
+        expected_offset: int,
+        forget: Sequence[str],
     ) -> None:
-        self._commit(producer_id, producer_epoch, checkpoint, forget)
+        self._commit((producer_id, producer_epoch), checkpoint, expected_offset, forget)
 
-    def _commit(self, producer_id: int, producer_epoch: int, record: StepRecord, forget: Sequence[str]) -> None:
+    def _commit(self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]) -> None:
         values = [record, *map(Tombstone, forget)]
-        producer = (producer_id, producer_epoch)
-        self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
+        offsets = self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
+        self._log_end = offsets[-1] + 1
+        if offsets[0] != expected_offset:
+            raise UnseenRecordError(f"it came to lie at offset {offsets[0]}, but what was read ended at {expected_offset}")
         loss, self._state.loss = self._state.loss, None
         if loss is not Loss.REQUEST:
             self._state.end(Fate.VISIBLE, self._kafka.partition)

@@ -173,7 +173,7 @@ class CoordinatorActor:
         """The answer to the transactional effect under way, if it is there."""
         if self.target is not None and self.answer is None and self.reader.reached(self.target):
             self.target = None
-            self.answer = EndsReached(self.now_ms)
+            self.answer = EndsReached(self.reader.steps_at, self.now_ms)
             if self.denied:
                 self.denied = self.unread = False
                 self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)

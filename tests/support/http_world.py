@@ -23,7 +23,8 @@ from kcontrol.core.model import (
     Status,
     StepBoundary,
 )
-from kcontrol.runtime.ports import ControlLog, Transaction
+from kcontrol.runtime.ports import ControlLog, OwnedStepsLog, Transaction
+from tests.support.owning import commit
 from tests.unit.core.made import SPEC, boundary
 
 TIMEOUT_MS = 30_000
@@ -36,9 +37,12 @@ class Told:
     spec: what `begin` submits.
     """
 
-    def __init__(self, control: ControlLog, transaction: Transaction, partitions: list[tuple[str, int]]) -> None:
+    def __init__(
+        self, control: ControlLog, transaction: Transaction, steps: OwnedStepsLog, partitions: list[tuple[str, int]]
+    ) -> None:
         self.control = control
         self._transaction = transaction
+        self._log = steps
         self._partitions = partitions
         self._next: tuple[int, ...] = (5, 0)
         self.spec = SPEC
@@ -100,7 +104,7 @@ class Told:
         )
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
-        await self._transaction.commit_step(*producer, made, forget)
+        await commit(self._transaction, self._log, producer, made, forget)
         self._next = to
         return made
 
@@ -112,4 +116,4 @@ class Told:
         """Record one."""
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
-        await self._transaction.commit_checkpoint(*producer, made, ())
+        await commit(self._transaction, self._log, producer, made)

@@ -36,7 +36,8 @@ from kcontrol.core.model import (
     StepBoundary,
     Token,
 )
-from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryTransaction
+from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
+from tests.support.owning import commit
 from tests.unit.core.made import SPEC
 
 TIMEOUT_MS = 30_000
@@ -88,6 +89,7 @@ class Played:
         self.steps = 0
         self.control = MemoryControlLog(kafka, self.name)
         self._transaction = MemoryTransaction(kafka, self.name)
+        self._log = MemoryStepsLog(kafka, self.name)
         self._read = dict.fromkeys(((i.name, p) for i in spec.inputs for p in range(len(i.start_offsets))), 0)
         self._written = dict.fromkeys(((o.name, p) for o in spec.outputs for p in range(o.partitions)), 0)
         self._lives: list[int] = []
@@ -159,7 +161,7 @@ class Played:
             skipped_ranges=skipped,
         )
         await self._transaction.add_partitions(*producer, [(f"{self.name}.{STEPS}", 0)])
-        await self._transaction.commit_step(*producer, made)
+        await commit(self._transaction, self._log, producer, made)
         return made
 
     async def checkpoint(self, took_ms: int, size_bytes: int, request_id: str = "") -> None:
@@ -176,7 +178,7 @@ class Played:
         )
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, [(f"{self.name}.{STEPS}", 0)])
-        await self._transaction.commit_checkpoint(*producer, made, ())
+        await commit(self._transaction, self._log, producer, made)
 
     def _slice_of_input(self, name: str, partition: int, records: int) -> InputSlice:
         begin = self._read[name, partition]

@@ -63,16 +63,21 @@ async def _fetch(client: RawClient, ranges: Sequence[RangeId], max_bytes: int) -
         if leader >= 0 and info.topic_id == each.topic_id:
             by_leader.setdefault(leader, []).append(each)
     share = max_bytes // max(1, len(by_leader))
-    answers = await asyncio.gather(*(_fetch_from(client, leader, own, share) for leader, own in by_leader.items()))
+    answers = await asyncio.gather(*(_fetch_from(client, leader, own, share, info.epochs) for leader, own in by_leader.items()))
     return {wanted: chunk for answer in answers for wanted, chunk in answer.items()}
 
 
-async def _fetch_from(client: RawClient, leader: int, ranges: Sequence[RangeId], max_bytes: int) -> Mapping[RangeId, Chunk]:
+async def _fetch_from(
+    client: RawClient, leader: int, ranges: Sequence[RangeId], max_bytes: int, epochs: Mapping[int, int]
+) -> Mapping[RangeId, Chunk]:
     of_partition = {each.partition: each for each in ranges}
     own = of_partition.values()
     share = max(max_bytes // len(own), SMALLEST_FETCH_BYTES)
     size = client.fetch_size(ranges[0].topic)
-    positions = [FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share)) for each in own]
+    positions = [
+        FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share), epochs[each.partition])
+        for each in own
+    ]
     request = FetchByIdRequest(ranges[0].topic_id, positions, READ_COMMITTED, WAIT_MS, 1, max_bytes)
     try:
         response = await client.rpc.send(leader, request)

@@ -31,6 +31,8 @@ _EARLIEST, _LATEST = -2, -1
 _ANY_REPLICA = -1
 WAIT_MS = 500
 """How long a broker holds a fetch for which there is nothing yet."""
+LOST_GRACE_MS = 5_000
+"""A replica that is behind may take an offset for one beyond the end: only after so long is the end of the log called lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class RangeFetcher:
         Raises InputGoneError: these offsets are not there any more. AccessError: not allowed. RetriableError: nothing came
         before the deadline.
         """
-        deadline = Deadline(self._deadline_ms)
+        deadline, lost = Deadline(self._deadline_ms), Deadline(LOST_GRACE_MS)
         what = f"{self._wanted.where}: reading offsets {position} to {self._wanted.to}"
         while True:
             try:
@@ -100,7 +102,7 @@ class RangeFetcher:
                 continue
             code, last_stable_offset, aborted, records = part
             if code:
-                await self._handle(code)
+                await self._handle(code, position, lost.passed or deadline.passed)
                 deadline.check(what, describe_code(code))
                 await asyncio.sleep(_RETRY_S)
             elif records or last_stable_offset >= self._wanted.to:
@@ -114,7 +116,7 @@ class RangeFetcher:
         if leader < 0:
             self._client.forget_topic(wanted.topic)
             return None
-        positions = [FetchPosition(wanted.partition, position, self._max_bytes)]
+        positions = [FetchPosition(wanted.partition, position, self._max_bytes, await self._epoch())]
         request = FetchByIdRequest(wanted.topic_id, positions, READ_COMMITTED, WAIT_MS, 1, self._max_bytes)
         response = await self._client.rpc.send(leader, request)
         if response.error_code:
@@ -143,12 +145,20 @@ class RangeFetcher:
             raise InputGoneError(f"{wanted.where}: there is no such partition; the topic has {len(info.leaders)}.")
         return info.leaders[wanted.partition]
 
-    async def _handle(self, code: int) -> None:
+    async def _epoch(self) -> int:
+        return (await self._client.topic(self._wanted.topic)).epochs[self._wanted.partition]
+
+    async def _handle(self, code: int, position: int, given_up: bool) -> None:
+        """given_up: there is no time left in which a broker that is behind could be told from a log that has lost its end."""
         wanted = self._wanted
         if code == _OFFSET_OUT_OF_RANGE:
             first, end = await self._bound(_EARLIEST), await self._bound(_LATEST)
+            if not given_up and (first is None or position >= first):
+                self._client.forget_topic(wanted.topic)
+                return
             raise InputGoneError(
-                f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {first} to {end} are there. "
+                f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {_text(first)} to "
+                f"{_text(end)} are there. "
                 "Retention has deleted the rest, or it was lost: raise retention.ms or retention.bytes of the topic."
             )
         self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
@@ -156,13 +166,14 @@ class RangeFetcher:
         if code in _MAYBE_GONE:
             await self._leader()
 
-    async def _bound(self, which: int) -> str:
+    async def _bound(self, which: int) -> int | None:
         request = OffsetRequest(_ANY_REPLICA, 0, [(self._wanted.topic, [(self._wanted.partition, which)])])
         try:
             response = await self._client.rpc.send(await self._leader(), request)
         except RetriableError:
-            return "?"
-        return str(response.topics[0][1][0][3])
+            return None
+        _, code, _, offset = response.topics[0][1][0]
+        return None if code else int(offset)
 
     async def _recover(self, deadline: Deadline, what: str, error: RetriableError) -> None:
         if deadline.passed:
@@ -170,3 +181,7 @@ class RangeFetcher:
         deadline.check(what, error)
         self._client.forget_topic(self._wanted.topic)
         await asyncio.sleep(_RECONNECT_S)
+
+
+def _text(offset: int | None) -> str:
+    return "?" if offset is None else str(offset)

@@ -3,6 +3,11 @@
 Both ways share the position and each has a connection of its own, so `read_to_end` answers promptly while a `tail` waits.
 What a fetch brought is taken only from the position on, in one go without a pause: each offset is returned once.
 Reading is by topic id: a topic that was made anew under its name is an error, never other records.
+
+Every end that a broker names may be old: a new leader's high watermark trails until its followers have fetched from it, and a
+broker that was leader until it was stopped answers with what it knew. The leader epoch in each fetch makes a broker refuse that
+knows of no such epoch (KIP-320), and no older epoch is gone back to; both make it rare, and neither makes it impossible. So
+nothing here proves that there is nothing more: docs/protocol.md says what does, for each read.
 """
 
 from __future__ import annotations
@@ -29,8 +34,11 @@ READ_TIMEOUT_MS = 20_000
 
 _RETRY_S = 0.005
 
+LOST_GRACE_MS = 5_000
+"""A replica that is behind may take an offset for one beyond the end: only after so long are records called lost."""
+
 _OFFSET_OUT_OF_RANGE = 1
-_ASK_AGAIN = frozenset({3, 5, 6, 9, 74, 75, 76, 78, 100})
+_ASK_AGAIN = frozenset({3, 5, 6, 9, 74, 75, 78, 100})
 """This broker knows of no such topic or partition, or is not (yet) its leader: ask for the metadata and try again."""
 
 
@@ -41,6 +49,7 @@ class _Answer:
     visible: Visible
     end: int
     """The high watermark, or for read_committed the last stable offset."""
+    high_watermark: int
 
 
 class PartitionReader:
@@ -53,6 +62,7 @@ class PartitionReader:
         self._isolation = isolation
         self._topic_id: uuid.UUID | None = None
         self._info: TopicInfo | None = None
+        self._epoch = -1
         self._turn = asyncio.Lock()
         self.position = position
 
@@ -89,6 +99,41 @@ class PartitionReader:
             self.position = answer.visible.next_offset
         return records
 
+    async def read_settled(self, at_least: int, timeout_ms: int) -> list[RawRecord]:
+        """All records, once no transaction is open in the partition and `at_least`, an offset that is known to be reached, is.
+
+        Raises RetriableError, the position being as it was: a transaction is still open after the timeout, with what an
+        operator can do; or the partition's leader does not show what was acknowledged.
+        """
+        deadline = Deadline(timeout_ms)
+        records: list[RawRecord] = []
+        async with self._turn:
+            position = self.position
+            while True:
+                answer = await self._fetch(position, 0, Lane.PROMPT)
+                records += answer.visible.records
+                moved, position = answer.visible.next_offset > position, answer.visible.next_offset
+                if position >= max(answer.end, at_least) and answer.end >= answer.high_watermark:
+                    self.position = position
+                    return records
+                deadline.check(f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least))
+                if not moved:
+                    self._info = None if position < at_least else self._info
+                    await asyncio.sleep(_RETRY_S)
+
+    def _why_unsettled(self, answer: _Answer, position: int, at_least: int) -> str:
+        if position < answer.end:
+            return f"{position} of {answer.end} was reached"
+        if answer.end < answer.high_watermark:
+            topic, partition, begin = self._topic, self._partition, answer.end
+            return (
+                f"a transaction is open at offset {begin} though its producer was fenced: Kafka has lost its markers. See "
+                f"`kafka-transactions.sh describe-producers --topic {topic} --partition {partition}`, and end it with "
+                f"`kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {begin}` if its step is "
+                "to be made again"
+            )
+        return f"its leader shows records up to offset {position} only, though {at_least} was acknowledged: it is behind"
+
     async def end(self) -> int:
         """The end offset now, as `read_to_end` takes it."""
         return (await self._fetch(self.position, 0, Lane.PROMPT, max_bytes=1)).end
@@ -112,14 +157,16 @@ class PartitionReader:
 
     async def _fetch(self, position: int, max_wait_ms: int, lane: Lane, max_bytes: int = MAX_FETCH_BYTES) -> _Answer:
         """One fetch, tried again while leadership settles."""
-        deadline = Deadline(READ_TIMEOUT_MS)
+        deadline, lost = Deadline(READ_TIMEOUT_MS), Deadline(LOST_GRACE_MS)
         while True:
             info = await self._topic_info()
             leader = info.leaders.get(self._partition)
             if leader is None:
                 raise TopicError(f"There is no {self.where}; the topic has {len(info.leaders)} partitions.")
-            part = await self._fetch_once(info, leader, position, max_wait_ms, lane, max_bytes) if leader >= 0 else None
-            if part is not None and part[1] not in _ASK_AGAIN:
+            leads = leader >= 0 and info.epochs[self._partition] >= self._epoch
+            part = await self._fetch_once(info, leader, position, max_wait_ms, lane, max_bytes) if leads else None
+            if part is not None and part[1] not in _ASK_AGAIN and (part[1] != _OFFSET_OUT_OF_RANGE or lost.passed):
+                self._epoch = info.epochs[self._partition]
                 return self._answer(part, position)
             deadline.check(
                 f"{self.where}: finding its leader",
@@ -131,7 +178,7 @@ class PartitionReader:
     async def _fetch_once(
         self, info: TopicInfo, leader: int, position: int, max_wait_ms: int, lane: Lane, max_bytes: int
     ) -> Any:
-        positions = [FetchPosition(self._partition, position, max_bytes)]
+        positions = [FetchPosition(self._partition, position, max_bytes, info.epochs[self._partition])]
         request = FetchByIdRequest(info.topic_id, positions, self._isolation, max_wait_ms, 1, max_bytes)
         try:
             response = await self._rpc.send(leader, request, lane)
@@ -157,7 +204,7 @@ class PartitionReader:
         if visible.next_offset == position:
             # There is nothing between here and the end: compaction has removed it.
             visible = Visible([], max(position, end))
-        return _Answer(visible, end)
+        return _Answer(visible, end, high_watermark)
 
     async def _topic_info(self) -> TopicInfo:
         if self._info is None:

@@ -207,6 +207,8 @@ class FetchPosition:
     partition: int
     offset: int
     max_bytes: int
+    leader_epoch: int = _UNKNOWN
+    """Of the metadata that the reader goes by (KIP-320): a broker that leads by an older one, or by a newer, refuses."""
 
 
 class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
@@ -232,8 +234,8 @@ class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
 
     def build(self, request_struct_class: type[FetchStruct]) -> FetchStruct:
         partitions = [
-            (position.partition, _UNKNOWN, position.offset, _UNKNOWN, _UNKNOWN, position.max_bytes, _NO_TAGS)
-            for position in self._positions
+            (each.partition, each.leader_epoch, each.offset, _UNKNOWN, _UNKNOWN, each.max_bytes, _NO_TAGS)
+            for each in self._positions
         ]
         waits = (self._max_wait_ms, self._min_bytes, self._max_bytes)
         topics: list[Any] = [(self._topic_id, partitions, _NO_TAGS)]

@@ -64,11 +64,12 @@ class Lane(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic as it is now: `leaders` holds the node id by partition, -1 while there is none."""
+    """A topic as one broker knows it. By partition: `leaders` holds the node id, -1 while there is none; `epochs` its epoch."""
 
     name: str
     topic_id: uuid.UUID
     leaders: Mapping[int, int]
+    epochs: Mapping[int, int]
 
 
 class Deadline:
@@ -146,7 +147,9 @@ class KafkaRpc:
             raise denied(self._settings, topic_right(name, wanted))
         if code:
             raise RetriableError(f"metadata of topic {name!r}: {describe_code(code)}")
-        return TopicInfo(name, topic_id, {partition: leader for _, partition, leader, *_ in partitions})
+        leaders = {partition: leader for _, partition, leader, *_ in partitions}
+        epochs = {partition: epoch for _, partition, _, epoch, *_ in partitions}
+        return TopicInfo(name, topic_id, leaders, epochs)
 
     async def nodes(self) -> list[int]:
         """Ids of all brokers."""

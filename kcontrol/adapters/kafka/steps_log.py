@@ -21,6 +21,9 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import why_step_misplaced
 
+SETTLE_TIMEOUT_MS = 20_000
+"""`read_settled` gives up after so long and may be called again."""
+
 _log = logging.getLogger(__name__)
 _PARTITION = 0
 _ARCHIVE_FETCH_BYTES = 256 << 10
@@ -34,11 +37,13 @@ class KafkaStepsLog:
     anew, and DamagedRecordError naming the offset of a record that is not what it should be.
     """
 
-    def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
+    def __init__(self, settings: ClusterSettings, pipeline: str, settle_timeout_ms: int = SETTLE_TIMEOUT_MS) -> None:
+        """settle_timeout_ms: for how long `read_settled` waits for Kafka."""
         self._pipeline = pipeline
         self._topic = settings.names().steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
         self._reader = PartitionReader(self._rpc, self._topic, _PARTITION, READ_COMMITTED)
+        self._settle_timeout_ms = settle_timeout_ms
         self._archive_turn = asyncio.Lock()
         self._codec = RecordCodec()
         self._left_out = 0
@@ -81,9 +86,17 @@ class KafkaStepsLog:
         self._reader.position = self._left_out = offset
 
     async def read_to_end(self) -> list[LoggedStep]:
-        """As the port says. `KafkaTransaction.init_producer` returns only when no transaction is left open in the topic, so a
-        caller that has fenced finds the outcome of every earlier one."""
+        """As the port says."""
         return await self._decode_all(await self._reader.read_to_end())
+
+    @property
+    def position(self) -> int:
+        """As the port says."""
+        return self._reader.position
+
+    async def read_settled(self, at_least: int) -> list[LoggedStep]:
+        """As the port says."""
+        return await self._decode_all(await self._reader.read_settled(at_least, self._settle_timeout_ms))
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for records in self._reader.tail():

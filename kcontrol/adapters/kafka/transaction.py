@@ -16,12 +16,11 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 
 from kcontrol.adapters.kafka.access import write_right
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, NotSentError, describe_code
-from kcontrol.adapters.kafka.settled import SettledPartition
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
 from kcontrol.core.keys import key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
-from kcontrol.errors import CommitUnknownError, RetriableError
+from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 
@@ -42,20 +41,24 @@ class KafkaTransaction:
         self._id = names.transactional_id(pipeline)
         self._topic = names.steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
-        self._steps = SettledPartition(self._rpc, self._topic, _STEPS_PARTITION, deadline_ms)
         self._codec = RecordCodec()
         self._deadline_ms = deadline_ms
         self._coordinator: int | None = None
         self._published: set[str] = set()
+        self._log_end = 0
+
+    @property
+    def log_end(self) -> int:
+        """As the port says."""
+        return self._log_end
 
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
-        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed, and readers see it so.
+        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed.
 
         Raises FencedError, RetriableError, AccessError, or ConfigurationError when the broker allows no timeout so long.
         """
         what = f"InitProducerId of {self._id!r}"
         response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
-        await self._steps.wait()
         return response.producer_id, response.producer_epoch
 
     async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
@@ -70,28 +73,48 @@ class KafkaTransaction:
         await self._until_done(f"AddPartitionsToTxn of {self._id!r}", request, _worst_code)
 
     async def commit_step(
-        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str] = (),
     ) -> None:
-        """Write the boundary and the tombstones, then EndTxn(commit).
+        """Write the boundary and the tombstones, see that nothing unseen lies before them, then EndTxn(commit).
 
-        Raises FencedError; RetriableError when the commit was never asked for; CommitUnknownError when its answer was lost;
-        TopicError when the boundary is larger than the topic takes.
+        Raises FencedError; UnseenRecordError, or another RetriableError, when the commit was never asked for;
+        CommitUnknownError when its answer was lost; TopicError when the boundary is larger than the topic takes.
         """
-        await self._commit_record(producer_id, producer_epoch, boundary, forget)
+        await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
 
     async def commit_checkpoint(
-        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        checkpoint: Checkpoint,
+        expected_offset: int,
+        forget: Sequence[str],
     ) -> None:
-        """Write the checkpoint and the tombstones, then EndTxn(commit). Raises as `commit_step` does."""
-        await self._commit_record(producer_id, producer_epoch, checkpoint, forget)
+        """The same with a checkpoint. Raises as `commit_step` does."""
+        await self._commit_record((producer_id, producer_epoch), checkpoint, expected_offset, forget)
 
-    async def _commit_record(self, producer_id: int, producer_epoch: int, record: StepRecord, forget: Sequence[str]) -> None:
+    async def _commit_record(
+        self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
+    ) -> None:
         publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
         records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
-        write = TransactionalWrite(self._rpc, self._id, (producer_id, producer_epoch), self._deadline_ms)
-        await write.send(self._topic, _STEPS_PARTITION, [*records, *((key.encode(), None) for key in forget)])
-        await self._commit(producer_id, producer_epoch)
+        write = TransactionalWrite(self._rpc, self._id, producer, self._deadline_ms)
+        batch = [*records, *((key.encode(), None) for key in forget)]
+        offset = await write.send(self._topic, _STEPS_PARTITION, batch)
+        if offset >= 0:
+            self._log_end = max(self._log_end, offset + len(batch))
+        if offset != expected_offset:
+            raise UnseenRecordError(
+                f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was read ended at "
+                f"{expected_offset}: something is there that was not seen. Nothing of it is committed; the topic is read again"
+            )
+        await self._commit(*producer)
         self._published.update(key for key, _ in publications)
 
     async def close(self) -> None:

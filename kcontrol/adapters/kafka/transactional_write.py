@@ -30,8 +30,11 @@ class TransactionalWrite:
         self._producer = producer
         self._deadline_ms = deadline_ms
 
-    async def send(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    async def send(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> int:
         """Write (key, value) pairs as one batch, acks=all. May repeat it: the broker knows a batch by its sequence number.
+
+        Returns the offset of the first record, below which lies all that was acknowledged before; -1 if the broker knows only
+        that it has the batch.
 
         Raises FencedError, RetriableError, TopicError, or AccessError.
         """
@@ -48,10 +51,10 @@ class TransactionalWrite:
                 deadline.check(what, error)
                 await asyncio.sleep(_RECONNECT_S)
                 continue
-            code = response.topics[0][1][0][1]
+            _, code, base_offset, *_ = response.topics[0][1][0]
             verdict = verdict_of(code)
             if code == 0 or verdict is Verdict.DUPLICATE:
-                return
+                return int(base_offset)
             if verdict is Verdict.LEADER_MOVED:
                 leader = None
             elif verdict is not Verdict.PASSING:

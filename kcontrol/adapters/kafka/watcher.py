@@ -170,9 +170,10 @@ class KafkaInputWatcher:
     def _wait_at_ends(self, waiting: dict[int, asyncio.Task[Any]]) -> None:
         if self._info is None:
             return
+        epochs = self._info.epochs
         for leader, partitions in self._by_leader(self._info).items():
             if leader not in waiting:
-                ends = [FetchPosition(partition, self._state[partition].to, 1) for partition in partitions]
+                ends = [FetchPosition(partition, self._state[partition].to, 1, epochs[partition]) for partition in partitions]
                 request = FetchByIdRequest(self._info.topic_id, ends, READ_COMMITTED, MAX_WAIT_MS, 1, 1)
                 waiting[leader] = asyncio.create_task(self._rpc.send(leader, request, Lane.WAITING))
 

@@ -23,6 +23,7 @@ from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.metrics.making import make_registry
@@ -31,7 +32,7 @@ from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.runtime.ports import ProjectionSource, Reach
 from kcontrol.runtime.projections import Projections
 from kcontrol.runtime.settings import ClusterSettings
-from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryTransaction
+from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
 from tests.support.http_world import Told
 from tests.support.processes import until
 from tests.support.topics import create_topic
@@ -102,7 +103,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 async def _in_memory(scenario: Scenario) -> None:
     kafka = MemoryKafka()
-    told = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), [(f"p.{STEPS}", 0)])
+    told = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)])
     source = MemorySource(kafka)
 
     async def reaches(*ends: int, **_more: str) -> None:
@@ -122,7 +123,9 @@ async def _on_kafka(scenario: Scenario, shared: ClusterSettings) -> None:
         stack.push_async_callback(control.close)
         transaction = KafkaTransaction(settings, "p")
         stack.push_async_callback(transaction.close)
-        told = Told(control, transaction, [(settings.names().steps_topic("p"), 0)])
+        log = KafkaStepsLog(settings, "p")
+        stack.push_async_callback(log.close)
+        told = Told(control, transaction, log, [(settings.names().steps_topic("p"), 0)])
 
         async def reaches(*ends: int, topic: str = f"{settings.prefix}-input") -> None:
             topic_id = await asyncio.to_thread(_make_topic, settings, topic, ends)
@@ -181,7 +184,9 @@ def address() -> Iterator[str]:
 
     async def run() -> None:
         kafka = MemoryKafka()
-        world = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), [(f"p.{STEPS}", 0)])
+        world = Told(
+            MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)]
+        )
         await world.begin()
         await world.step(7, 1, wrote=(0, 3))
         await world.step(8, 2)

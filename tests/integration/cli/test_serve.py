@@ -41,14 +41,15 @@ def tell(cluster: ClusterSettings, *, steps: int, phase: PipelinePhase = Pipelin
 
     async def run() -> None:
         control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
-        told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+        log = KafkaStepsLog(cluster, "p")
+        told = Told(control, transaction, log, [(cluster.names().steps_topic("p"), 0)])
         try:
             await told.begin()
             for step in range(1, steps + 1):
                 await told.step(5 + step, step)
             await told.status(phase, reason)
         finally:
-            await asyncio.gather(control.close(), transaction.close())
+            await asyncio.gather(control.close(), transaction.close(), log.close())
 
     asyncio.run(run())
 
@@ -129,13 +130,14 @@ def test_wait_ends_when_the_record_is_in_a_committed_step(command: Command, clus
 
 async def _three_more(cluster: ClusterSettings) -> None:
     control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
-    told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+    log = KafkaStepsLog(cluster, "p")
+    told = Told(control, transaction, log, [(cluster.names().steps_topic("p"), 0)])
     told.continue_after(1, (6, 1))
     try:
         for step in range(2, 5):
             await told.step(5 + step, step)
     finally:
-        await asyncio.gather(control.close(), transaction.close())
+        await asyncio.gather(control.close(), transaction.close(), log.close())
 
 
 def test_wait_tells_of_steps_before_the_checkpoint_of_dropped_ones_and_of_what_was_skipped(
@@ -161,7 +163,8 @@ def test_wait_tells_of_steps_before_the_checkpoint_of_dropped_ones_and_of_what_w
 async def _a_log_with_a_checkpoint(cluster: ClusterSettings) -> None:
     control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
     steps = KafkaStepsLog(cluster, "p")
-    told = Told(control, transaction, [(cluster.names().steps_topic("p"), 0)])
+    log = KafkaStepsLog(cluster, "p")
+    told = Told(control, transaction, log, [(cluster.names().steps_topic("p"), 0)])
     told.spec = replace(told.spec, checkpoint=CheckpointSpec("file:///nowhere", 60_000, 2, 4))
     try:
         await told.begin()
@@ -174,7 +177,7 @@ async def _a_log_with_a_checkpoint(cluster: ClusterSettings) -> None:
         passed = SkippedRange("in", "input", "T1", 0, 12, 20, "me", 5, "r")
         await told.step(21, 7, skipped=(passed,))
     finally:
-        await asyncio.gather(control.close(), transaction.close(), steps.close())
+        await asyncio.gather(control.close(), transaction.close(), steps.close(), log.close())
 
 
 def test_wait_says_what_can_never_be(command: Command, cluster: ClusterSettings) -> None:

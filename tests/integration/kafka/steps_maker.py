@@ -20,6 +20,7 @@ from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepB
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.owning import commit_at_end
 
 PIPELINE = "flights"
 PARTITIONS = 2
@@ -50,7 +51,7 @@ class StepsMaker:
             producer = await self.begin(transaction)
             slices = await asyncio.to_thread(self.write, producer, number, outputs)
             boundary = self.boundary(number, producer, slices)
-            await transaction.commit_step(*producer, boundary, forget)
+            await commit_at_end(self.settings, transaction, producer, boundary, forget)
             return boundary
 
         return asyncio.run(self._with_transaction(make))

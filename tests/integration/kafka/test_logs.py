@@ -28,6 +28,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.codec import MAGIC, RecordCodec, schema_key
 from kcontrol.wire.names import control_partition
 from kcontrol.wire.schemas import current_schemas, make_schema
+from tests.support.owning import commit
 from tests.support.samples import boundary, desired
 
 PIPELINE = "flights"
@@ -221,7 +222,7 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
             await writer.append([desired(PIPELINE, "before")])
             producer = await transaction.init_producer(30_000)
             await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
-            await transaction.commit_step(*producer, boundary(PIPELINE, 1))
+            await commit(transaction, steps, producer, boundary(PIPELINE, 1))
 
             broker.kill()
             with pytest.raises(RetriableError):
@@ -236,9 +237,10 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
             offsets = [entry.offset for entry in seen]
             assert offsets == sorted(set(offsets))
             producer = await _until_it_works(lambda: transaction.init_producer(30_000))
-            assert [entry.record for entry in await steps.read_to_end()] == [boundary(PIPELINE, 1)]
+            found = await _until_it_works(lambda: steps.read_settled(transaction.log_end))
+            assert [entry.record for entry in found] == [boundary(PIPELINE, 1)]
             await transaction.add_partitions(*producer, [(bench.names.steps_topic(PIPELINE), 0)])
-            await transaction.commit_step(*producer, boundary(PIPELINE, 2))
+            await commit(transaction, steps, producer, boundary(PIPELINE, 2))
 
         bench.run(scenario)
 
@@ -252,12 +254,15 @@ def test_the_owner_does_not_go_on_while_a_transaction_hangs_in_the_steps_topic(b
     assert hanging.flush(_DEADLINE_S) == 0
 
     async def scenario(stack: AsyncExitStack) -> None:
-        transaction = KafkaTransaction(bench.settings, PIPELINE, deadline_ms=500)
+        transaction = KafkaTransaction(bench.settings, PIPELINE)
         stack.push_async_callback(transaction.close)
+        steps = KafkaStepsLog(bench.settings, PIPELINE, settle_timeout_ms=500)
+        stack.push_async_callback(steps.close)
+        await transaction.init_producer(30_000)
         with pytest.raises(RetriableError, match=r"open at offset 0.*kafka-transactions\.sh"):
-            await transaction.init_producer(30_000)
+            await steps.read_settled(0)
         hanging.abort_transaction(_DEADLINE_S)
-        await _until_it_works(lambda: transaction.init_producer(30_000))
+        assert await _until_it_works(lambda: steps.read_settled(0)) == []
 
     bench.run(scenario)
 

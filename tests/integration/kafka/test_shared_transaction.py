@@ -22,6 +22,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.support.owning import commit_at_end
 
 STEPS = 12
 WRITERS = 3
@@ -66,7 +67,7 @@ def test_read_committed_consumers_see_whole_steps_written_by_many_processes_and_
             if choose.random() < 0.3:
                 continue  # the next begin aborts it
             boundary = maker.boundary(number, producer, [part for parts in written for part in parts])
-            await transaction.commit_step(*producer, boundary)
+            await commit_at_end(maker.settings, transaction, producer, boundary)
             boundaries.append(boundary)
             number += 1
         await transaction.init_producer(TIMEOUT_MS)
@@ -95,7 +96,7 @@ def test_a_writer_that_comes_late_is_refused(settings: ClusterSettings, topic_fa
             stack.push_async_callback(transaction.close)
             producer = await maker.begin(transaction)
             if ends == "commit":
-                await transaction.commit_step(*producer, maker.boundary(1, producer, []))
+                await commit_at_end(maker.settings, transaction, producer, maker.boundary(1, producer, []))
             else:
                 await transaction.init_producer(TIMEOUT_MS)
             return producer

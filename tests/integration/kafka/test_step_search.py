@@ -15,6 +15,7 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import StepBoundary
 from kcontrol.runtime.settings import ClusterSettings
+from tests.support.owning import commit_at_end
 from tests.support.samples import boundary, checkpoint
 
 STEPS = 60
@@ -39,12 +40,12 @@ def long_log(settings: ClusterSettings, monkeypatch: pytest.MonkeyPatch) -> Call
             for step in range(1, STEPS + 1):
                 producer = await transaction.init_producer(10_000)
                 await transaction.add_partitions(*producer, [(topic, 0)])
-                await transaction.commit_step(*producer, boundary("p", step, producer))
+                await commit_at_end(own, transaction, producer, boundary("p", step, producer))
                 if step == SAVED:
                     producer = await transaction.init_producer(10_000)
                     await transaction.add_partitions(*producer, [(topic, 0)])
                     saved = replace(checkpoint("p", step), begin_offset=await _offset(own, step))
-                    await transaction.commit_checkpoint(*producer, saved, ["step/1", "step/2"])
+                    await commit_at_end(own, transaction, producer, saved, ["step/1", "step/2"])
         finally:
             await transaction.close()
         await body(own)

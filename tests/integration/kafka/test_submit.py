@@ -33,6 +33,7 @@ from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, R
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.owning import commit_at_end
 from tests.support.samples import boundary
 
 QUERY = QueryFacts("delays", ("delays",), "append", (), brings_key=False)
@@ -139,7 +140,7 @@ async def _commit_step(settings: ClusterSettings, pipeline: str) -> None:
     try:
         producer = await transaction.init_producer(10_000)
         await transaction.add_partitions(*producer, [(settings.names().steps_topic(pipeline), 0)])
-        await transaction.commit_step(*producer, boundary(pipeline, 1, producer))
+        await commit_at_end(settings, transaction, producer, boundary(pipeline, 1, producer))
     finally:
         await transaction.close()
 

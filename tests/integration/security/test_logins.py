@@ -25,6 +25,7 @@ from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.keys import rsa_key
+from tests.support.owning import commit
 from tests.support.samples import boundary, desired
 from tests.support.secured import AUDIENCE, CERTIFICATE_OWNER, SecuredBroker, expires_s
 
@@ -47,8 +48,9 @@ async def _use_everything(settings: ClusterSettings) -> None:
         stack.push_async_callback(steps.close)
         producer = await transaction.init_producer(30_000)
         await transaction.add_partitions(*producer, [(settings.names().steps_topic(PIPELINE), 0)])
-        await transaction.commit_step(*producer, boundary(PIPELINE, 1))
-        assert [logged.record for logged in await anext(steps.tail())] == [boundary(PIPELINE, 1)]
+        await commit(transaction, steps, producer, boundary(PIPELINE, 1))
+        await transaction.init_producer(30_000)
+        assert [logged.record for logged in await steps.read_settled(transaction.log_end)] == [boundary(PIPELINE, 1)]
 
 
 def everything(settings: ClusterSettings) -> list:

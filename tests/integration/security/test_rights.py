@@ -34,6 +34,7 @@ from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.integration.kafka.steps_maker import PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.support.owning import commit
 from tests.support.secured import SecuredBroker, eventually, granted
 
 _DEADLINE_S = 60.0
@@ -106,10 +107,9 @@ async def coordinate(world: World, settings: ClusterSettings) -> None:
         stack.push_async_callback(transaction.close)
         stack.push_async_callback(steps.close)
         producer = await transaction.init_producer(TIMEOUT_MS)
-        await steps.read_to_end()
         outputs = [(topic, partition) for topic in world.topics.outputs for partition in range(2)]
         await transaction.add_partitions(*producer, [*outputs, (world.names.steps_topic(PIPELINE), 0)])
-        await transaction.commit_step(*producer, world.maker.boundary(world.last_step + 1, producer, []))
+        await commit(transaction, steps, producer, world.maker.boundary(world.last_step + 1, producer, []))
         world.last_step += 1
 
 

@@ -23,6 +23,7 @@ from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import Names
+from tests.support.owning import commit_at_end
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000
@@ -157,7 +158,7 @@ class Stepper:
             skipped=result.skipped,
             watermark_moved=result.watermark_moved,
         )
-        await self.transaction.commit_step(work.token.producer_id, work.token.producer_epoch, boundary)
+        await commit_at_end(self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary)
         self.log[work.step] = boundary
         for item in work.division:
             self.positions[item.input, item.partition] = item.to

@@ -127,7 +127,7 @@ class CoordinatorDriver:
         """The producer is ready and both logs are read."""
         self.producer_epoch += 1
         self.feed(ProducerReady(7, self.producer_epoch, self.log.now_ms))
-        return self.feed(EndsReached(self.log.now_ms))
+        return self.feed(EndsReached(self.log.steps_end, self.log.now_ms))
 
     def join(self, number: int = 0) -> list[Any]:
         """A new life of a node."""

@@ -48,8 +48,8 @@ def test_a_tenure_claims_fences_and_reads_before_it_says_anything() -> None:
     assert published(Claim, driver.feed(Assigned("c", "host", 1, now))) == [Claim("p", "c", "host", 1)]
     assert driver.see(Claim("p", "c", "host", 1)) == [InitProducer(60_000)]
     assert driver.state.epoch == driver.log.end - 1
-    assert driver.feed(ProducerReady(7, 1, now)) == [ReadToEnds()]
-    status = published(Status, driver.feed(EndsReached(now)))[0]
+    assert driver.feed(ProducerReady(7, 1, now)) == [ReadToEnds(settled=True)]
+    status = published(Status, driver.feed(EndsReached(0, now)))[0]
     assert (status.phase, status.reason) == (PipelinePhase.STARTING, "waiting: node 0 has not joined")
 
 
@@ -202,7 +202,7 @@ def test_fenced_reads_before_it_claims_again_under_another_name(at: str) -> None
     elif at != "fencing" and at != "reading":
         work = driver.attempt(8, 2)
     if at == "attempting":
-        assert driver.write(work, failure=FailureKind.FENCED, error="47") == [ReadToEnds()]
+        assert driver.write(work, failure=FailureKind.FENCED, error="47") == [ReadToEnds(settled=False)]
     else:
         if at in ("fencing", "reading"):
             work = driver.attempt(8, 2)
@@ -215,8 +215,8 @@ def test_fenced_reads_before_it_claims_again_under_another_name(at: str) -> None
         effects = driver.feed(failed)
         if driver.state.at is State.BACKING_OFF_FENCED:
             effects = driver.tick(1_000)
-        assert effects == [ReadToEnds()]
-    assert driver.feed(EndsReached(driver.log.now_ms)) == [Publish((Claim("p", "c.2", "host", 1),))]
+        assert effects == [ReadToEnds(settled=False)]
+    assert driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)) == [Publish((Claim("p", "c.2", "host", 1),))]
     assert driver.see(Claim("p", "c.2", "host", 1)) == [InitProducer(60_000)]
 
 
@@ -226,7 +226,7 @@ def test_fenced_and_replaced_resigns() -> None:
     driver.receive(8, 2)
     driver.feed(TransactionFailed(FailureKind.FENCED, "90", driver.log.now_ms))
     only(Resign, driver.see(Claim("p", "other", "host", 1)))
-    assert driver.feed(EndsReached(driver.log.now_ms)) == []
+    assert driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)) == []
     assert driver.tick(60_000) == []
 
 
@@ -237,13 +237,13 @@ def test_fenced_again_and_again_goes_slowly() -> None:
     for _ in range(2):
         driver.feed(TransactionFailed(FailureKind.FENCED, "90", driver.log.now_ms))
         if driver.state.at is State.CHECKING_CLAIM:
-            claim = published(Claim, driver.feed(EndsReached(driver.log.now_ms)))[0]
+            claim = published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))[0]
             driver.see(claim)
     assert driver.state.at is State.BACKING_OFF_FENCED
     assert driver.tick(10) == []
-    assert driver.tick(1_000) == [ReadToEnds()]
+    assert driver.tick(1_000) == [ReadToEnds(settled=False)]
     assert driver.feed(TransactionFailed(FailureKind.BROKER, "down", driver.log.now_ms)) == []
-    assert driver.tick(1_000) == [ReadToEnds()]
+    assert driver.tick(1_000) == [ReadToEnds(settled=False)]
 
 
 def test_an_unknown_commit_is_found_in_the_log_and_never_asked_for_again() -> None:
@@ -255,7 +255,7 @@ def test_an_unknown_commit_is_found_in_the_log_and_never_asked_for_again() -> No
     assert driver.tick(1_000) == [InitProducer(60_000)]
     driver.feed(ProducerReady(7, 2, driver.log.now_ms))
     driver.see_step(commit.boundary)
-    effects = driver.feed(EndsReached(driver.log.now_ms))
+    effects = driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms))
     assert not [effect for effect in effects if isinstance(effect, CommitStep)]
     assert driver.state.plan is None
     assert driver.say() == []

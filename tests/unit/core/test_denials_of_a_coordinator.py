@@ -27,8 +27,8 @@ def test_what_is_not_allowed_halts_until_the_user_asks_again(at: str) -> None:
     (said,) = published(Status, effects)
     assert (said.phase, said.reason) == (PipelinePhase.HALTED, "grant it")
     assert driver.tick(1_000_000) == []
-    assert ReadToEnds() in driver.see(Resume("p", "again"))
-    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.now_ms)))))
+    assert ReadToEnds(settled=False) in driver.see(Resume("p", "again"))
+    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
     driver.ready()
     assert driver.status.phase is not PipelinePhase.HALTED
 
@@ -64,7 +64,7 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
     assert said == replace(earlier, claim_epoch=said.claim_epoch, reason="grant it")
     driver.see(said)
     driver.see(Desired("p", DesiredMode.RUNNING, "r1"))
-    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.now_ms)))))
+    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
     driver.ready()
     assert driver.state.acknowledged == ("r0", "old")
     assert driver.status.phase is PipelinePhase.HALTED

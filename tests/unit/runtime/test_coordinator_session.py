@@ -46,9 +46,11 @@ class World:
     control: deque[Logged] = field(default_factory=deque)
     steps: list[LoggedStep] = field(default_factory=list)
     fault: KcontrolError | None = None
-    committed: list[StepBoundary] = field(default_factory=list)
+    committed: list[tuple[StepBoundary, int]] = field(default_factory=list)
     recorded: list[tuple[object, ...]] = field(default_factory=list)
     reads: int = 0
+    log_end: int = 0
+    settled: list[int] = field(default_factory=list)
 
     def now_ms(self) -> int:
         return 1_000
@@ -73,14 +75,14 @@ class World:
     async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
 
     async def commit_step(
-        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, forget: Sequence[str] = ()
+        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, expected_offset: int, forget: Sequence[str] = ()
     ) -> None:
-        self.committed.append(boundary)
+        self.committed.append((boundary, expected_offset))
 
     async def commit_checkpoint(
-        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, forget: Sequence[str]
+        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, expected_offset: int, forget: Sequence[str]
     ) -> None:
-        self.recorded.append((producer_id, producer_epoch, checkpoint, *forget))
+        self.recorded.append((producer_id, producer_epoch, checkpoint, expected_offset, *forget))
 
     async def close(self) -> None: ...
 
@@ -92,6 +94,14 @@ class Steps:
         self._world = world
 
     async def read_to_end(self) -> list[LoggedStep]:
+        return self._world.steps
+
+    @property
+    def position(self) -> int:
+        return len(self._world.steps)
+
+    async def read_settled(self, at_least: int) -> list[LoggedStep]:
+        self._world.settled.append(at_least)
         return self._world.steps
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
@@ -166,9 +176,10 @@ def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(monkeypatc
     assert [type(event) for event in script.events[:4]] == [ControlSeen, ControlSeen, ControlSeen, Assigned]
 
 
-def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(monkeypatch, {Assigned: [ReadToEnds()]})
-    world = World(steps=[LoggedStep(0, boundary("p", 1))])
+@pytest.mark.parametrize("fenced", [True, False])
+def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch, fenced: bool) -> None:
+    script = Script(monkeypatch, {Assigned: [ReadToEnds(settled=fenced)]})
+    world = World(steps=[LoggedStep(0, boundary("p", 1))], log_end=7)
 
     async def act(made: CoordinatorSession) -> None:
         await until(lambda: bool(script.events))
@@ -178,6 +189,8 @@ def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch) -
     drive(world, act)
     kinds = [type(event) for event in script.events]
     assert kinds.index(StepSeen) < kinds.index(EndsReached)
+    assert script.events[kinds.index(EndsReached)] == EndsReached(1, 1_000)
+    assert world.settled == [7] * fenced  # one who has not fenced may not wait for a transaction that is another's
 
 
 @pytest.mark.parametrize(
@@ -201,26 +214,28 @@ def test_errors_of_the_transaction_are_events(monkeypatch: pytest.MonkeyPatch, f
 
 def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     given = replace(boundary("p", 4), committed_ms=0)
-    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given)]})
+    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given, 9)]})
     world = World()
 
     async def act(made: CoordinatorSession) -> None:
         await until(lambda: any(isinstance(event, StepCommitted) for event in script.events))
 
     drive(world, act)
-    assert world.committed == [replace(given, committed_ms=1_000)]
+    assert world.committed == [(replace(given, committed_ms=1_000), 9)]
 
 
 def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytest.MonkeyPatch) -> None:
     made = checkpoint(4, 1)
-    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, ("step/1",))]})
+    script = Script(
+        monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, 9, ("step/1",))]}
+    )
     world = World()
 
     async def act(_session: CoordinatorSession) -> None:
         await until(lambda: CheckpointCommitted(4, 1_000) in script.events)
 
     drive(world, act)
-    assert world.recorded == [(5, 6, made, "step/1")]
+    assert world.recorded == [(5, 6, made, 9, "step/1")]
 
 
 def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:

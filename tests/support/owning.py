@@ -1,0 +1,48 @@
+"""Commits as the owner of a pipeline's transaction does: read to the end, then write exactly there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.core.model import StepBoundary, StepRecord
+from kcontrol.runtime.ports import OwnedStepsLog, Transaction
+from kcontrol.runtime.settings import ClusterSettings
+
+
+async def commit(
+    transaction: Transaction,
+    steps: OwnedStepsLog,
+    producer: tuple[int, int],
+    record: StepRecord,
+    forget: Sequence[str] = (),
+) -> None:
+    """Commit the open transaction of `producer` with a boundary or a checkpoint, behind all that the log of steps holds."""
+    await steps.read_settled(transaction.log_end)
+    await commit_at(transaction, steps.position, producer, record, forget)
+
+
+async def commit_at(
+    transaction: Transaction, offset: int, producer: tuple[int, int], record: StepRecord, forget: Sequence[str] = ()
+) -> None:
+    """The same where the log of steps is believed to end at `offset`."""
+    if isinstance(record, StepBoundary):
+        await transaction.commit_step(*producer, record, offset, forget)
+    else:
+        await transaction.commit_checkpoint(*producer, record, offset, forget)
+
+
+async def commit_at_end(
+    settings: ClusterSettings,
+    transaction: KafkaTransaction,
+    producer: tuple[int, int],
+    record: StepRecord,
+    forget: Sequence[str] = (),
+) -> None:
+    """The same on Kafka, for a test that reads no log of steps itself."""
+    steps = KafkaStepsLog(settings, record.pipeline)
+    try:
+        await commit(transaction, steps, producer, record, forget)
+    finally:
+        await steps.close()
