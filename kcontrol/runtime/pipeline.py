@@ -50,6 +50,8 @@ class Pipeline:
     steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
     checkpoint: where saved state goes; without one a node that lost its directory replays from the first step.
     compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has changed.
+    allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then differ from the
+        log, and a node that has to do so halts the pipeline.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Pipeline:
     limits: Limits = field(default_factory=Limits)
     checkpoint: Checkpoint | None = None
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
+    allow_nondeterministic: bool = False
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
@@ -69,6 +69,14 @@ def distinct(events: DataFrame) -> Any:
 
 def stamped(events: DataFrame) -> Any:
     return {"out": fields(events).select("name", F.current_timestamp().alias("now"), F.current_date().alias("today"))}
+
+
+def clocks(events: DataFrame, spark: SparkSession) -> Any:
+    """Every form of now, from SQL, from expressions in words and from functions."""
+    fields(events).createOrReplaceTempView("clocks_events")
+    words = "unix_timestamp() AS seconds, current_timestamp AS word, localtimestamp() AS local, curdate() AS today"
+    asked = spark.sql(f"SELECT name, now() AS sql, {words}, current_timezone() AS zone FROM clocks_events WHERE time < now()")
+    return {"out": asked.withColumns({"column": F.now(), "expression": F.expr("now()"), "stamp": F.current_timestamp()})}
 
 
 class Reminder(StatefulProcessor):

@@ -8,6 +8,7 @@ import os
 import random
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -74,6 +75,28 @@ def test_replays_to_the_same_digests(
 
     spec_inputs = {name: (2, {}) for name in inputs}
     run_scenario(functions, scenario, spec_inputs, outputs, layout=SPREAD)
+
+
+def test_every_form_of_now_is_the_steps_time(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2):
+            stepper.produce("events", [(None, json.dumps({"name": "a", "at": step, "n": 1.0}).encode())], 0)
+            await stepper.step()
+        told = {row.step: json.loads(row.value) for row in stepper.committed("out")}
+        assert sorted(told) == [1, 2]
+        for step, row in told.items():
+            now_ms = stepper.log[step].now_ms
+            now = datetime.fromtimestamp(now_ms / 1_000, UTC)
+            assert (row.pop("name"), row.pop("seconds"), row.pop("zone")) == ("a", now_ms // 1_000, "UTC")
+            assert row.pop("today") == now.date().isoformat()
+            moments = {name: datetime.fromisoformat(text).replace(tzinfo=UTC) for name, text in row.items()}
+            assert moments == dict.fromkeys(("sql", "word", "local", "column", "expression", "stamp"), now)
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2):
+            await stepper.replay(step)
+
+    run_scenario([queries.clocks], scenario, {"events": (1, {})}, {"out": (1, JSON)}, layout=SPREAD)
 
 
 def feed(stepper: Stepper, inputs: list[str], step: int, dice: random.Random) -> None:

@@ -2,14 +2,16 @@
 
 `MicroBatchExecution` stamps a batch with its private field `triggerClock`, right after its sources have said how far they go,
 and `current_timestamp()` and processing-time timers use that stamp. With Spark's own ManualClock there, set before the step is
-released, they replay. Durations in Spark's progress reports mean nothing under it.
+released, they replay. Durations in Spark's progress reports mean nothing under it. It overlooks `now()`, which therefore
+becomes `current_timestamp()` before a query starts.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kcontrol.errors import SparkSettingError
@@ -43,3 +45,34 @@ class StepClock:
     def set(self, now_ms: int) -> None:
         """The time of the batches that are released from now on."""
         self._clock.setTime(now_ms)
+
+
+def follow_step(frame: DataFrame) -> DataFrame:
+    """The same frame, with the step's time wherever its plan takes the wall clock's by `now()`."""
+    context = frame.sparkSession.sparkContext
+    jvm: Any = context._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    if not plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+        return frame
+    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
+    rewritten = plan.transformAllExpressions(jvm.scala.PartialFunction.fromFunction(_NowIsTheStep(jvm)))
+    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(frame.sparkSession._jsparkSession, rewritten)
+    return DataFrame(dataset, frame.sparkSession)
+
+
+class _NowIsTheStep:
+    """A function of Scala from an expression to the one that takes its place."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+
+    def apply(self, expression: Any) -> Any:
+        """`current_timestamp()` for `now()`, else the expression."""
+        if expression.getClass().getSimpleName() == "Now":
+            return self._jvm.org.apache.spark.sql.catalyst.expressions.CurrentTimestamp()
+        return expression
+
+    class Java:
+        """For py4j."""
+
+        implements = ("scala.Function1",)

@@ -1,7 +1,7 @@
 """Reads a bound frame's logical plan through py4j: what it needs, and what it may not contain.
 
-Spark itself flags expressions that give other values each time they are evaluated; a step that holds one can't be run again
-with the same output, so they are refused unless the user takes that upon himself. Expressions that depend on the order of
+A step that holds an expression that gives other values when it is evaluated again (`other_values`) can't be run again with the
+same output, so these are refused unless the user takes that upon himself. Expressions that depend on the order of
 rows are right with one executor, where tasks see rows in a fixed order, and warned of with more.
 """
 
@@ -14,7 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from kcontrol.adapters.spark.plan_nodes import STREAM, each, nodes_in
+from kcontrol.adapters.spark.other_values import other_values
+from kcontrol.adapters.spark.plan_nodes import STREAM, each, nodes_in, with_subqueries
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
 _NARROW = frozenset(
@@ -81,7 +82,6 @@ _FLOAT_SUMS = frozenset(
 )
 _NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
 _MAX_FIELDS = 1_000
-_RAISING = frozenset({"raise_error", "assert_true"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,12 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
             f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from the frames that "
             "kcontrol gives"
         )
-    nodes = list(nodes_in(frame._jdf.queryExecution().analyzed()))
+    plan = frame._jdf.queryExecution().analyzed()
     if not allow_nondeterministic:
-        _refuse_nondeterministic(nodes, query)
+        _refuse_other_values(frame, query)
+    nodes = list(nodes_in(plan))
+    if any(inside and node.isStreaming() for node, inside in with_subqueries(plan)):
+        raise ConfigurationError(f"query {query!r} reads a stream within a subquery, which Spark can't run: join it instead")
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
     reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
@@ -146,31 +149,12 @@ def _input_name(node: Any, query: str) -> str:
     return name
 
 
-def _refuse_nondeterministic(nodes: list[Any], query: str) -> None:
-    for node in nodes:
-        for expression in each(node.expressions()):
-            culprit = _innermost_nondeterministic(expression)
-            if culprit is not None:
-                raise NotDeterministicError(
-                    f"query {query!r} uses {culprit.toString()!r} ({culprit.prettyName()}), which gives other values when the "
-                    "step is run again; derive the value from the records, or allow it with allow_nondeterministic=True"
-                )
-
-
-def _innermost_nondeterministic(expression: Any) -> Any | None:
-    if expression.deterministic():
-        return None
-    for child in each(expression.children()):
-        found = _innermost_nondeterministic(child)
-        if found is not None:
-            return found
-    children = list(each(expression.children()))
-    blamed_on_raise = expression.prettyName() in _RAISING or any(_raises(child) for child in children)
-    return None if blamed_on_raise else expression
-
-
-def _raises(expression: Any) -> bool:
-    return expression.prettyName() in _RAISING or any(_raises(child) for child in each(expression.children()))
+def _refuse_other_values(frame: DataFrame, query: str) -> None:
+    for found in other_values(frame):
+        raise NotDeterministicError(
+            f"query {query!r} uses {found.text!r} ({found.function}), which gives other values when the step is run again: "
+            f"{found.instead}; or allow it with allow_nondeterministic=True, of the pipeline or of kcontrol.attach()"
+        )
 
 
 def _warnings(nodes: list[Any], query: str) -> Iterator[str]:

@@ -16,6 +16,14 @@ def nodes_in(plan: Any) -> Iterator[Any]:
         yield from nodes_in(child)
 
 
+def with_subqueries(plan: Any, inside: bool = False) -> Iterator[tuple[Any, bool]]:
+    """The nodes of the plan and of the plans inside its expressions, which are marked True and come before their node."""
+    for node in nodes_in(plan):
+        for subquery in each(node.subqueries()):
+            yield from with_subqueries(subquery, True)
+        yield node, inside
+
+
 def each(sequence: Any) -> Iterator[Any]:
     """The items of a Scala Seq."""
     for index in range(sequence.length()):

@@ -43,7 +43,39 @@ REFUSED = [
         "<lambda>",
         id="a UDF that says so",
     ),
+    pytest.param(lambda frame: frame.select(F.current_user()), "current_user.*lit", id="current_user"),
+    pytest.param(lambda frame: frame.select(F.session_user()), "session_user.*lit", id="session_user"),
+    pytest.param(lambda frame: frame.select(F.expr("user()")), "user.*lit", id="user"),
+    pytest.param(lambda frame: frame.select(F.current_catalog()), "current_catalog.*lit", id="current_catalog"),
+    pytest.param(lambda frame: frame.select(F.current_database()), "current_schema.*lit", id="current_database"),
+    pytest.param(lambda frame: frame.select(F.expr("current_path()")), "current_path.*lit", id="current_path"),
+    pytest.param(lambda frame: frame.select(F.version()), "version.*lit", id="version"),
+    pytest.param(lambda frame: frame.select(F.expr("current_time()")), "current_time.*date_format", id="current_time"),
+    pytest.param(lambda frame: frame.select(F.input_file_name()), "input_file_name", id="input_file_name"),
+    pytest.param(
+        lambda frame: frame.select(F.reflect(F.lit("java.lang.System"), F.lit("nanoTime"))), "reflect", id="a method of Java"
+    ),
+    pytest.param(lambda frame: frame.select(F.aes_encrypt("value", F.lit("0" * 16))), "mode ECB", id="a random vector"),
+    pytest.param(lambda frame: frame.filter("timestamp > 'now'"), "cast.*current_timestamp", id="text that becomes a time"),
+    pytest.param(lambda frame: frame.select(F.to_date(F.lit("today"))), "to_date.*current_date", id="text that becomes a date"),
+    pytest.param(lambda frame: frame.select(F.expr("date 'tomorrow'")), "literal.*current_date", id="a literal date"),
+    pytest.param(
+        lambda frame: frame.select(F.expr("cast(time'12:00:00' as timestamp)")), "cast.*the step's own", id="a time of this day"
+    ),
+    pytest.param(
+        lambda frame: frame.filter("timestamp > (SELECT current_timestamp())"), "outside of the subquery", id="in a subquery"
+    ),
+    pytest.param(
+        lambda frame: frame.filter("1 > (SELECT first(id) FROM range(9) WHERE rand() < 2)"), "rand", id="rand, in a subquery"
+    ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def with_times(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.timeType.enabled")
 
 
 @pytest.mark.parametrize(("change", "name"), REFUSED)
@@ -60,6 +92,11 @@ def test_expressions_that_would_give_other_values_are_refused_by_name(
 def test_raising_and_the_batch_time_are_not_refused(read: Callable[[str], DataFrame]) -> None:
     frame = read("events").filter(F.when(F.col("value").isNull(), F.raise_error(F.lit("null")).cast("boolean")).otherwise(True))
     inspect(frame.withColumn("now", F.current_timestamp()), "mine")
+
+
+def test_a_sum_with_a_vector_of_its_own_and_times_that_are_fixed_are_not_refused(read: Callable[[str], DataFrame]) -> None:
+    encrypted = "aes_encrypt(value, '0000111122223333', 'GCM', 'DEFAULT', substr(md5(value), 1, 12))"
+    inspect(read("events").select(F.expr(encrypted), F.expr("date '2020-01-01'"), F.to_date(F.lit("epoch"))), "mine")
 
 
 def test_a_stream_that_is_no_input_is_refused(read: Callable[[str], DataFrame], spark: SparkSession) -> None:
