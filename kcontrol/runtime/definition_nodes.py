@@ -1,7 +1,8 @@
 """Whether a pipeline can be right on several nodes. A node sees only its own partitions.
 
 So keyed state, and outputs with keys, are right only when equal keys always share a partition number everywhere. That can't be
-seen from here: inputs must say so (`partitioned_by`), and what they say must fit together; otherwise the pipeline is refused.
+seen from here: inputs must say so (`partitioned_by`), what they say must fit together, and what queries group, join and leave
+out by must hold it; otherwise the pipeline is refused.
 """
 
 from __future__ import annotations
@@ -54,6 +55,33 @@ def check_nodes(
                 f"{where}: output {output.name!r} has the key {output.key!r}, but inputs are partitioned by "
                 f"{', '.join(sorted(columns))}: two nodes could write the same key"
             )
+
+
+def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has_watermark: bool) -> None:
+    """Raise ConfigurationError if a query needs what several nodes can't give it: rows of other nodes, or one watermark.
+
+    scattered: what it does with rows of several nodes, such as 'groups by origin'.
+    """
+    if pipeline.nodes == 1:
+        return
+    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}: query {query!r}"
+    by = ", ".join(
+        f"input {each.name!r} "
+        + (f"is partitioned by {each.partitioned_by!r}" if each.partitioned_by else "does not say by what")
+        for each in pipeline.inputs
+    )
+    for what in scattered:
+        raise ConfigurationError(
+            f"{where} {what}, but {by}: rows that belong together would be on several nodes, each of which would give a part "
+            "of the result as if it were the whole. Use one node (nodes = 1); or have the column by which inputs are "
+            "partitioned, unchanged, among the keys; or have the producers partition the topics by what the query takes "
+            "together, and say so with partitioned_by"
+        )
+    if has_watermark:
+        raise ConfigurationError(
+            f"{where} has a watermark, and every node would have one of its own, from its own partitions: rows would be late "
+            "on one node and not on another, and windows would not close where nothing comes. Use one node (nodes = 1)"
+        )
 
 
 def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:

@@ -18,7 +18,7 @@ from kcontrol.core.model import CheckpointSpec, InputSpec, LayoutSpec, OutputSpe
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput
 from kcontrol.runtime.definition_frames import OutputMode
-from kcontrol.runtime.definition_nodes import check_nodes
+from kcontrol.runtime.definition_nodes import check_nodes, check_query
 from kcontrol.runtime.definition_schemas import schema_text
 from kcontrol.runtime.pipeline import Pipeline
 
@@ -48,6 +48,7 @@ class QueryFacts:
 
     stateful_operators: a text for each, without anything that differs between two plans of the same query.
     brings_key: its rows have a column `key` of their own.
+    scattered: a text for each operator that needs rows of several nodes, such as 'groups by origin'; empty with one node.
     """
 
     name: str
@@ -55,6 +56,8 @@ class QueryFacts:
     mode: OutputMode
     stateful_operators: tuple[str, ...]
     brings_key: bool
+    has_watermark: bool = False
+    scattered: tuple[str, ...] = ()
 
 
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
@@ -99,6 +102,8 @@ def build_spec(
     stateful = any(query.stateful_operators for query in queries)
     brings_key = {name for query in queries if query.brings_key for name in query.outputs}
     check_nodes(pipeline, read, written, stateful=stateful, brings_key=brings_key)
+    for query in queries:
+        check_query(pipeline, query.name, query.scattered, has_watermark=query.has_watermark)
     return PipelineSpec(
         pipeline=pipeline.name,
         fingerprint=fingerprint(pipeline, queries),

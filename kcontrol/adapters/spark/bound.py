@@ -19,6 +19,7 @@ class BoundQuery:
     outputs: that it writes; more than one only with a column `output`. inputs: that it reads.
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
+    scattered: what it does that needs rows of several nodes; only looked for where there are several.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     """
@@ -34,6 +35,7 @@ class BoundQuery:
     has_watermark: bool
     skipping: tuple[str, ...] = ()
     sources: int = 1
+    scattered: tuple[str, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -42,7 +44,15 @@ class BoundQuery:
 
     def facts(self) -> QueryFacts:
         """What the pipeline's spec is made from."""
-        return QueryFacts(self.name, self.outputs, self.mode, self.stateful_operators, "key" in self.frame.columns)
+        return QueryFacts(
+            name=self.name,
+            outputs=self.outputs,
+            mode=self.mode,
+            stateful_operators=self.stateful_operators,
+            brings_key="key" in self.frame.columns,
+            has_watermark=self.has_watermark,
+            scattered=self.scattered,
+        )
 
 
 @dataclass(frozen=True, slots=True)

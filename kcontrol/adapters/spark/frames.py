@@ -8,9 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.channel import ChannelAddress
+from kcontrol.adapters.spark.clock import follow_step
 from kcontrol.adapters.spark.columns_used import columns_used
 from kcontrol.adapters.spark.formats import dead_letters, parsed
 from kcontrol.adapters.spark.outputs import to_kafka_columns
+from kcontrol.adapters.spark.placing import scattered
 from kcontrol.adapters.spark.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.source import SOURCE_NAME, KcontrolSource, source_options
 from kcontrol.core.model import BadRecords
@@ -41,15 +43,18 @@ class Frames:
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
         """The queries to run: those of `frames`, and one for each input whose bad records go to a dead-letter topic.
 
+        allow_nondeterministic: besides the pipeline's own.
+
         Raises ConfigurationError, NotDeterministicError.
         """
         self._pipeline.check_served(frames)
+        allow_nondeterministic = allow_nondeterministic or self._pipeline.allow_nondeterministic
         bound: list[BoundQuery] = []
         warnings: list[str] = []
         one_executor = (self._spark.sparkContext.master or "").startswith("local[")
         for item in frames:
             facts = inspect(item.frame, item.name, allow_nondeterministic)
-            frame = to_kafka_columns(item.frame, [self._pipeline.output(name) for name in item.outputs])
+            frame = to_kafka_columns(follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs])
             bound.append(self._bound(item, facts, frame))
             if not one_executor:
                 warnings += facts.warnings
@@ -74,8 +79,15 @@ class Frames:
             has_watermark=facts.has_watermark,
             skipping=tuple(skipping),
             sources=facts.sources,
+            scattered=self._scattered(item.frame),
             columns=columns_used(frame),
         )
+
+    def _scattered(self, frame: DataFrame) -> tuple[str, ...]:
+        if self._pipeline.nodes == 1:
+            return ()
+        partitioned_by = {source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by}
+        return scattered(frame._jdf.queryExecution().analyzed(), partitioned_by)
 
 
 def bind(

@@ -163,6 +163,23 @@ def test_what_could_be_wrong_on_several_nodes_is_refused(queries: Any, facts: An
         assert spec_of(queries, facts, **changes).nodes == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {"scattered": ("groups by origin",)},
+            r"query 'delays' groups by origin, but input 'flights' is partitioned by 'carrier': .* Use one node",
+        ),
+        ({"has_watermark": True}, "query 'delays' has a watermark, and every node would have one of its own.* Use one node"),
+    ],
+)
+def test_what_needs_rows_or_the_watermark_of_other_nodes_is_refused(change: dict[str, Any], told: str) -> None:
+    queries = (replace(STATEFUL[0], **change),)
+    with pytest.raises(ConfigurationError, match=told):
+        spec_of(queries, nodes=2)
+    assert spec_of(queries).nodes == 1
+
+
 def test_what_is_right_on_several_nodes_is_accepted() -> None:
     assert spec_of(STATEFUL, nodes=2).nodes == 2
     assert spec_of(nodes=2, inputs=[UNSAID], outputs=[UNKEYED], facts=WIDER).nodes == 2
