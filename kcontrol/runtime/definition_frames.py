@@ -22,11 +22,15 @@ class OutputFrame:
 
 @dataclass(frozen=True, slots=True)
 class FrameQuery:
-    """One Spark query: a frame, its mode, and the outputs it serves. Named after the first of them."""
+    """One Spark query: a frame, its mode, and the outputs it serves. Named after the first of them.
+
+    where: file and line of the function that gave it; '' if it came otherwise.
+    """
 
     frame: Any
     mode: OutputMode
     outputs: tuple[str, ...]
+    where: str = ""
 
     @property
     def name(self) -> str:
@@ -72,7 +76,7 @@ def _served(where: str, query: str, made: OutputFrame, to: tuple[str, ...], know
                 f"{where}: query {query!r} gives a frame for output {name!r}, which the pipeline does not have; "
                 f"its outputs are {', '.join(known)}; return a dictionary {{output: frame}}"
             )
-    return FrameQuery(made.frame, made.mode, to)
+    return FrameQuery(made.frame, made.mode, to, where)
 
 
 def _as_output(where: str, value: Any) -> OutputFrame:

@@ -18,6 +18,7 @@ from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Lay
 from kcontrol.runtime.definition_errors import definition
 from kcontrol.runtime.definition_frames import FrameQuery, frame_queries
 from kcontrol.runtime.definition_limits import Limits
+from kcontrol.runtime.query_errors import query_error
 from kcontrol.wire.names import check_no_collisions, check_part_name, check_pipeline_name
 
 MAX_NODES = 1_000
@@ -35,10 +36,14 @@ class Query:
     parameters: tuple[str, ...]
     where: str
 
-    def frames(self, spark: Any, inputs: Mapping[str, Any], outputs: Sequence[str]) -> tuple[FrameQuery, ...]:
-        """Call it with the session and the inputs' frames it asks for."""
+    def frames(self, pipeline: str, spark: Any, inputs: Mapping[str, Any], outputs: Sequence[str]) -> tuple[FrameQuery, ...]:
+        """Call it with the session and the inputs' frames it asks for. Raises QueryError if it fails, ConfigurationError."""
         arguments = {name: spark if name == "spark" else inputs[name] for name in self.parameters}
-        return tuple(frame_queries(self.where, self.name, self.function(**arguments), outputs))
+        try:
+            result = self.function(**arguments)
+        except (Exception, SystemExit) as error:
+            raise query_error(self.where, pipeline, self.name, self.function, error) from error
+        return tuple(frame_queries(self.where, self.name, result, outputs))
 
 
 @definition
@@ -131,7 +136,7 @@ class Pipeline:
         frames: list[FrameQuery] = []
         for query in self._queries:
             inputs = {name: read(name) for name in query.parameters if name != "spark"}
-            frames.extend(query.frames(spark, inputs, names))
+            frames.extend(query.frames(self.name, spark, inputs, names))
         self.check_served(frames)
         return tuple(frames)
 

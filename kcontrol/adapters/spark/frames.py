@@ -14,6 +14,7 @@ from kcontrol.adapters.spark.formats import dead_letters, parsed
 from kcontrol.adapters.spark.outputs import to_kafka_columns
 from kcontrol.adapters.spark.placing import scattered
 from kcontrol.adapters.spark.plan import PlanFacts, inspect
+from kcontrol.adapters.spark.query_checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.source import SOURCE_NAME, KcontrolSource, source_options
 from kcontrol.core.model import BadRecords
 from kcontrol.runtime.definition import KafkaInput
@@ -53,9 +54,11 @@ class Frames:
         warnings: list[str] = []
         one_executor = (self._spark.sparkContext.master or "").startswith("local[")
         for item in frames:
-            facts = inspect(item.frame, item.name, allow_nondeterministic)
-            frame = to_kafka_columns(follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs])
-            bound.append(self._bound(item, facts, frame))
+            with told_of(item):
+                facts = inspect(item.frame, item.name, allow_nondeterministic)
+                check_supported(item.frame, item.mode, item.name)
+                frame = to_kafka_columns(follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs])
+                bound.append(self._bound(item, facts, frame))
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
@@ -95,7 +98,9 @@ def bind(
 ) -> BoundQueries:
     """Call the functions of a pipeline file and bind what they return."""
     frames = Frames(spark, pipeline, address)
-    return frames.bind(pipeline.build(spark, frames.read), allow_nondeterministic)
+    with no_streams_of_their_own():
+        queries = pipeline.build(spark, frames.read)
+    return frames.bind(queries, allow_nondeterministic)
 
 
 def _register(spark: SparkSession) -> None:
