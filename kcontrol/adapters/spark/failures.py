@@ -6,6 +6,7 @@ judged by the words that Spark uses: there is no class in what py4j or a Python 
 
 from __future__ import annotations
 
+import logging
 import re
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -14,6 +15,8 @@ from pyspark.errors import PySparkException
 from kcontrol.adapters.spark.attempt import AttemptCancelledError
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import AccessError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+
+_log = logging.getLogger(__name__)
 
 MAX_MESSAGE_CHARS = 2_000
 
@@ -40,6 +43,10 @@ _LOST_WORDS = re.compile(
 _TRACEBACK_LINE = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|[A-Za-z_][\w.]*): ?.*", re.MULTILINE
 )
+_CALL = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+_LIBRARY = re.compile(
+    r"[/\\](?:site-packages|dist-packages|pyspark|pyspark\.zip|lib[/\\]python[\d.]+|kcontrol[/\\]adapters)[/\\]|^<"
+)
 
 
 def kind_of(error: KcontrolError) -> FailureKind:
@@ -60,8 +67,15 @@ def as_step_failure(error: BaseException, step: int, query: str) -> StepFailedEr
     if isinstance(error, OSError) or (isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)):
         return StepFailedError(FailureKind.LOST, f"step {step}, query {query!r}: Spark's JVM does not answer: {error}")
     text = str(error)
+    _log.debug("step %d, query %r failed; all that Spark says: %s", step, query, text)
     kind = FailureKind.LOST if _LOST_WORDS.search(text) else FailureKind.QUERY
     return StepFailedError(kind, f"step {step}, query {query!r}: {root_cause(text)}")
+
+
+def _place(innermost: str) -> str:
+    """File and line of the last call in a traceback that is neither Spark's, kcontrol's nor a library's."""
+    own = [found for found in _CALL.finditer(innermost) if not _LIBRARY.search(found["file"])]
+    return f" ({own[-1]['file']}, line {own[-1]['line']})" if own else ""
 
 
 def root_cause(text: str) -> str:
@@ -69,7 +83,7 @@ def root_cause(text: str) -> str:
     innermost = text.rpartition("Traceback (most recent call last):")[2] if "Traceback" in text else ""
     lines = [match.group(0) for match in _TRACEBACK_LINE.finditer(innermost)]
     if lines:
-        return lines[0][:MAX_MESSAGE_CHARS]
+        return f"{lines[0]}{_place(innermost)}"[:MAX_MESSAGE_CHARS]
     causes = [line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     return (causes[-1] if causes else first).strip()[:MAX_MESSAGE_CHARS]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +18,13 @@ from kcontrol.errors import SparkSettingError
 
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"
 """Spark's setting for options of the driver's JVM that come before those of the user."""
+_REPEATING = (
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.api.python.PythonRunner",
+)
+"""Loggers of Spark that log what ends a query. With --debug they do."""
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -50,7 +59,17 @@ def session(
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(log_level)
+    if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
+        _silence(spark)
     return spark
+
+
+def _silence(spark: SparkSession) -> None:
+    """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its layers."""
+    jvm: Any = spark.sparkContext._jvm
+    off = jvm.org.apache.logging.log4j.Level.OFF
+    for name in _REPEATING:
+        jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
 
 
 def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:

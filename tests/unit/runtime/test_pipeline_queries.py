@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -236,3 +237,40 @@ def test_parts_are_found_by_name_or_the_names_are_told() -> None:
     assert make().output("totals").topic == "out-totals"
     with pytest.raises(ConfigurationError, match="has no output 'late'; there are delays, totals"):
         make().output("late")
+
+
+class MisspeltError(Exception):
+    """As Spark's, whose text goes on with the plan."""
+
+
+FAILURES: list[tuple[BaseException, str]] = [
+    (
+        MisspeltError("[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703;\n'Project ['x]\n+- Foo"),
+        "SQLSTATE: 42703$",
+    ),
+    (ImportError("No module named 'x'"), "ImportError: No module named 'x'$"),
+    (MisspeltError("Queries with streaming sources must be executed with writeStream.start();\nX"), "can't count, collect"),
+    (
+        MisspeltError("An error occurred while calling o1.x.\n: java.lang.Foo: why\n\tat a.b"),
+        "MisspeltError: : java.lang.Foo: why$",
+    ),
+    (SystemExit(3), r"it ended the process \(sys.exit\(3\)\)$"),
+    (ConfigurationError("not so"), "query 'totals': not so$"),
+    (ValueError(), "ValueError: no message$"),
+]
+
+
+@pytest.mark.parametrize(("error", "told"), FAILURES)
+def test_what_fails_in_a_query_is_said_in_a_line_with_its_place(error: BaseException, told: str) -> None:
+    pipeline = make("totals")
+
+    @pipeline.query
+    def totals(flights: Frame) -> Any:
+        raise error
+
+    line = inspect.unwrap(totals).__code__.co_firstlineno + 2
+    with pytest.raises(ConfigurationError, match=told) as raised:
+        pipeline.build("session", Frame)
+    assert str(raised.value).startswith(f"{__file__}, line {line}: pipeline 'flights', query 'totals': ")
+    assert "\n" not in str(raised.value)
+    assert raised.value.exit_code == 2

@@ -48,8 +48,19 @@ def test_kinds(error: Exception, kind: FailureKind) -> None:
 
 
 def test_the_innermost_python_error_is_shown() -> None:
-    assert root_cause(PYTHON) == "ZeroDivisionError: division by zero"
-    assert str(as_step_failure(RuntimeError(PYTHON), 3, "q")) == "step 3, query 'q': ZeroDivisionError: division by zero"
+    told = "ZeroDivisionError: division by zero (query.py, line 7)"
+    assert root_cause(PYTHON) == told
+    assert str(as_step_failure(RuntimeError(PYTHON), 3, "q")) == f"step 3, query 'q': {told}"
+
+
+@pytest.mark.parametrize(
+    "library", ["/usr/lib/python3.11/json/decoder.py", "/x/site-packages/pandas/core.py", "/x/pyspark.zip/pyspark/worker.py"]
+)
+def test_the_line_of_the_users_own_file_is_shown(library: str) -> None:
+    text = PYTHON.replace("    return 1 / 0\n", f'    return 1 / 0\n  File "{library}", line 99, in decode\n    x\n')
+    assert root_cause(text) == "ZeroDivisionError: division by zero (query.py, line 7)"
+    only = text.replace('  File "query.py", line 7, in ratio\n    return 1 / 0\n', "")
+    assert root_cause(only) == "ZeroDivisionError: division by zero"
 
 
 def test_the_last_java_cause_is_shown() -> None:
