@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
 from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.runtime.settings import ClusterSettings
 from tests.support.container import ContainerBroker
@@ -33,6 +33,26 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker 
     else:
         with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as embedded:
             yield embedded
+
+
+@pytest.fixture(scope="session")
+def cluster3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Three embedded brokers, started by the first test that asks for them, which takes half a minute.
+
+    Whoever kills or stops a broker of it brings it back: `whole_cluster3` sees to that.
+    """
+    with EmbeddedCluster(tmp_path_factory.mktemp("brokers")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def whole_cluster3(cluster3: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """`cluster3` for tests that hit its brokers: all of them are back when the test is over."""
+    yield cluster3
+    for broker in cluster3.brokers.values():
+        if broker.is_running:
+            broker.resume()
+    cluster3.start()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,7 +1,8 @@
 """EmbeddedBroker: starts, watches and stops a real Apache Kafka as a child process.
 
 It exists so that `kcontrol run`, the demo and the tests need no cluster of somebody else's, and it is the same Kafka that
-production runs: KRaft, one node, loopback only. It may be killed at any moment and started again on its data.
+production runs: KRaft, loopback only. It may be killed at any moment and started again on its data. Alone it is a whole
+cluster; `EmbeddedCluster` makes one of several.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -24,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from kcontrol.adapters.kafka.embedded import former_life, guard
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
-from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, new_cluster_id, telling_lines
+from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, Member, new_cluster_id, telling_lines
 from kcontrol.adapters.kafka.embedded.java import find_java
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
@@ -43,6 +45,7 @@ class EmbeddedBroker:
     heap_mb: bound of the Java heap.
     outlive_parent: the broker goes on when the process that started it ends; by default it is killed then.
     log_levels: of loggers of Kafka by name; all others log from INFO on. java_options: more options of its Java.
+    member: its place in a cluster of several; by default it is one of its own.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class EmbeddedBroker:
         outlive_parent: bool = False,
         log_levels: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        member: Member | None = None,
     ) -> None:
         if port is not None and not 0 < port < 65536:
             raise ConfigurationError(f"The broker's port must be between 1 and 65535, not {port}.")
@@ -70,6 +74,7 @@ class EmbeddedBroker:
         self._outlive_parent = outlive_parent
         self._log_levels = dict(log_levels or {})
         self._more_java_options = list(java_options)
+        self._member = member
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -109,37 +114,51 @@ class EmbeddedBroker:
         Raises JavaError, ArtifactError, or ClusterError: the port is taken, or it ended or was not ready in time, with what
         its log says.
         """
-        if self.is_running:
-            return self
+        if not self.is_running:
+            self.launch()
+            self.await_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start and return at once: it may take others to make it ready. Raises as `start` does."""
         self.kill()  # takes leave of a former life that somebody else has ended
+        if self._dir.members:
+            raise ClusterError(
+                f"{self._dir.root} holds the data of a cluster ({', '.join(self._dir.members)}). Start it with as many "
+                "brokers, or choose another directory with --data-dir."
+            )
         java = find_java().executable
         class_path = os.pathsep.join(str(path) for path in ensure_jars())
         with self._dir.lock() as lock:
-            self._port = self._port or _free_port()
+            self._port = self._port or free_ports(1)[0]
+            member = self._member or self._alone(self._port)
             _refuse_busy(self._port)
-            self._dir.write(self._port, _free_port(), self._properties, self._log_levels)
+            self._dir.write(self._port, member, self._properties, self._log_levels)
             if not self._dir.is_formatted:
-                self._format(java, class_path)
+                self._format(java, class_path, member.cluster_id)
             program: list[str | Path] = ["-cp", class_path, "kafka.Kafka"]
-            if self._dir.was_killed:
-                self._dir.write_controller(_free_port(), former_life.SESSION_TIMEOUT_MS)
+            # Of several the others have noted its end, or do so now, before it may register again.
+            if self._dir.was_killed and member.is_alone:
+                self._dir.write_controller(member, former_life.SESSION_TIMEOUT_MS)
                 options = self._java_options(self._dir.controller_log)
                 controller = [java, *options, *program, self._dir.controller_properties]
                 former_life.note_its_end(self._dir, controller, self._start_timeout_s)
             # The broker inherits the lock, and so keeps it for as long as it lives, whoever started it.
             self._launch([java, *self._java_options(self._dir.log), *program, self._dir.properties], lock.fileno())
+
+    def await_ready(self) -> None:
+        """Return when it answers clients; what was launched and does not get there is killed. Raises ClusterError."""
         try:
             self._await_ready()
         except BaseException:
             self.kill()
             raise
-        return self
 
     def stop(self) -> None:
         """End it gracefully: SIGTERM, and SIGKILL after `stop_timeout_s`."""
         process = self._process
         if process is not None and process.poll() is None:
-            process.terminate()
+            self.terminate()
             try:
                 process.wait(self._stop_timeout_s)
             except subprocess.TimeoutExpired:
@@ -149,6 +168,11 @@ class EmbeddedBroker:
         self.kill()
         if self._temporary:
             shutil.rmtree(self._dir.root, ignore_errors=True)
+
+    def terminate(self) -> None:
+        """SIGTERM, and no waiting."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
 
     def kill(self) -> None:
         """SIGKILL, as a crash would end it; `start` then starts it again on its data."""
@@ -181,6 +205,10 @@ class EmbeddedBroker:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
 
+    def _alone(self, port: int) -> Member:
+        controller_port = next(each for each in free_ports(2) if each != port)
+        return Member(1, {1: controller_port}, self._dir.cluster_id or new_cluster_id())
+
     def _java_options(self, log: Path) -> list[str]:
         return [
             f"-Xmx{self._heap_mb}m",
@@ -193,12 +221,12 @@ class EmbeddedBroker:
             *self._more_java_options,
         ]
 
-    def _format(self, java: Path, class_path: str) -> None:
+    def _format(self, java: Path, class_path: str, cluster_id: str) -> None:
         tool: list[str | Path] = [
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
-            new_cluster_id(),
+            cluster_id,
             "--config",
             self._dir.properties,
         ]
@@ -233,7 +261,8 @@ class EmbeddedBroker:
             self._guard.stdin.flush()
 
     def _await_ready(self) -> None:
-        """Ready is when a client's metadata request is answered and names a broker that is in charge of itself."""
+        """Ready is when it answers a client's metadata request, and in it names itself: the controller has let it in."""
+        node_id = self._member.node_id if self._member else 1
         deadline = time.monotonic() + self._start_timeout_s
         admin = AdminClient(
             {
@@ -247,7 +276,7 @@ class EmbeddedBroker:
             if not self.is_running:
                 raise ClusterError(self._failure("ended during its start"))
             try:
-                if admin.list_topics(timeout=_PROBE_TIMEOUT_S).brokers:
+                if node_id in admin.list_topics(timeout=_PROBE_TIMEOUT_S).brokers:
                     return
             except KafkaException as error:
                 _log.debug("The broker is not ready yet: %s", error)
@@ -258,11 +287,13 @@ class EmbeddedBroker:
         return f"The embedded broker at {self.bootstrap_servers} {what}. Its log is {self._dir.log}; it ends with:\n{said}"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_ports(count: int) -> list[int]:
+    """Different ones, that nobody listens on at this moment."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def _refuse_busy(port: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,32 +15,32 @@ from kcontrol.errors import ClusterError
 
 HOST = "127.0.0.1"
 
-# One node is the whole cluster, and it may be killed at any moment: replication of one, few partitions for the internal topics
-# (each is a directory that every start has to open), no waiting for group members that will never come, and a transaction
-# that timed out is aborted within a second.
+# Whatever the number of nodes: any may be killed at any moment, so few partitions for the internal topics (each is a directory
+# that every start has to open), no waiting for group members that will never come, and a transaction that timed out is
+# aborted within a second.
 _DEFAULTS: Mapping[str, str] = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
-    "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
     "transaction.max.timeout.ms": "900000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
-    # A broker that was killed may come back only when its former life's session is over.
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "250",
     "group.initial.rebalance.delay.ms": "0",
     "group.coordinator.rebalance.protocols": "classic,consumer",
+    "unclean.leader.election.enable": "false",
 }
+
+# A broker that was killed may come back only when its former life's session is over. Of one broker nobody else takes over
+# meanwhile; with several the session is Kafka's own, because how long a fault lasts is what a cluster is tried for.
+_SESSION_ALONE: Mapping[str, str] = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "250"}
+_SESSION: Mapping[str, str] = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
+
+MAX_REPLICATION = 3
+MEMBER_DIRECTORY = "broker-{}"
 
 _TOLD_LINES = 8
 
@@ -59,6 +60,45 @@ appender.file.strategy.max = 2
 rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = file
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Which node of which cluster a broker is. controller_ports: of all nodes by id, each of which is a voter of the quorum."""
+
+    node_id: int
+    controller_ports: Mapping[int, int]
+    cluster_id: str
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.controller_ports) == 1
+
+    @property
+    def controller_port(self) -> int:
+        return self.controller_ports[self.node_id]
+
+    @property
+    def voters(self) -> str:
+        return ",".join(f"{node}@{HOST}:{port}" for node, port in self.controller_ports.items())
+
+    def properties(self) -> dict[str, str]:
+        """The defaults of a server in this place: where there are three, every topic is on three, two of which must have it."""
+        replication = min(MAX_REPLICATION, len(self.controller_ports))
+        in_sync = str(max(1, replication - 1))
+        return {
+            **_DEFAULTS,
+            **(_SESSION_ALONE if self.is_alone else _SESSION),
+            "node.id": str(self.node_id),
+            "controller.quorum.voters": self.voters,
+            "default.replication.factor": str(replication),
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": str(replication),
+            "transaction.state.log.replication.factor": str(replication),
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": str(replication),
+            "share.coordinator.state.topic.min.isr": in_sync,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +147,29 @@ class DataDirectory:
         return (self.data / "meta.properties").is_file()
 
     @property
+    def cluster_id(self) -> str | None:
+        """Of the cluster that it was formatted for."""
+        if not self.is_formatted:
+            return None
+        lines = (self.data / "meta.properties").read_text(encoding="utf-8").splitlines()
+        return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)
+
+    @property
+    def members(self) -> list[str]:
+        """Names of directories in it that are of brokers of a cluster."""
+        found = [path.name for path in self.root.glob(MEMBER_DIRECTORY.format("*")) if DataDirectory(path).is_formatted]
+        return sorted(found)
+
+    @property
+    def quorum(self) -> tuple[int, int]:
+        """(term, id of the controller in charge or -1) as this node last wrote it down; (-1, -1) when it has not."""
+        try:
+            state = json.loads((self.data / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):  # ValueError: half written.
+            return -1, -1
+        return state["leaderEpoch"], state["leaderId"]
+
+    @property
     def was_killed(self) -> bool:
         """Whether the broker's former life ended without the mark that Kafka leaves when it stops by itself."""
         has_lived = (self.data / "__cluster_metadata-0").is_dir()
@@ -129,14 +192,13 @@ class DataDirectory:
         return file
 
     def write(
-        self, port: int, controller_port: int, properties: Mapping[str, str], log_levels: Mapping[str, str] | None = None
+        self, port: int, member: Member, properties: Mapping[str, str], log_levels: Mapping[str, str] | None = None
     ) -> None:
         """Write server.properties and the logging settings; `properties` override the defaults. log_levels: by logger."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         merged = {
-            **_DEFAULTS,
-            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+            **member.properties(),
+            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{member.controller_port}",
             "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
             "log.dirs": _escape(str(self.data)),
             **properties,
@@ -148,14 +210,14 @@ class DataDirectory:
         )
         self.logging.write_text(_LOGGING + "".join(named), encoding="utf-8")
 
-    def write_controller(self, controller_port: int, session_timeout_ms: int) -> None:
-        """Write the properties of a controller alone over the same metadata."""
+    def write_controller(self, member: Member, session_timeout_ms: int) -> None:
+        """Write the properties of a controller without a broker over the same metadata."""
         merged = {
             "process.roles": "controller",
-            "node.id": _DEFAULTS["node.id"],
+            "node.id": str(member.node_id),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@{HOST}:{controller_port}",
-            "listeners": f"CONTROLLER://{HOST}:{controller_port}",
+            "controller.quorum.voters": member.voters,
+            "listeners": f"CONTROLLER://{HOST}:{member.controller_port}",
             "log.dirs": _escape(str(self.data)),
             "broker.session.timeout.ms": str(session_timeout_ms),
             "controller.quorum.append.linger.ms": "0",
