@@ -5,6 +5,7 @@ PY     := $(VENV)/bin/python
 ROUNDS ?= 10
 SEED   ?= 1
 NODES  ?= 1
+BROKERS ?= 1
 
 .PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
 
@@ -39,7 +40,7 @@ layers: setup
 	$(VENV)/bin/lint-imports
 
 chaos: setup
-	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES)
+	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES) --brokers $(BROKERS)
 
 bench: setup
 	$(PY) -m bench

@@ -29,7 +29,8 @@ class KcontrolProcess:
     """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there.
 
     environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml. module: another
-    Python module that is run instead; it has to end when its standard input does.
+    Python module that is run instead; it has to end when its standard input does. group: the id of the group that it and its
+    children run under, by which a packet filter knows them; needs root.
     """
 
     name: str
@@ -38,6 +39,7 @@ class KcontrolProcess:
     environment: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
     module: str = "kcontrol.cli"
+    group: int | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -70,6 +72,7 @@ class KcontrolProcess:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd=self.directory,
+                group=self.group,
                 env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **self.environment},
             )
 

@@ -82,6 +82,11 @@ def command_key(pipeline: str, claim_epoch: int, node: int) -> str:
     return f"{pipeline}/command/{claim_epoch}/{node}"
 
 
+def barrier_key(pipeline: str, uuid: str) -> str:
+    """Of a tombstone that removes nothing: who has read up to its own has missed nothing that was there before."""
+    return f"{pipeline}/barrier/{uuid}"
+
+
 def step_key(step: int) -> str:
     """Of a boundary, in the steps topic of its pipeline."""
     return f"step/{step}"

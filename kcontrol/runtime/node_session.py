@@ -109,7 +109,8 @@ class NodeSession:
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[Exit] = self._loop.create_future()
         incarnation = await self._join()
-        control = await self._again(self._ports.control.read_to_end, "reading the control topic")
+        # Through its own join: it works by the newest definition that was there when it joined, whatever a replica shows.
+        control = await self._again(lambda: self._ports.control.read_through(incarnation), "reading the control topic")
         spec = self._newest_spec(control)
         if spec.checkpoint.location:
             await self._begin_at_checkpoint()

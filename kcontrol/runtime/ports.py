@@ -43,6 +43,11 @@ class ControlLog(Protocol):
         """All records from this reader's position to the end offset at the time of the call; the position moves on."""
         ...
 
+    async def read_through(self, offset: int) -> list[Logged]:
+        """The same, until the record at `offset` was read, which this process knows to be there: it has written it. Nothing
+        that lies before is missed then, however old the end is that a broker shows."""
+        ...
+
     def tail(self) -> AsyncIterator[list[Logged]]:
         """From this reader's position on, for ever, in chunks, as records arrive (a waiting fetch). Shares the position
         with `read_to_end`, which may be called while a tail is waiting; each offset is returned once, by one of the two."""

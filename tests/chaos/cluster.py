@@ -1,4 +1,4 @@
-"""Everything that runs: broker, coordinators and nodes as real processes, found, hit and started again by kind."""
+"""Everything that runs: brokers, coordinators and nodes as real processes, found, hit and started again by kind."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from examples import processes
 from examples.processes import KcontrolProcess
-from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from tests.chaos.brokers import NODES_GROUP, OneBroker, ThreeBrokers
 from tests.chaos.faults import Action, Fault, Target, of_a_kind
 from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE
+from tests.chaos.network import can_cut
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
@@ -28,21 +29,24 @@ WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
 
 class Cluster:
-    """One broker, some coordinators, the nodes. `ended` counts processes that ended by themselves, by name."""
+    """One broker or three, some coordinators, the nodes. `ended` counts processes that ended by themselves, by name."""
 
-    def __init__(self, home: Path, coordinators: int) -> None:
-        self.broker = EmbeddedBroker(home / "broker").start()
-        servers = self.broker.bootstrap_servers
+    def __init__(self, home: Path, coordinators: int, brokers: int) -> None:
+        cuts = can_cut()
+        self.brokers: OneBroker | ThreeBrokers = OneBroker(home) if brokers == 1 else ThreeBrokers(home, cuts=cuts)
+        servers = self.brokers.bootstrap_servers
         self._coordinators = [processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)]
         self._disks = home / "nodes"
         environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
         self._nodes = [processes.node(PIPELINE_FILE, servers, home, n, environment=environment) for n in range(NODES)]
+        for process in self._nodes:
+            process.group = NODES_GROUP if brokers > 1 and cuts else None
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
 
     @property
     def bootstrap_servers(self) -> str:
-        return self.broker.bootstrap_servers
+        return self.brokers.bootstrap_servers
 
     @property
     def processes(self) -> list[KcontrolProcess]:
@@ -52,7 +56,7 @@ class Cluster:
     def start(self) -> None:
         """Make the user's topics and start all."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        topics = [NewTopic(name, partitions, 1) for name, partitions in (INPUTS | OUTPUTS).items()]
+        topics = [NewTopic(name, partitions, self.brokers.replicas) for name, partitions in (INPUTS | OUTPUTS).items()]
         for future in admin.create_topics(topics).values():
             future.result(TOPIC_TIMEOUT_S)
         for process in self.processes:
@@ -62,7 +66,7 @@ class Cluster:
         """End all; nothing is left."""
         for process in reversed(self.processes):
             process.stop()
-        self.broker.stop()
+        self.brokers.stop()
 
     def pick(self, fault: Fault, generator: random.Random) -> list[psutil.Process]:
         """Some living processes of each kind, if there are any: workers and planners come and go."""
@@ -86,7 +90,7 @@ class Cluster:
     def _await_end(self, killed: set[int]) -> None:
         """Of what is ours: a process that is about to end looks as if it ran, and would not be started again."""
         deadline = time.monotonic() + END_TIMEOUT_S
-        while any(process.is_running and process.pid in killed for process in (self.broker, *self.processes)):
+        while self.brokers.is_there(killed) or any(each.is_running and each.pid in killed for each in self.processes):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"a killed process is still there after {END_TIMEOUT_S:.0f} s")
             time.sleep(0.01)
@@ -105,11 +109,7 @@ class Cluster:
 
     def revive(self) -> list[str]:
         """Start again whatever is not running, the broker first; returns the names."""
-        revived = []
-        if not self.broker.is_running:
-            self.broker.kill()  # Tidies up after the dead one, so that its guard does not outlive it.
-            self.broker.start()
-            revived.append("broker")
+        revived = self.brokers.revive()
         for process in self.processes:
             if not process.is_running:
                 if process.name not in self._hit:
@@ -122,7 +122,7 @@ class Cluster:
     def _living(self, target: Target) -> list[psutil.Process]:
         match target:
             case Target.BROKER:
-                return [psutil.Process(self.broker.pid)] if self.broker.is_running else []
+                return self.brokers.processes()
             case Target.COORDINATOR:
                 return [psutil.Process(process.pid) for process in self._coordinators if process.is_running]
             case Target.NODE:

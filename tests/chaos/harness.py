@@ -18,9 +18,12 @@ import psutil
 from examples.processes import now_ms
 from examples.step_feed import StepFeed, records_in, records_out
 from tests.chaos import oracle, reading
+from tests.chaos.broker_faults import BrokerFault, draw_broker_fault
+from tests.chaos.brokers import ThreeBrokers
 from tests.chaos.cluster import Cluster
-from tests.chaos.faults import Fault, draw
+from tests.chaos.faults import MAX_DELAY_S, Action, Fault, Target, draw
 from tests.chaos.names import PIPELINE
+from tests.chaos.network import can_cut
 from tests.chaos.producer import Feeder
 
 START_TIMEOUT_S = 300.0
@@ -28,6 +31,8 @@ ROUND_TIMEOUT_S = 300.0
 STILL_TIMEOUT_S = 300.0
 """At the end: without a new step. How long all that is left takes depends on how much there is."""
 LOOK_EVERY_S = 0.1
+BROKERS_SHARE = 0.75
+"""Of the rounds with three brokers, those that hit brokers."""
 
 
 class ChaosError(Exception):
@@ -39,6 +44,7 @@ class Round:
     """What was done and how it went. hit: processes.
 
     recovered_ms: from the end of the outage to the first commit of a step begun after it; None: the next round did not wait.
+    Of a fault of one of three brokers it counts from the hit, for the others can go on without it.
     """
 
     number: int
@@ -68,13 +74,13 @@ class Outcome:
 class Chaos:
     """One run over one cluster. tell: hears of every round."""
 
-    def __init__(self, home: Path, seed: int, coordinators: int, tell: Callable[[Round], None]) -> None:
+    def __init__(self, home: Path, seed: int, coordinators: int, brokers: int, tell: Callable[[Round], None]) -> None:
         self._faults = random.Random(f"faults-{seed}")
         # Apart from the faults: which processes there are to choose from is not the seed's to say.
         self._victims = random.Random(f"victims-{seed}")
         self._tell = tell
         self._outcome = Outcome(seed)
-        self._cluster = Cluster(home, coordinators)
+        self._cluster = Cluster(home, coordinators, brokers)
         self._feed = StepFeed(PIPELINE, self._cluster.bootstrap_servers)
         self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
 
@@ -86,9 +92,7 @@ class Chaos:
             self._await_step(lambda: self._feed.committed > 0, START_TIMEOUT_S, "the first step")
             follows = False
             for number in range(1, rounds + 1):
-                fault = draw(self._faults, follows=follows)
-                self._round(number, fault)
-                follows = fault.followed
+                follows = self._next_round(number, follows)
                 if number % check_every == 0:
                     self._check(complete=False)
             self._feeder.stop()
@@ -102,6 +106,42 @@ class Chaos:
             self._feeder.stop()
             self._feed.close()
             self._cluster.stop()
+
+    def _next_round(self, number: int, follows: bool) -> bool:
+        """Whether the one after it does not wait for recovery."""
+        brokers = self._cluster.brokers
+        if isinstance(brokers, ThreeBrokers) and self._faults.random() < BROKERS_SHARE:
+            self._broker_round(number, draw_broker_fault(self._faults, cuts=can_cut()), brokers)
+            return False
+        fault = draw(self._faults, follows=follows)
+        self._round(number, fault)
+        return fault.followed
+
+    def _broker_round(self, number: int, fault: BrokerFault, brokers: ThreeBrokers) -> None:
+        """Always waited for: what is asked is how long steps stand still because of it, while brokers are away and after."""
+        time.sleep(self._victims.uniform(0.0, MAX_DELAY_S))  # Not to await something: the fault's instant is random.
+        hit_ms = now_ms()
+        hit = brokers.strike(fault, self._victims, lambda: self._kill_some(fault))
+        over_ms = now_ms()
+        revived = self._cluster.revive()
+        self._await_step(
+            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= over_ms,
+            ROUND_TIMEOUT_S,
+            f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
+            revived,
+        )
+        stood_ms = self._recovered_ms(hit_ms, hit_ms)
+        self._note(Round(number, fault.name, hit, over_ms - hit_ms, stood_ms, self._feed.committed, tuple(revived)))
+
+    def _kill_some(self, fault: BrokerFault) -> None:
+        if fault.others_killed:
+            targets = tuple(self._victims.sample([Target.COORDINATOR, Target.NODE], self._victims.randint(1, 2)))
+            victims = self._cluster.pick(Fault(Action.KILL, targets, 0.0, 0.0), self._victims)
+            self._cluster.hit(victims, Action.KILL)
+
+    def _note(self, done: Round) -> None:
+        self._outcome.rounds.append(done)
+        self._tell(done)
 
     def _round(self, number: int, fault: Fault) -> None:
         time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
@@ -121,17 +161,17 @@ class Chaos:
                 f"a step after round {number}, {fault.name} for {fault.outage_s:.1f} s",
                 revived,
             )
-        done = Round(
-            number,
-            fault.name,
-            len(victims),
-            over_ms - hit_ms,
-            None if fault.followed else self._recovered_ms(hit_ms, over_ms),
-            self._feed.committed,
-            tuple(revived),
+        self._note(
+            Round(
+                number,
+                fault.name,
+                len(victims),
+                over_ms - hit_ms,
+                None if fault.followed else self._recovered_ms(hit_ms, over_ms),
+                self._feed.committed,
+                tuple(revived),
+            )
         )
-        self._outcome.rounds.append(done)
-        self._tell(done)
 
     def _await_victims(self, fault: Fault) -> list[psutil.Process]:
         """Some that the fault can hit: while things start, there may be none of a kind yet."""
@@ -177,8 +217,12 @@ class Chaos:
         self._await_step(lambda: self._feed.committed > step, STILL_TIMEOUT_S, f"a step after {step}, with input left")
 
     def _check(self, *, complete: bool) -> None:
-        """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are looked at."""
+        """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are looked at.
+
+        Of brokers, all have to be in sync before: a new leader may show an end that is behind what it has.
+        """
         steps = self._feed.steps
+        self._cluster.brokers.await_whole()
         inputs = reading.read_inputs(self._cluster.bootstrap_servers)
         outputs = reading.read_outputs(self._cluster.bootstrap_servers)
         violations = oracle.check(steps, inputs, outputs, complete=complete)

@@ -18,7 +18,8 @@ ROUNDS = 4
 def test_a_few_rounds_of_chaos(tmp_path: Path) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1_000_000))
     print(f"CHAOS_SEED={seed}")  # noqa: T201 - shown by pytest when it fails
-    outcome = Chaos(tmp_path, seed, coordinators=2, tell=lambda done: print(round_line(done))).run(ROUNDS, check_every=2)  # noqa: T201
+    tell = lambda done: print(round_line(done))  # noqa: E731, T201
+    outcome = Chaos(tmp_path, seed, coordinators=2, brokers=1, tell=tell).run(ROUNDS, check_every=2)
     assert len(outcome.rounds) == ROUNDS
     assert outcome.checks == ROUNDS // 2 + 1
     assert outcome.records_in > 0

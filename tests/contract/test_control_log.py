@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
+
 from kcontrol.core.model import Desired, Logged, Tombstone
+from kcontrol.errors import RetriableError
 from kcontrol.runtime.ports import ControlLog
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
@@ -68,6 +71,19 @@ def test_a_tail_wakes_up_for_what_arrives(run: Run) -> None:
             await writer.append([desired(world.pipeline, str(number))])
         await tail
         assert _requests(seen) == ["0", "1", "2"]
+
+    run(scenario)
+
+
+def test_reading_through_an_own_record_brings_all_that_lies_before_it(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        mine, other = await world.control(), await world.control()
+        await other.append([desired(world.pipeline, "before")])
+        (offset,) = await mine.append([desired(world.pipeline, "own")])
+        await other.append([desired(world.pipeline, "after")])
+        assert _requests(await mine.read_through(offset))[:2] == ["before", "own"]
+        with pytest.raises((RetriableError, TimeoutError)):
+            await asyncio.wait_for(mine.read_through(offset + 100), 0.5)
 
     run(scenario)
 

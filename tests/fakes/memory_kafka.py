@@ -159,6 +159,12 @@ class MemoryControlLog:
     async def read_to_end(self) -> list[Logged]:
         return self._own(self._position.take())
 
+    async def read_through(self, offset: int) -> list[Logged]:
+        found = await self.read_to_end()
+        if self._position.offset <= offset:
+            raise RetriableError(f"there is nothing at offset {offset}")
+        return found
+
     async def tail(self) -> AsyncIterator[list[Logged]]:
         async for chunk in self._position.tail():
             if logged := self._own(chunk):

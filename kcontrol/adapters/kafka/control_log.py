@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from uuid import uuid4
 
 from kcontrol.adapters.kafka.appender import Appender
 from kcontrol.adapters.kafka.control_decoder import ControlDecoder
-from kcontrol.adapters.kafka.partition_reader import PartitionReader
+from kcontrol.adapters.kafka.partition_reader import READ_TIMEOUT_MS, PartitionReader
 from kcontrol.adapters.kafka.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.core.keys import key_of
+from kcontrol.core.keys import barrier_key, key_of
 from kcontrol.core.model import ControlRecord, Logged
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
@@ -72,6 +73,16 @@ class KafkaControlLog:
 
     async def read_to_end(self) -> list[Logged]:
         return self._decoder.decode_all(await self._reader.read_to_end())
+
+    async def read_through(self, offset: int) -> list[Logged]:
+        """As the port says."""
+        return self._decoder.decode_all(await self._reader.read_settled(offset + 1, READ_TIMEOUT_MS))
+
+    async def read_to_barrier(self, pipeline: str) -> list[Logged]:
+        """All records from this reader's position on that were acknowledged before the call, whoever leads the partition: up to
+        a tombstone that it writes itself, under a key of the pipeline that nobody else has."""
+        (offset,) = await self.append([], [barrier_key(pipeline, uuid4().hex)])
+        return await self.read_through(offset)
 
     async def tail(self) -> AsyncIterator[list[Logged]]:
         async for records in self._reader.tail():

@@ -80,11 +80,11 @@ async def _resolved(
     await check_cluster(settings)
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
-    earlier = specs.get(pipeline.name)
+    earlier = await _earlier(settings, pipeline.name)
     if earlier is not None and earlier.nodes != pipeline.nodes:
         await refuse_while_running(settings, pipeline.name, earlier.nodes, pipeline.nodes)
         specs = await all_specs(settings)
-        earlier = specs.get(pipeline.name)
+        earlier = await _earlier(settings, pipeline.name)
     inputs, outputs = await asyncio.to_thread(_facts, TopicAdmin(settings), pipeline, earlier, output_partitions)
     spec = build_spec(pipeline, inputs, outputs, queries)
     if earlier is not None and earlier.nodes != spec.nodes:
@@ -103,6 +103,16 @@ async def _last_step(settings: ClusterSettings, pipeline: str) -> int:
         return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
     finally:
         await log.close()
+
+
+async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:
+    """The newest definition that was acknowledged. Missed, it would be replaced without being compared with."""
+    log = await KafkaControlLog.open(settings, pipeline)
+    try:
+        entries = await log.read_to_barrier(pipeline)
+    finally:
+        await log.close()
+    return next((each.record for each in reversed(entries) if isinstance(each.record, PipelineSpec)), None)
 
 
 async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:

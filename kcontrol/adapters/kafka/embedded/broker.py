@@ -45,7 +45,8 @@ class EmbeddedBroker:
     heap_mb: bound of the Java heap.
     outlive_parent: the broker goes on when the process that started it ends; by default it is killed then.
     log_levels: of loggers of Kafka by name; all others log from INFO on. java_options: more options of its Java.
-    member: its place in a cluster of several; by default it is one of its own.
+    member: its place in a cluster of several; by default it is one of its own. group: the id of the group that its Java runs
+    under, by which a packet filter knows it; needs root.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class EmbeddedBroker:
         log_levels: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
         member: Member | None = None,
+        group: int | None = None,
     ) -> None:
         if port is not None and not 0 < port < 65536:
             raise ConfigurationError(f"The broker's port must be between 1 and 65535, not {port}.")
@@ -75,6 +77,7 @@ class EmbeddedBroker:
         self._log_levels = dict(log_levels or {})
         self._more_java_options = list(java_options)
         self._member = member
+        self._group = group
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
@@ -255,6 +258,7 @@ class EmbeddedBroker:
                 cwd=self._dir.root,
                 start_new_session=True,
                 pass_fds=[lock],
+                group=self._group,
             )
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.write(b"%d\n" % self._process.pid)

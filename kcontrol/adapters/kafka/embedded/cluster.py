@@ -35,7 +35,8 @@ class EmbeddedCluster:
 
     data_dir: kept over restarts, with a directory `broker-N` of each; None makes a temporary one, which `stop` removes.
     port: the first broker's port for clients, the others have the ones that follow; None takes free ones. All are kept for as
-    long as this object lives. Everything else is as of `EmbeddedBroker`, and the same for all.
+    long as this object lives. groups: by broker, the group id that its process runs under. Everything else is as of
+    `EmbeddedBroker`, and the same for all.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class EmbeddedCluster:
         outlive_parent: bool = False,
         log_levels: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        groups: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
         if brokers < 1:
             raise ConfigurationError(f"A cluster has at least one broker, not {brokers}.")
@@ -65,7 +67,9 @@ class EmbeddedCluster:
         self._refuse_other_number()
         ports = free_ports(2 * brokers)
         self._ports = dict(zip(ids, ports if port is None else range(port, port + brokers), strict=False))
-        controller_ports = dict(zip(ids, [each for each in ports if each not in self._ports.values()], strict=False))
+        self._controller_ports = controller_ports = dict(
+            zip(ids, [each for each in ports if each not in self._ports.values()], strict=False)
+        )
         known = (directory.cluster_id for directory in self._directories.values())
         cluster_id = next(filter(None, known), None) or new_cluster_id()
         self._brokers = {
@@ -80,6 +84,7 @@ class EmbeddedCluster:
                 log_levels=log_levels,
                 java_options=java_options,
                 member=Member(node, controller_ports, cluster_id),
+                group=groups.get(node),
             )
             for node in ids
         }
@@ -101,6 +106,10 @@ class EmbeddedCluster:
     @property
     def settings(self) -> ClusterSettings:
         return ClusterSettings(bootstrap_servers=self.bootstrap_servers)
+
+    def ports(self, node: int) -> tuple[int, int]:
+        """Where a broker listens: to clients and brokers, and to controllers."""
+        return self._ports[node], self._controller_ports[node]
 
     @property
     def data_dir(self) -> Path:
