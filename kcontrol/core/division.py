@@ -1,6 +1,6 @@
 """What a step holds: for each partition of each input the offsets [from, to).
 
-A step holds everything that nodes have received, clipped to `max_records` so that no partition starves. The division names
+A step holds everything that nodes have received, clipped to `max_records` in proportion to what waits. The division names
 every partition, also those it reads nothing of, so that one boundary alone says where the next step begins.
 """
 
@@ -47,25 +47,36 @@ def offsets_in(ranges: Sequence[InputRange]) -> int:
 
 
 def clipped(ranges: Sequence[InputRange], max_records: int) -> tuple[InputRange, ...]:
-    """The ranges cut to `max_records` offsets in all, by max-min fairness.
+    """The ranges cut to `max_records` offsets in all, each in proportion to what waits in it.
 
-    A partition that holds less than an equal share is taken whole and what it leaves is shared by the others; what can't be
-    shared evenly goes to the first of them in order. The same ranges always give the same division.
+    So partitions that hold the same span of event time stay together in it, however full or sparse they are, and a watermark
+    drops nothing of the full ones. Of each the step takes its exact share, rounded down or up, so that the sum is exact. Who
+    is rounded up changes from step to step evenly (a golden-ratio sequence), so that a partition whose share is a hundredth
+    of a record gives one about every hundred steps. The same ranges always give the same division.
     """
-    if offsets_in(ranges) <= max_records:
+    waiting = offsets_in(ranges)
+    if waiting <= max_records:
         return tuple(ranges)
-    granted = [0] * len(ranges)
-    left = max_records
-    by_size = sorted(range(len(ranges)), key=lambda index: (ranges[index].to - ranges[index].from_, index))
-    for position, index in enumerate(by_size):
-        size = ranges[index].to - ranges[index].from_
-        granted[index] = min(size, left // (len(by_size) - position))
-        left -= granted[index]
-    for index, item in enumerate(ranges):
-        more = min(left, item.to - item.from_ - granted[index])
-        granted[index] += more
-        left -= more
-    return tuple(replace(item, to=item.from_ + granted[index]) for index, item in enumerate(ranges))
+    phase = _phase(sum(item.from_ for item in ranges) // max_records)
+    before = dealt = 0
+    division = []
+    for item in ranges:
+        before += item.to - item.from_
+        # What all ranges up to this one get: their exact share and a part of an offset, rounded down.
+        now_dealt = (before * max_records * _WHOLE_PHASE + phase * waiting) // (waiting * _WHOLE_PHASE)
+        division.append(replace(item, to=item.from_ + now_dealt - dealt))
+        dealt = now_dealt
+    return tuple(division)
+
+
+_WHOLE_PHASE = 1 << 64
+_GOLDEN = 0x9E3779B97F4A7C15
+"""The golden ratio's fraction of `_WHOLE_PHASE`: its multiples are spread more evenly than those of any other number."""
+
+
+def _phase(turn: int) -> int:
+    """Part of an offset, of `_WHOLE_PHASE`. turn: grows by one with each step that is cut, without being counted anywhere."""
+    return turn * _GOLDEN % _WHOLE_PHASE
 
 
 def gone_input(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil, floor
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,13 +32,49 @@ def test_a_division_holds_as_much_as_it_may(received: tuple[InputRange, ...], mo
         assert 0 <= size(part) <= size(whole)
 
 
-@given(ranges, st.integers(1, 500))
-def test_no_partition_starves(received: tuple[InputRange, ...], most: int) -> None:
-    """Max-min fairness: what one partition does not get, no other has more of by over one offset."""
+@given(ranges, st.integers(1, 500), st.integers(0, 1 << 40))
+def test_each_partition_gives_its_share_of_what_waits(received: tuple[InputRange, ...], most: int, moved: int) -> None:
+    """Exactly in proportion, rounded down or up: so event time stays together in partitions that hold the same span of it."""
+    received = tuple(replace(part, from_=part.from_ + moved, to=part.to + moved) for part in received)
     division = clipped(received, most)
-    cut = [size(part) for whole, part in zip(received, division, strict=True) if part != whole]
-    if cut:
-        assert max(size(part) for part in division) <= min(cut) + 1
+    assert division == clipped(received, most)
+    waiting = offsets_in(received)
+    for whole, part in zip(received, division, strict=True):
+        share = Fraction(size(whole) * min(most, waiting), waiting) if waiting else Fraction(0)
+        assert floor(share) <= size(part) <= ceil(share)
+
+
+@given(st.lists(st.integers(1, 100_000), min_size=2, max_size=6), st.integers(10, 5_000), st.integers(0, 1 << 40))
+def test_a_backlog_is_read_at_the_same_pace_in_every_partition(sizes: list[int], most: int, moved: int) -> None:
+    """After each step every partition has given the same part of its backlog, within two offsets of its own."""
+    backlog = offsets_in(tuple(InputRange("in", "t", "id", p, moved, moved + n) for p, n in enumerate(sizes)))
+    most = max(most, backlog // 50)
+    left = tuple(InputRange("in", "t", "id", p, moved, moved + n) for p, n in enumerate(sizes))
+    while offsets_in(left):
+        division = clipped(left, most)
+        left = tuple(replace(whole, from_=part.to) for whole, part in zip(left, division, strict=True))
+        done = Fraction(backlog - offsets_in(left), backlog)
+        for given_, part in zip(sizes, left, strict=True):
+            assert abs(part.from_ - moved - done * given_) <= 2
+
+
+@given(st.integers(1, 40), st.integers(1, 2_000), st.integers(0, 7), st.integers(0, 1 << 40))
+def test_no_partition_starves_beside_one_that_is_always_full(few: int, full: int, place: int, moved: int) -> None:
+    """However little waits in one and however much comes to the others, it moves on within about as many steps as its share
+    of a record is small: that is, it waits as long as what came before it."""
+    sizes = [few, *[full + few] * 7]
+    sizes[0], sizes[place] = sizes[place], sizes[0]
+    begins = [moved] * len(sizes)
+    most = 10
+    steps = 3 * ceil(Fraction(sum(sizes), few * most)) + 1
+    for _ in range(steps):
+        division = clipped(
+            tuple(InputRange("in", "t", "id", p, begins[p], begins[p] + sizes[p]) for p in range(len(sizes))), most
+        )
+        begins = [part.to for part in division]
+        if begins[place] > moved:
+            return
+    raise AssertionError(f"{few} of {sum(sizes)} waiting records, {most} a step: nothing was read in {steps} steps")
 
 
 specs = st.builds(
