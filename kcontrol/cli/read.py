@@ -44,6 +44,8 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
     if facts.checkpoint or facts.checkpoint_failure:
         saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing"
         click.echo(f"saved      {saved}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
+    if facts.late_rows:
+        click.echo(f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: kcontrol steps")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
     for each in facts.nodes:

@@ -30,15 +30,19 @@ def step_line(boundary: StepBoundary) -> str:
     took_ms = boundary.committed_ms - boundary.opened_ms
     return (
         f"{boundary.step:>7}  {time_text(boundary.now_ms)}  {boundary.reason.value:<9}  "
-        f"{_counts(read)} -> {_counts(written)}  {took_ms} ms{_without(boundary)}"
+        f"{_counts(read)} -> {_counts(written)}  {took_ms} ms{_left_out(boundary)}"
     )
 
 
-def _without(boundary: StepBoundary) -> str:
-    """What the step did without, by a user's wish; seldom anything."""
+def _left_out(boundary: StepBoundary) -> str:
+    """What the step did without, by a user's wish or because it came too late; seldom anything."""
+    late: Counter[str] = Counter()
+    for one in boundary.late_rows:
+        late[one.query] += one.rows
+    dropped = [f"late {_counts(late)}"] if late.total() else []
     skipped = [f"skipped {one.input}/{one.partition} offsets {one.from_} to {one.to - 1}" for one in boundary.skipped_ranges]
     paused = [f"paused {', '.join(boundary.paused_inputs)}"] if boundary.paused_inputs else []
-    return "".join(f"  {text}" for text in (*skipped, *paused))
+    return "".join(f"  {text}" for text in (*skipped, *paused, *dropped))
 
 
 def _counts(counter: Counter[str]) -> str:

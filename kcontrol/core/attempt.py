@@ -18,6 +18,7 @@ from kcontrol.core.model import (
     FailureKind,
     InputRange,
     InputSlice,
+    LateRowsPolicy,
     LimitsSpec,
     NodePhase,
     PipelineSpec,
@@ -79,7 +80,7 @@ def written_by(state: CoordinatorState, attempt: Attempt, node: int) -> Written 
 
 def trouble(state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec) -> tuple[FailureKind, str] | None:
     """Why the attempt can't be committed any more, or None while it can."""
-    late = []
+    slow = []
     for node, life in enumerate(attempt.token.incarnations):
         if state.view.incarnation(node) != life:
             return FailureKind.LOST, f"node {node} was restarted"
@@ -88,15 +89,18 @@ def trouble(state: CoordinatorState, plan: Plan, attempt: Attempt, limits: Limit
             lost = _lost(state, attempt, node, limits)
             if lost:
                 return FailureKind.LOST, lost
-            late.append(str(node))
+            slow.append(str(node))
         elif written.failure is not None:
             return written.failure, f"node {node}: {written.error}"
         else:
             wrong = _wrong(plan, node, written)
             if wrong:
                 return FailureKind.LOST, f"node {node} {wrong}"
-    if late and state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
-        return FailureKind.LOST, f"node {', '.join(late)} has not written within {limits.step_timeout_ms} ms"
+            late = _late(state, written)
+            if late:
+                return FailureKind.REFUSED, f"step {plan.step}: {late}"
+    if slow and state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
+        return FailureKind.LOST, f"node {', '.join(slow)} has not written within {limits.step_timeout_ms} ms"
     return None
 
 
@@ -112,6 +116,20 @@ def _lost(state: CoordinatorState, attempt: Attempt, node: int, limits: LimitsSp
     if command is not None and has_done(said, command) and said.attempt != attempt.token:
         return f"node {node} dropped the attempt"
     return ""
+
+
+def _late(state: CoordinatorState, written: Written) -> str:
+    """One sentence about rows that watermarks dropped, if the newest spec does not let that pass, or ''."""
+    spec = state.view.spec()
+    dropped = [one for one in written.late_rows if one.rows]
+    if not dropped or spec is None or spec.policy.late_rows is not LateRowsPolicy.HALT:
+        return ""
+    what = ", ".join(f"{one.rows} rows of query {one.query!r} on node {one.node}" for one in dropped)
+    return (
+        f"the watermark has passed {what}, which would be dropped, and late_rows='halt'; nothing was committed. Give the "
+        "watermark a longer delay, or submit the pipeline with late_rows='count' to have such rows dropped and counted, then "
+        f"kcontrol resume {state.pipeline}"
+    )
 
 
 def _wrong(plan: Plan, node: int, written: Written) -> str:
@@ -177,6 +195,7 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         received_ms=state.arrived_ms or 0,
         work=tuple(written.times or _UNKNOWN for written in reports),
         before=_end_of(state, plan.step - 1, plan.spec.nodes),
+        late_rows=tuple(one for written in reports for one in written.late_rows),
     )
 
 

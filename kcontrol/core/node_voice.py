@@ -82,6 +82,7 @@ def report(state: NodeMachine, work: StepWork, result: StepResult, failure: Fail
         failure,
         error,
         _times(state, result) if failure is None else None,
+        result.late_rows,
     )
 
 

@@ -2,7 +2,8 @@
 
 Only failures that would come again count towards a halt: the query's own, and losses of what runs it; each kind in a row, with
 a bound of its own. Fencing and broker faults pass by themselves and only wait longer each time. A wrong digest or lost input
-is never retried: another try could only hide it. Nor is what Kafka does not allow: somebody has to grant it first.
+is never retried: another try could only hide it. Nor is what Kafka does not allow, or input that is refused:
+somebody has to do something about it first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DEFAULT_LIMITS = LimitsSpec(
 )
 """What holds while no specification has been read."""
 
-NEVER_RETRIED = (FailureKind.DIGEST, FailureKind.INPUT_GONE, FailureKind.DENIED)
+NEVER_RETRIED = (FailureKind.DIGEST, FailureKind.INPUT_GONE, FailureKind.DENIED, FailureKind.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def after_failure(retry: Retry, kind: FailureKind, limits: LimitsSpec, now_ms: i
             retry = replace(retry, lost=retry.lost + 1)
         case FailureKind.FENCED | FailureKind.BROKER:
             retry = replace(retry, passing=retry.passing + 1)
-        case FailureKind.DIGEST | FailureKind.INPUT_GONE | FailureKind.DENIED:
+        case FailureKind.DIGEST | FailureKind.INPUT_GONE | FailureKind.DENIED | FailureKind.REFUSED:
             return retry
     failures = retry.query + retry.lost + retry.passing
     wait_ms = min(limits.backoff_ms << min(failures - 1, 30), limits.max_backoff_ms)

@@ -128,7 +128,9 @@ class StepPolicy:
     """When a step is due, and how much it holds.
 
     min_records: due at once when so many have arrived. max_delay: due when the first one has waited for so long.
-    max_records: a step never holds more. clock: makes steps of its own, with or without input, at this period.
+    max_records: a step never holds more; of a larger backlog each partition gives its share. clock: makes steps of its own,
+        with or without input, at this period.
+    late_rows: what to do when a query's watermark drops rows: "count" them in the boundary, or "halt" without a commit.
     """
 
     _: KW_ONLY
@@ -136,6 +138,7 @@ class StepPolicy:
     max_delay: Duration = "100 ms"
     max_records: Annotated[int, Field(ge=1)] = 1_000_000
     clock: PositiveDuration | None = None
+    late_rows: Literal["count", "halt"] = "count"
 
     def __post_init__(self) -> None:
         if self.min_records > self.max_records:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcontrol.core.inputs import dealt_to
-from kcontrol.core.model import CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.model import CheckpointSpec, InputSpec, LateRowsPolicy, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput
 from kcontrol.runtime.definition_frames import OutputMode
@@ -118,6 +118,7 @@ def build_spec(
             max_delay_ms=pipeline.steps.max_delay_ms,
             max_records=pipeline.steps.max_records,
             clock_ms=pipeline.steps.clock_ms,
+            late_rows=LateRowsPolicy(pipeline.steps.late_rows),
         ),
         layout=LayoutSpec(
             max_tasks=pipeline.layout.max_tasks,

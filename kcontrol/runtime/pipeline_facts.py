@@ -39,6 +39,7 @@ class PipelineStatus(Facts):
     reason: str = Field(description="Why it halted, or what it waits for; '' if there is nothing to say.")
     step: int = Field(description="The last committed step; 0 before the first.")
     step_ms: int | None = Field(description="The time of that step, milliseconds since 1970.")
+    late_rows: int = Field(description="Rows that watermarks dropped in the newest steps, at most 1,000 of them.")
     first_step: int = Field(description="The oldest step that was not dropped from the log.")
     checkpoint: int = Field(description="The step of the newest checkpoint; 0 if there is none.")
     checkpoint_failure: str
@@ -69,6 +70,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         reason=said.reason if said else NOBODY_YET,
         step=committed.step,
         step_ms=committed.now_ms if committed.last else None,
+        late_rows=projection.late_rows(),
         first_step=committed.first,
         checkpoint=committed.checkpoint,
         checkpoint_failure=said.checkpoint_failure if said else "",

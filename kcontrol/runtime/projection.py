@@ -156,6 +156,11 @@ class PipelineProjection:
         """By input."""
         return [self._lag(item) for item in self.spec().inputs]
 
+    def late_rows(self) -> int:
+        """That watermarks have dropped in `recent`, over all queries."""
+        boundaries = (logged.record for logged in self.recent)
+        return sum(late.rows for one in boundaries if isinstance(one, StepBoundary) for late in one.late_rows)
+
     def _lag(self, item: InputSpec) -> Lag:
         seen = arrived(self.spec(), item, self.view)
         partitions = tuple(

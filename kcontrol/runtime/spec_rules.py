@@ -131,6 +131,7 @@ def _check_settings(spec: PipelineSpec) -> None:
         max_delay=policy.max_delay_ms,
         max_records=policy.max_records,
         clock=policy.clock_ms or None,
+        late_rows=policy.late_rows.value,
     )
     Layout(**asdict(spec.layout))
     Limits(**{name.removesuffix("_ms"): value for name, value in asdict(spec.limits).items()})

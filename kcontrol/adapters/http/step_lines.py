@@ -30,6 +30,7 @@ class StepLine(BaseModel):
     attempt: int = Field(description="Which attempt it was, of the coordinator that made it; the first is 1.")
     records_in: int = Field(description="Of all inputs.")
     records_out: int = Field(description="Of all outputs.")
+    late_rows: int = Field(description="Rows that watermarks dropped, of all queries.")
 
 
 class StepLines(BaseModel):
@@ -67,4 +68,5 @@ def _line(boundary: StepBoundary) -> StepLine:
         attempt=boundary.token.attempt,
         records_in=sum(each.records for each in boundary.inputs),
         records_out=sum(each.records for each in boundary.outputs),
+        late_rows=sum(each.rows for each in boundary.late_rows),
     )

@@ -61,6 +61,7 @@ class Stats(BaseModel):
     span_ms: int = Field(description="From the beginning of the first one's transaction to the commit of the last one.")
     records_in: dict[str, int] = Field(description="By input.")
     records_out: dict[str, int] = Field(description="By output.")
+    late_rows: dict[str, int] = Field(description="By query with a watermark: rows that it dropped.")
     reasons: dict[str, int] = Field(description="Why the steps were made.")
     median_ms: float = Field(description="From the opening of a step's transaction to its commit.")
     max_ms: float
@@ -187,7 +188,10 @@ async def get_stats(plane: ThePlane, pipeline: ThePipeline) -> Stats:
     took = [one.committed_ms - one.opened_ms for one in boundaries]
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
+    late: Counter[str] = Counter()
     for one in boundaries:
+        for dropped in one.late_rows:
+            late[dropped.query] += dropped.rows
         for piece in one.inputs:
             read[piece.input] += piece.records
         for out in one.outputs:
@@ -200,6 +204,7 @@ async def get_stats(plane: ThePlane, pipeline: ThePipeline) -> Stats:
         span_ms=boundaries[-1].committed_ms - boundaries[0].opened_ms if boundaries else 0,
         records_in=read,
         records_out=written,
+        late_rows=late,
         reasons=Counter(one.reason.value for one in boundaries),
         median_ms=statistics.median(took) if took else 0,
         max_ms=max(took, default=0),

@@ -86,6 +86,12 @@ RECORDS_SKIPPED = _counter(
     _INPUT,
     "Records left out because they could not be parsed and the input says so.",
 )
+LATE_ROWS = _counter(
+    Where.SERVER,
+    "kcontrol_late_rows_total",
+    ("pipeline", "query"),
+    "Rows that a query's watermark has dropped in committed steps, because they came too late.",
+)
 OFFSETS_SKIPPED = _counter(
     Where.SERVER,
     "kcontrol_offsets_skipped_total",
@@ -199,7 +205,7 @@ NODE_REPLAYED = _counter(
 
 CATALOGUE: Sequence[Metric] = (
     *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN, RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
-    *(OFFSETS_SKIPPED, INPUT_PAUSED),
+    *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED),
     *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
     *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),

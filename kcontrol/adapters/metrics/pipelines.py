@@ -42,6 +42,7 @@ class PipelineMetrics(Collector):
         self._records_in = make_counter(catalogue.RECORDS_IN, registry)
         self._records_out = make_counter(catalogue.RECORDS_OUT, registry)
         self._skipped = make_counter(catalogue.RECORDS_SKIPPED, registry)
+        self._late = make_counter(catalogue.LATE_ROWS, registry)
         self._passed = make_counter(catalogue.OFFSETS_SKIPPED, registry)
         self._open = make_histogram(catalogue.TRANSACTION_OPEN, registry)
         registry.register(self)
@@ -60,6 +61,8 @@ class PipelineMetrics(Collector):
             self._records_out.labels(pipeline, out.output).inc(out.records)
         for skipped in boundary.skipped:
             self._skipped.labels(pipeline, skipped.input).inc(skipped.records)
+        for late in boundary.late_rows:
+            self._late.labels(pipeline, late.query).inc(late.rows)
         for passed in boundary.skipped_ranges:
             self._passed.labels(pipeline, passed.input).inc(passed.to - passed.from_)
 

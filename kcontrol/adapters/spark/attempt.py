@@ -23,6 +23,8 @@ class QueryResult:
     outputs: tuple[OutputSlice, ...]
     skipped: tuple[Skipped, ...]
     watermark_moved: bool
+    late_rows: int | None = None
+    """That its watermark dropped; None if it has none or no state."""
 
 
 @dataclass(frozen=True, slots=True)

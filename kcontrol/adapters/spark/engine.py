@@ -283,7 +283,7 @@ class SparkEngine:
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
         results = attempt.wait_results(timeout_ms / 1000)
         _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
-        result = step_result(attempt, results, mine, self._read_again)
+        result = step_result(attempt, results, mine, self._read_again, self._node)
         if expected is not None:
             try:
                 self._compare(result, expected, self._own())

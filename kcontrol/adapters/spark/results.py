@@ -10,6 +10,7 @@ from kcontrol.core.model import (
     FailureKind,
     InputRange,
     InputSlice,
+    LateRows,
     OutputSlice,
     Skipped,
     SourceSplit,
@@ -29,12 +30,13 @@ def add_digests(digests: Iterable[str]) -> str:
 
 
 def step_result(
-    attempt: Attempt, results: Mapping[str, QueryResult], mine: Sequence[InputRange], read_again: ReadAgain
+    attempt: Attempt, results: Mapping[str, QueryResult], mine: Sequence[InputRange], read_again: ReadAgain, node: int
 ) -> StepResult:
     """Put together what all queries of one attempt found and wrote.
 
     mine: the part of the division that this node reads. read_again: counts a split that no task read to its end (a plan
     with a limit, or one that Spark proved to be empty), so that the boundary always tells what the step's input was.
+    node: the number of this node.
     Raises StepFailedError (LOST) when two results contradict each other.
     """
     reads = attempt.reads()
@@ -58,6 +60,9 @@ def step_result(
         plan_ms=int(attempt.phases_ms.get("planned", 0)),
         run_ms=int(attempt.phases_ms.get("written", 0)),
         recorded_ms=int(attempt.phases_ms["recorded"]) if "recorded" in attempt.phases_ms else None,
+        late_rows=tuple(
+            LateRows(name, node, rows) for name in sorted(results) if (rows := results[name].late_rows) is not None
+        ),
     )
 
 
@@ -88,7 +93,7 @@ def _skipped(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[Skip
 
 
 def check_replay(found: StepResult, expected: StepBoundary, own: Mapping[str, Sequence[int]]) -> None:
-    """Compare a replay with the log: records and digests of every input and output partition of this node.
+    """Compare a replay with the log: records and digests of every input and output partition of this node, and late rows.
 
     own: by output, the partitions that this node writes. Raises StepFailedError (DIGEST) for the first difference.
     """
@@ -109,6 +114,21 @@ def check_replay(found: StepResult, expected: StepBoundary, own: Mapping[str, Se
             (before.records, before.digest) if before else (0, EMPTY_DIGEST),
             (now.records, now.digest) if now else (0, EMPTY_DIGEST),
         )
+
+    _compare_late_rows(found, expected)
+
+
+def _compare_late_rows(found: StepResult, expected: StepBoundary) -> None:
+    """Of the queries that were counted both times: not, in boundaries of before they were, or if a watermark was added."""
+    before = {(one.query, one.node): one.rows for one in expected.late_rows}
+    for one in found.late_rows:
+        rows = before.get((one.query, one.node), one.rows)
+        if rows != one.rows:
+            raise StepFailedError(
+                FailureKind.DIGEST,
+                f"step {expected.step}: the watermark of query {one.query!r} dropped other rows than the log says: expected "
+                f"{rows}, found {one.rows}",
+            )
 
 
 def _compare(step: int, what: str, key: tuple[str, int], expected: tuple[int, str], found: tuple[int, str]) -> None:

@@ -21,7 +21,7 @@ from kcontrol.adapters.spark.failures import as_step_failure
 from kcontrol.adapters.spark.job import JOB_PROPERTY, Placement, WriteJob
 from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.spool import Spool
-from kcontrol.adapters.spark.watermark import skipped_records, watermark_moved
+from kcontrol.adapters.spark.watermark import LateRowsCounter, skipped_records, watermark_moved
 from kcontrol.adapters.spark.writer_plan import WriterPlan, run_job
 from kcontrol.core.model import FailureKind
 
@@ -47,6 +47,7 @@ class Sink:
         self._bound = bound
         self._context = context
         self._plan = WriterPlan(context.address, bound.name, bound.frame.schema)
+        self._late = LateRowsCounter(bound)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         attempt = self._context.current()
@@ -86,7 +87,8 @@ class Sink:
         run_job(self._plan.writing(batch, placement, tasks, self._has_one_partition(attempt)))
         outputs = attempt.written(self._bound.name)
         execution = self._context.query(self._bound.name)._jsq.streamingQuery()
-        return QueryResult(outputs, skipped_records(execution, self._bound), watermark_moved(execution, self._bound))
+        skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
+        return QueryResult(outputs, skipped, moved, self._late.rows(execution))
 
     def _placement(self, attempt: Attempt, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs no shuffle. Several need none either if the rows can stay where they were read.

@@ -43,6 +43,7 @@ from kcontrol.core.model.values import (
     EMPTY_DIGEST,
     InputRange,
     InputSlice,
+    LateRows,
     Layout,
     OutputLayout,
     OutputSlice,
@@ -51,7 +52,16 @@ from kcontrol.core.model.values import (
     SourceSplit,
     Token,
 )
-from kcontrol.core.model.words import BadRecords, CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
+from kcontrol.core.model.words import (
+    BadRecords,
+    CommandKind,
+    DesiredMode,
+    FailureKind,
+    LateRowsPolicy,
+    NodePhase,
+    PipelinePhase,
+    Reason,
+)
 
 __all__ = [
     "EMPTY_DIGEST",
@@ -73,6 +83,8 @@ __all__ = [
     "InputRange",
     "InputSlice",
     "InputSpec",
+    "LateRows",
+    "LateRowsPolicy",
     "Layout",
     "LayoutSpec",
     "LimitsSpec",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
-from kcontrol.core.model.values import InputRange, InputSlice, Layout, OutputSlice, Skipped, Token
+from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
 from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
 
 # --- control records: from the user -----------------------------------------------------------------------------------
@@ -161,6 +161,8 @@ class Written:
     error: str
     times: WorkTimes | None = None
     """When it was done; None if it failed."""
+    late_rows: tuple[LateRows, ...] = ()
+    """Of each query with state and a watermark, on this node."""
 
 
 # --- control records: from coordinators -------------------------------------------------------------------------------

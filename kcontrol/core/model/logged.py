@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.control import ControlRecord
 from kcontrol.core.model.steps import StepRecord
-from kcontrol.core.model.values import InputSlice, OutputSlice, Skipped
+from kcontrol.core.model.values import InputSlice, LateRows, OutputSlice, Skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +47,5 @@ class StepResult:
     """From the call until the last task had ended."""
     recorded_ms: int | None = None
     """From the call until Spark had recorded the step before; less than 0 if it had by then. None: it was not run before."""
+    late_rows: tuple[LateRows, ...] = ()
+    """Of each query with state and a watermark."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcontrol.core.model.words import BadRecords
+from kcontrol.core.model.words import BadRecords, LateRowsPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,8 @@ class StepPolicySpec:
     max_records: int
     clock_ms: int
     """Period of the clock that makes steps of its own; 0: none."""
+    late_rows: LateRowsPolicy = LateRowsPolicy.COUNT
+    """Whether a step in which a watermark drops rows is committed, with their number, or halts the pipeline."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import Checkpoint
 from kcontrol.core.model.times import StepEnd, WorkTimes
-from kcontrol.core.model.values import InputSlice, Layout, OutputSlice, Skipped, SkippedRange, Token
+from kcontrol.core.model.values import InputSlice, LateRows, Layout, OutputSlice, Skipped, SkippedRange, Token
 from kcontrol.core.model.words import Reason
 
 
@@ -39,6 +39,8 @@ class StepBoundary:
     """By node number."""
     before: StepEnd | None = None
     """How the step before ended; None if nothing is known of that, as for step 1."""
+    late_rows: tuple[LateRows, ...] = ()
+    """Of each query with state and a watermark, and each node, 0 too. One that is not named was not counted."""
 
 
 StepRecord = StepBoundary | Checkpoint

@@ -71,6 +71,18 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRows:
+    """Rows that the watermark of one query dropped on one node: they came to an operator with state after it had passed them.
+
+    What Spark counts: rows as they reach the operator, so several records that were aggregated before may be one row.
+    """
+
+    query: str
+    node: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class SkippedRange:
     """Offsets [from_, to) of one partition that are in no step, because a user said so: see `SkipRequest`."""
 

@@ -72,6 +72,15 @@ class FailureKind(StrEnum):
     """Input that the step needs is no longer in Kafka: never retried, the pipeline halts."""
     DENIED = "denied"
     """Kafka does not allow it, or refuses the credentials: never retried, the pipeline halts."""
+    REFUSED = "refused"
+    """The input is not what the pipeline says that it is, or must not have: never retried, the pipeline halts."""
+
+
+class LateRowsPolicy(StrEnum):
+    """What to do when a query's watermark drops rows."""
+
+    COUNT = "count"
+    HALT = "halt"
 
 
 class BadRecords(StrEnum):

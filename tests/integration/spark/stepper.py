@@ -157,6 +157,7 @@ class Stepper:
             committed_ms=work.now_ms,
             skipped=result.skipped,
             watermark_moved=result.watermark_moved,
+            late_rows=result.late_rows,
         )
         await commit_at_end(self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary)
         self.log[work.step] = boundary

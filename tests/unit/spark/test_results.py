@@ -13,6 +13,7 @@ from kcontrol.core.model import (
     FailureKind,
     InputRange,
     InputSlice,
+    LateRows,
     OutputSlice,
     Skipped,
     SourceSplit,
@@ -55,7 +56,7 @@ def test_splits_of_a_partition_become_one_slice_and_an_idle_partition_an_empty_o
     it.report_read("a", ReadRange("events", 0, 0, 5), Counted(4, ONE))
     it.report_read("a", ReadRange("events", 0, 5, 8), Counted(3, ONE))
     results = {"a": result_of(written(1), moved=True), "b": result_of(written(0))}
-    result = step_result(it, results, [WHOLE, IDLE], never)
+    result = step_result(it, results, [WHOLE, IDLE], never, 0)
     assert result.inputs == (
         InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, f"{2:032x}"),
         InputSlice("events", "events", TOPIC_ID, 1, 3, 3, 0, EMPTY_DIGEST),
@@ -73,7 +74,7 @@ def test_what_no_task_read_is_counted_by_the_driver() -> None:
         asked.append(split)
         return Counted(3, ONE)
 
-    result = step_result(it, {"a": result_of(), "b": result_of()}, [WHOLE], read_again)
+    result = step_result(it, {"a": result_of(), "b": result_of()}, [WHOLE], read_again, 0)
     assert asked == [SPLITS[1]]
     assert result.inputs[0].records == 7
 
@@ -81,16 +82,21 @@ def test_what_no_task_read_is_counted_by_the_driver() -> None:
 def test_two_writers_of_a_partition_are_noticed_at_the_latest_here() -> None:
     it = attempt()
     with pytest.raises(StepFailedError, match="two tasks wrote to partition 1"):
-        step_result(it, {"a": result_of(written(1)), "b": result_of(written(1))}, [], never)
+        step_result(it, {"a": result_of(written(1)), "b": result_of(written(1))}, [], never, 0)
     assert it.failure is not None
 
 
 def test_queries_must_agree_on_bad_records() -> None:
     agree = {"a": result_of(skipped=(Skipped("events", 2),)), "b": result_of(skipped=(Skipped("events", 2),))}
-    assert step_result(attempt(), agree, [], never).skipped == (Skipped("events", 2),)
+    assert step_result(attempt(), agree, [], never, 0).skipped == (Skipped("events", 2),)
     differ = {**agree, "b": result_of(skipped=(Skipped("events", 1),))}
     with pytest.raises(StepFailedError, match="disagree"):
-        step_result(attempt(), differ, [], never)
+        step_result(attempt(), differ, [], never, 0)
+
+
+def test_late_rows_are_those_of_queries_that_count_them_on_this_node() -> None:
+    results = {"b": replace(result_of(), late_rows=0), "a": replace(result_of(), late_rows=5), "c": result_of()}
+    assert step_result(attempt(), results, [], never, 2).late_rows == (LateRows("a", 2, 5), LateRows("b", 2, 0))
 
 
 def boundary(result: StepResult) -> StepBoundary:
@@ -111,10 +117,12 @@ def boundary(result: StepResult) -> StepBoundary:
         committed_ms=1,
         skipped=(),
         watermark_moved=False,
+        late_rows=result.late_rows,
     )
 
 
 FOUND = StepResult((InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, ONE),), (written(0), written(1)), (), False)
+FOUND = replace(FOUND, late_rows=(LateRows("q", 1, 3),))
 
 
 def test_a_replay_may_have_other_output_offsets_but_nothing_else() -> None:
@@ -129,6 +137,7 @@ def test_a_replay_may_have_other_output_offsets_but_nothing_else() -> None:
         (replace(FOUND, inputs=(replace(FOUND.inputs[0], digest=EMPTY_DIGEST),)), "input 'events' partition 0"),
         (replace(FOUND, outputs=(written(0), written(1, EMPTY_DIGEST))), "output 'out' partition 1"),
         (replace(FOUND, outputs=(written(0),)), "output 'out' partition 1 .* found 0 with"),
+        (replace(FOUND, late_rows=(LateRows("q", 1, 4),)), "query 'q' dropped other rows .* expected 3, found 4"),
         (replace(FOUND, outputs=(*FOUND.outputs, replace(written(0), output="more"))), "output 'more' partition 0"),
     ],
 )
@@ -136,6 +145,12 @@ def test_every_difference_is_named(found: StepResult, message: str) -> None:
     with pytest.raises(StepFailedError, match=message) as failed:
         check_replay(found, boundary(FOUND), OWN)
     assert failed.value.kind == FailureKind.DIGEST
+
+
+def test_late_rows_that_nobody_counted_are_not_compared() -> None:
+    """As in a boundary from before they were counted, or of another node."""
+    check_replay(FOUND, boundary(replace(FOUND, late_rows=())), OWN)
+    check_replay(FOUND, boundary(replace(FOUND, late_rows=(LateRows("q", 0, 9), LateRows("q", 1, 3)))), OWN)
 
 
 def test_what_another_node_writes_is_not_this_ones_to_find() -> None:

@@ -13,7 +13,7 @@ export function stepFacts(step, before) {
       "dl",
       { class: "facts-of-step", key: "facts" },
       fact("Reason", `${step.reason}: ${REASONS[step.reason]?.what ?? ""}`),
-      fact("Records", `${count(sum(step.inputs))} in, ${count(sum(step.outputs))} out${skipped(step)}`),
+      fact("Records", `${count(sum(step.inputs))} in, ${count(sum(step.outputs))} out${skipped(step)}${late(step)}`),
       fact("Committed", exact(step.committed_ms)),
       fact("Step time", exact(step.now_ms), "what current_timestamp() was"),
       fact("Attempt", `${token.attempt} of claim epoch ${count(token.claim_epoch)}`),
@@ -34,6 +34,11 @@ function fact(name, value, more = "") {
 function skipped(step) {
   const left = step.skipped.filter((each) => each.records);
   return left.map((each) => `; ${counted(each.records, "record")} of ${each.input} left out as unreadable`).join("");
+}
+
+function late(step) {
+  const dropped = (step.late_rows ?? []).filter((each) => each.rows);
+  return dropped.map((each) => `; ${counted(each.rows, "late row")} dropped by the watermark of ${each.query}`).join("");
 }
 
 function times(phases) {

@@ -89,7 +89,7 @@ function words({ step, phases }) {
   const waiting = phases.waiting === null ? "" : `waiting ${span(phases.waiting)}, `;
   const again = step.attempt > 1 ? `, attempt ${step.attempt}` : "";
   return (
-    `Step ${count(step.step)}, ${step.reason}: ${count(step.records_in)} records in, ${count(step.records_out)} out; ` +
+    `Step ${count(step.step)}, ${step.reason}: ${count(step.records_in)} records in, ${count(step.records_out)} out${step.late_rows ? `, ${count(step.late_rows)} rows dropped as late` : ""}; ` +
     `${waiting}preparing ${span(phases.preparing)}, working ${span(phases.working)}${again}`
   );
 }
