@@ -37,6 +37,8 @@ class KafkaInput:
     value_format: "json" or "avro" to have the value's fields as columns beside Kafka's own; None leaves `value` as it is.
     schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the schema as a JSON
         string or a dictionary.
+    max_cells: an Avro value is bad if its arrays and maps unpack to more values of columns than this and 16 for each of its
+        bytes.
     on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in the boundary) or "dead_letter".
     dead_letter_topic: where bad records go, in the step's own transaction.
     partitioned_by: the column by which equal keys always share a partition; needed for keyed state on more than one node.
@@ -49,6 +51,7 @@ class KafkaInput:
     starting_offsets: Literal["earliest", "latest"] | Mapping[Offset, Offset] = "earliest"
     value_format: ValueFormat | None = None
     schema: Any = None
+    max_cells: Annotated[int, Field(ge=0, le=100_000_000)] = 10_000
     on_bad_record: Literal["halt", "skip", "dead_letter"] = "halt"
     dead_letter_topic: str | None = None
     partitioned_by: str | None = None

@@ -1,4 +1,4 @@
-"""Avro values as columns and back, with fastavro in the Python workers.
+"""Avro values as columns and back, in the Python workers: read by our own strict reader, written by fastavro.
 
 An input's value is one datum in Avro's binary encoding, alone or behind the header of the single-object encoding (C3 01 and the
 schema's CRC-64-AVRO fingerprint). An output's is the datum alone.
@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from kcontrol.adapters.spark.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.avro_types import avro_schema, spark_type
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition import KafkaInput, KafkaOutput
@@ -26,6 +27,7 @@ from kcontrol.runtime.definition import KafkaInput, KafkaOutput
 SINGLE_OBJECT = b"\xc3\x01"
 HEADER_BYTES = 10
 _MAX_REASON_CHARS = 200
+_PIECE_ROWS = 256
 
 
 def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[StructType, Column]:
@@ -35,7 +37,9 @@ def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[Struc
     kind = spark_type(parsed, where)
     assert isinstance(kind, StructType)
     with_reason = StructType([*kind.fields, StructField(bad_name, StringType())])
-    return kind, arrow_udf(_decoder(json.dumps(parsed), with_reason, bad_name), with_reason, ArrowUDFType.SCALAR)(value)
+    reader_of(parsed, where)
+    decoder = _decoder(json.dumps(parsed), with_reason, bad_name, source.max_cells)
+    return kind, arrow_udf(decoder, with_reason, ArrowUDFType.SCALAR)(value)
 
 
 def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
@@ -59,13 +63,17 @@ def _parsed_schema(schema: Any) -> dict[str, Any]:
     return definition
 
 
-def _decoder(schema_text: str, kind: StructType, bad_name: str) -> Callable[[pa.Array], pa.Array]:
+def _decoder(schema_text: str, kind: StructType, bad_name: str, max_cells: int) -> Callable[[pa.Array], pa.Array]:
     arrow_type = to_arrow_type(kind, timezone="UTC")
 
     def decode(values: pa.Array) -> pa.Array:
-        schema, header = read_schema(schema_text)
-        rows = [None if value is None else decode_value(value, schema, header, bad_name) for value in values.to_pylist()]
-        return pa.array(rows, arrow_type)
+        reader = ValueReader(schema_text, bad_name, max_cells)
+        # In pieces, so that what values grow to in Python is never there for all of them at once.
+        pieces = [
+            pa.array([None if value is None else reader.read(value) for value in piece.to_pylist()], arrow_type)
+            for piece in (values.slice(at, _PIECE_ROWS) for at in range(0, len(values), _PIECE_ROWS))
+        ]
+        return pa.concat_arrays(pieces) if pieces else pa.array([], arrow_type)
 
     return decode
 
@@ -78,26 +86,25 @@ def _encoder(schema_text: str) -> Callable[[pa.Array], pa.Array]:
     return encode
 
 
-def read_schema(schema_text: str) -> tuple[Any, bytes]:
-    """A schema ready for reading, and the header that single objects of it begin with."""
-    definition = json.loads(schema_text)
-    crc = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
-    return fastavro.parse_schema(definition), SINGLE_OBJECT + crc
+class ValueReader:
+    """Reads values of one schema. max_cells: see `avro_reader.reader_of`."""
 
+    def __init__(self, schema_text: str, bad_name: str, max_cells: int) -> None:
+        definition = json.loads(schema_text)
+        crc = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
+        self.header = SINGLE_OBJECT + crc
+        """What single objects of the schema begin with."""
+        self._read, self._bad_name, self._max_cells = reader_of(definition, "input"), bad_name, max_cells
 
-def decode_value(value: bytes, schema: Any, header: bytes, bad_name: str) -> dict[str, Any]:
-    """The fields of one value, or only why it has none under `bad_name`."""
-    body = io.BytesIO(value)
-    if value.startswith(header):
-        body.seek(HEADER_BYTES)
-    try:
-        row = fastavro.schemaless_reader(body, schema, None)
-    except Exception as error:  # noqa: BLE001 - fastavro raises whatever broken bytes lead it to; each is a bad record
-        return {bad_name: f"not valid Avro for the schema: {error!r}"[:_MAX_REASON_CHARS]}
-    if body.tell() != len(value):
-        return {bad_name: f"not valid Avro for the schema: {len(value) - body.tell()} bytes are left over"}
-    assert isinstance(row, dict)
-    return {**row, bad_name: None}
+    def read(self, value: bytes) -> dict[str, Any]:
+        """The fields of one value, or only why it has none under `bad_name`."""
+        begin = HEADER_BYTES if value.startswith(self.header) else 0
+        try:
+            row = self._read(value, begin, self._max_cells)
+        except BadValueError as error:
+            return {self._bad_name: f"not valid Avro for the schema: {error}"[:_MAX_REASON_CHARS]}
+        row[self._bad_name] = None
+        return row
 
 
 def encode_row(row: dict[str, Any], schema: Any) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import fastavro
 import pytest
 from pyspark.sql import types as st
 
-from kcontrol.adapters.spark.avro_columns import decode_value, encode_row, read_schema
+from kcontrol.adapters.spark.avro_columns import ValueReader, encode_row
 from kcontrol.adapters.spark.avro_types import avro_schema, spark_type
 from kcontrol.errors import ConfigurationError
 
@@ -75,9 +76,9 @@ def test_a_column_that_avro_can_not_name_or_hold_is_told() -> None:
 
 def test_values_are_read_alone_or_as_single_objects_and_whole_or_not_at_all() -> None:
     text = '{"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}'
-    schema, header = read_schema(text)
-    value = encode_row({"x": -3}, schema)
-    assert decode_value(value, schema, header, "bad") == {"x": -3, "bad": None}
-    assert decode_value(header + value, schema, header, "bad") == {"x": -3, "bad": None}
-    assert "left over" in decode_value(value + b"\x00", schema, header, "bad")["bad"]
-    assert "not valid Avro" in decode_value(b"", schema, header, "bad")["bad"]
+    reader = ValueReader(text, "bad", 0)
+    value = encode_row({"x": -3}, fastavro.parse_schema(json.loads(text)))
+    assert reader.read(value) == {"x": -3, "bad": None}
+    assert reader.read(reader.header + value) == {"x": -3, "bad": None}
+    assert "left over" in reader.read(value + b"\x00")["bad"]
+    assert "not valid Avro" in reader.read(b"")["bad"]
