@@ -1,4 +1,4 @@
-"""Avro values as a producer may send them: made by fastavro, then damaged in the ways that a hostile producer would think of."""
+"""Avro values as a producer may send them: made by fastavro, then damaged as a hostile producer would damage them."""
 
 from __future__ import annotations
 
