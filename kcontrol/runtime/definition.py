@@ -41,7 +41,9 @@ class KafkaInput:
         bytes.
     on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in the boundary) or "dead_letter".
     dead_letter_topic: where bad records go, in the step's own transaction.
-    partitioned_by: the column by which equal keys always share a partition; needed for keyed state on more than one node.
+    partitioned_by: the column by which equal keys always share a partition; needed for keyed state on more than one node. With
+        keyed outputs it means: by Kafka's murmur2 of its text, among as many partitions as each keyed output has, as Java's
+        producer does; those of librdkafka do so only with partitioner=murmur2_random. The first records are checked.
     include_headers: adds the column `headers`.
     """
 

@@ -42,6 +42,11 @@ class BoundQuery:
     def stateful(self) -> bool:
         return bool(self.stateful_operators)
 
+    @property
+    def keyed(self) -> bool:
+        """Whether its rows bring keys, which decide about their partition."""
+        return "key" in self.frame.columns
+
     def facts(self) -> QueryFacts:
         """What the pipeline's spec is made from."""
         return QueryFacts(
@@ -49,7 +54,7 @@ class BoundQuery:
             outputs=self.outputs,
             mode=self.mode,
             stateful_operators=self.stateful_operators,
-            brings_key="key" in self.frame.columns,
+            brings_key=self.keyed,
             has_watermark=self.has_watermark,
             scattered=self.scattered,
         )

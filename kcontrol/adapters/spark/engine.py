@@ -106,6 +106,7 @@ class SparkEngine:
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where)
         host.own_partitions = self._own_partitions
         host.columns_used = self._columns_used
+        host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
             current=host.board.current,

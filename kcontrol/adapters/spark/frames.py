@@ -19,6 +19,7 @@ from kcontrol.adapters.spark.source import SOURCE_NAME, KcontrolSource, source_o
 from kcontrol.core.model import BadRecords
 from kcontrol.runtime.definition import KafkaInput
 from kcontrol.runtime.definition_frames import FrameQuery
+from kcontrol.runtime.definition_schemas import schema_text
 from kcontrol.runtime.pipeline import Pipeline
 
 _SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
@@ -38,7 +39,7 @@ class Frames:
         return parsed(self._raw(source, source.include_headers), source)
 
     def _raw(self, source: KafkaInput, with_headers: bool) -> DataFrame:
-        options = source_options(self._address, source.name, with_headers)
+        options = source_options(self._address, source.name, with_headers, _placed_by(source))
         return self._spark.readStream.format(SOURCE_NAME).options(**options).load()
 
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
@@ -91,6 +92,13 @@ class Frames:
             return ()
         partitioned_by = {source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by}
         return scattered(frame._jdf.queryExecution().analyzed(), partitioned_by)
+
+
+def _placed_by(source: KafkaInput) -> dict[str, str] | None:
+    if source.partitioned_by is None:
+        return None
+    schema = schema_text(source.schema) if source.value_format == "avro" else ""
+    return {"column": source.partitioned_by, "value_format": source.value_format or "raw", "schema": schema}
 
 
 def bind(

@@ -31,6 +31,8 @@ class DriverHost:
         """By query: what this node may write of each of its outputs; set by the engine."""
         self.columns_used: Callable[[str, str], tuple[str, ...] | None] = lambda _query, _input: None
         """By query and input: the columns that the query can see, None for all; set by the engine."""
+        self.checks_placing = False
+        """Whether records must lie where `partitioned_by` says; set by the engine."""
         self.channel = ChannelServer(_listen_on(spark), self._handle)
 
     def close(self) -> None:
@@ -75,7 +77,8 @@ class DriverHost:
         ranges = [item for item in attempt.work.division if item.input == input_name]
         tasks = [[(s.partition, s.from_, s.to) for s in splits] for splits in attempt.source_tasks(input_name)]
         topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
-        return {"serial": attempt.serial, "topic": topic, "topic_id": topic_id, "tasks": tasks}
+        placed_among = len(ranges) if self.checks_placing else 0
+        return {"serial": attempt.serial, "topic": topic, "topic_id": topic_id, "tasks": tasks, "placed_among": placed_among}
 
     def _grant(self, attempt: Attempt, message: Message) -> dict[str, Any]:
         query, writer = message["query"], message["writer"]

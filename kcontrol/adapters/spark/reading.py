@@ -10,6 +10,7 @@ import pyarrow as pa
 from kcontrol.adapters.kafka.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.attempt import Counted
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
+from kcontrol.adapters.spark.placement_check import PlacementCheck
 from kcontrol.core.model import InputRange, SourceSplit
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -32,16 +33,18 @@ def read_splits(
     splits: Sequence[tuple[int, int, int]],
     with_headers: bool,
     columns: Collection[str] | None = None,
+    check: PlacementCheck | None = None,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """Yields the records of splits (partition, from, to), in order; returns of each how many there were and their digest.
 
     columns: those that somebody looks at, None for all. The others are there too but null: the digest covers the records as
-    they are in Kafka all the same.
+    they are in Kafka all the same. check: looks at the first records of each partition.
     """
     needs_headers = with_headers and (columns is None or "headers" in columns)
     reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers)
     schema = range_schema(headers=with_headers)
-    yield from _joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
+    seen = reading if check is None else map(check.look, reading)
+    yield from _joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 

@@ -27,13 +27,20 @@ SOURCE_NAME = "kcontrol"
 QUERY_PROPERTY = "kcontrol.query"
 """Spark's local property that tells tasks which query they work for."""
 
+_PLACED = ("column", "value_format", "schema")
 _COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
-def source_options(address: ChannelAddress, input_name: str, with_headers: bool) -> dict[str, str]:
-    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs. Spark redacts the value of a key named `secret`."""
+def source_options(
+    address: ChannelAddress, input_name: str, with_headers: bool, placed_by: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs. Spark redacts the value of a key named `secret`.
+
+    placed_by: the fields of DeclaredPlacing, where the placing of records can be checked.
+    """
     return {
+        **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
         "input": input_name,
         "headers": str(with_headers).lower(),
         "channel.host": address.host,
@@ -50,6 +57,8 @@ class SourceTask(InputPartition):
     topic: str
     topic_id: str
     splits: tuple[tuple[int, int, int], ...]
+    placed_among: int
+    """How many partitions the topic has, if records must lie where `partitioned_by` says; else 0."""
 
 
 class KcontrolSource(DataSource):
@@ -72,6 +81,7 @@ class StepReader(DataSourceStreamReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._input = options["input"]
         self._with_headers = options.get("headers") == "true"
+        self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
         self._address = ChannelAddress(options["channel.host"], int(options["channel.port"]), options["channel.secret"])
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -93,7 +103,13 @@ class StepReader(DataSourceStreamReader):
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
         answer = client_of(self._address).ask("splits", input=self._input, step=end["step"])
         return [
-            SourceTask(answer["serial"], answer["topic"], answer["topic_id"], tuple((p, lo, hi) for p, lo, hi in splits))
+            SourceTask(
+                answer["serial"],
+                answer["topic"],
+                answer["topic_id"],
+                tuple((p, lo, hi) for p, lo, hi in splits),
+                answer["placed_among"],
+            )
             for splits in answer["tasks"]
         ]
 
@@ -119,7 +135,13 @@ class StepReader(DataSourceStreamReader):
         settings = cluster_settings(self._address)
         with failures_reported(self._address, partition.serial):
             what = (self._input, partition.topic, partition.topic_id, partition.splits)
-            counted = yield from read_splits(settings, *what, self._with_headers, told["columns"])
+            check = None
+            if self._placed and partition.placed_among:
+                from kcontrol.adapters.spark.placement_check import DeclaredPlacing, PlacementCheck
+
+                declared = DeclaredPlacing(self._input, **self._placed)
+                check = PlacementCheck(declared, partition.topic, partition.placed_among)
+            counted = yield from read_splits(settings, *what, self._with_headers, told["columns"], check)
         reads = [
             {"partition": number, "from": lo, "to": hi, "records": found.records, "digest": found.digest}
             for (number, lo, hi), found in zip(partition.splits, counted, strict=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+from kcontrol.wire.murmur2 import partition_of
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 
@@ -119,3 +123,27 @@ def test_queries_that_start_leave_the_environment_that_their_tasks_share_as_it_w
         assert set(environment.keySet()) == before
 
     run_scenario([upper], scenario, {"numbers": (1, {})}, {"out": (1, {})})
+
+
+def test_records_that_are_not_where_they_are_said_to_be_are_refused_before_anything_is_committed(
+    run_scenario: RunScenario,
+) -> None:
+    """As on several nodes with a keyed output; a step of records in their places goes through first."""
+    names = [f"name-{number}" for number in range(40)]
+
+    async def scenario(stepper: Stepper) -> None:
+        assert not stepper.host.checks_placing
+        stepper.host.checks_placing = True
+        await stepper.engine.open(0, create=True)
+        for name in names:
+            stepper.produce("numbers", [(name.encode(), b"")], partition=partition_of(name.encode(), 3))
+        await stepper.step()
+        stepper.produce("numbers", [(name.encode(), b"") for name in names], partition=1)
+        work = await stepper.begin(2, stepper.division(stepper.ends()))
+        with pytest.raises(StepFailedError, match="of the first 40 of partition 1 do not") as refused:
+            await stepper.engine.run_step(work, None)
+        assert refused.value.kind == FailureKind.REFUSED
+        await stepper.abort()
+
+    inputs = {"numbers": (3, {"partitioned_by": "key"})}
+    run_scenario([counts], scenario, inputs, {"out": (3, {"key": "name", "value_format": "json"})})
