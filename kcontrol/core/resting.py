@@ -26,6 +26,8 @@ from kcontrol.core.skips import skips_due
 Go = Callable[[Turn, Cause], None]
 
 _STATUS_EVERY_MS = 1000
+STATUS_BEAT_MS = 2000
+"""The status is said again after so long without news: a coordinator's silence means that nobody is in charge any more."""
 
 
 def rest(turn: Turn, go: Go) -> None:
@@ -243,7 +245,8 @@ def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
 
 
 def report(turn: Turn) -> None:
-    """Publish the status when it says something new; a new step alone at most every second.
+    """Publish the status when it says something new, a new step alone at most every second; and again after a while, as a sign
+    of life for whoever looks on.
 
     Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
     """
@@ -254,10 +257,9 @@ def report(turn: Turn) -> None:
     status = _status(turn)
     before = state.status
     if before is not None and _news(status) == _news(before):
-        if status.step == before.step:
-            return
-        if state.now_ms < state.status_ms + _STATUS_EVERY_MS:
-            turn.wake_at(state.status_ms + _STATUS_EVERY_MS)
+        due_ms = state.status_ms + (STATUS_BEAT_MS if status.step == before.step else _STATUS_EVERY_MS)
+        if state.now_ms < due_ms:
+            turn.wake_at(due_ms)
             return
     state.status, state.status_ms = status, state.now_ms
     turn.effects.append(Publish((status,)))

@@ -117,6 +117,12 @@ class CoordinatorDriver:
         self.log.now_ms += after_ms
         return self.feed(Tick(self.log.now_ms))
 
+    def is_quiet(self, after_ms: int) -> bool:
+        """Whether a tick so much later brings nothing but the status once more, as a sign of life."""
+        before = self.status
+        effects = self.tick(after_ms)
+        return [each for each in effects if each != Publish((before,))] == []
+
     def take_over(self) -> list[Any]:
         """From the assignment to the end of both logs; what it does then."""
         effects = self.feed(Assigned("c", "host", 1, self.log.now_ms))

@@ -26,7 +26,7 @@ def test_what_is_not_allowed_halts_until_the_user_asks_again(at: str) -> None:
     effects = driver.feed(TransactionFailed(FailureKind.DENIED, "grant it", driver.log.now_ms))
     (said,) = published(Status, effects)
     assert (said.phase, said.reason) == (PipelinePhase.HALTED, "grant it")
-    assert driver.tick(1_000_000) == []
+    assert driver.is_quiet(1_000_000)
     assert ReadToEnds(settled=False) in driver.see(Resume("p", "again"))
     driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
     driver.ready()
