@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from kcontrol.runtime.durations import span_text
 from kcontrol.runtime.input_facts import WaitingInput
 
 
 def input_line(facts: WaitingInput) -> str:
     """For people, on one line."""
-    since = f", the oldest for {facts.waiting_ms / 1000:.1f} s" if facts.waiting else ""
+    since = f", the oldest for {span_text(facts.waiting_ms)}" if facts.waiting and facts.waiting_ms is not None else ""
     said = [f"{facts.input}: {facts.waiting:,} offsets wait{since}"]
+    if facts.unasked:
+        said[-1] += f", as far as its nodes have said (Kafka was asked in vain: {facts.unasked})"
     if facts.paused:
         said.append("paused")
     if not facts.noted:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 
 import click
 
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.input_ends import input_reaches
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
@@ -15,7 +16,8 @@ from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.model import Logged, LoggedStep, StepBoundary
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.pipeline_facts import PipelineStatus, status_of
+from kcontrol.runtime.durations import span_text
+from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus, status_of
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.json import to_json_line
 
@@ -46,19 +48,36 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
         click.echo(f"saved      {saved}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
     if facts.late_rows:
         click.echo(f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: kcontrol steps")
+    click.echo(f"led by     {_coordinator(facts)}")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
     for each in facts.nodes:
-        click.echo(
-            f"node {each.node:<5} {each.phase}, step {each.step}, heard of {each.silent_ms / 1000:.1f} s ago"
-            + (f": {each.error}" if each.error else "")
-        )
+        click.echo(f"node {each.node:<5} {_node(each)}")
+
+
+def _coordinator(facts: PipelineStatus) -> str:
+    if facts.coordinator_silent_ms is None:
+        return "no coordinator yet"
+    heard = span_text(facts.coordinator_silent_ms)
+    return f"coordinator {facts.coordinator} " + (
+        f"(heard of {heard} ago)" if facts.has_coordinator else f"(not heard for {heard})"
+    )
+
+
+def _node(facts: NodeFacts) -> str:
+    if facts.incarnation is None:
+        return "absent: it has never joined"
+    heard = f", heard of {span_text(facts.silent_ms)} ago"
+    return f"{facts.phase}, step {facts.step}{heard}" + (f": {facts.error}" if facts.error else "")
 
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> PipelineStatus:
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
-        return status_of(logs, time.time_ns() // 1_000_000)
+        clock = SystemClock()
+        _, ends = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()))
+        logs.see_ends(ends, None)
+        return status_of(logs, clock.now_ms())
 
 
 @click.command()

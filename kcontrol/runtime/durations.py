@@ -27,6 +27,19 @@ def duration_ms(value: str | int) -> int:
     return length_ms
 
 
+def span_text(length_ms: int) -> str:
+    """For people, with its two largest units: 0.4 s, 12 s, 3 min 5 s, 2 h 4 min, 5 d 3 h."""
+    if length_ms < 10_000:
+        return f"{length_ms / 1000:.1f} s"
+    left = length_ms
+    parts: list[tuple[int, str]] = []
+    for unit in ("d", "h", "min", "s"):
+        count, left = divmod(left, _UNIT_MS[unit])
+        if count or parts:
+            parts.append((count, unit))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2] if count)
+
+
 def _checked(value: str | int) -> str | int:
     duration_ms(value)
     return value

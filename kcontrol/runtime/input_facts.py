@@ -28,7 +28,12 @@ class WaitingInput(Facts):
 
     input: str
     waiting: int = Field(description="Offsets beyond the last committed step: an upper bound of records.")
-    waiting_ms: int = Field(description="For how long the oldest of it has been known to wait; 0 if nothing waits.")
+    waiting_ms: int | None = Field(
+        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
+    )
+    unasked: str = Field(
+        description="Why Kafka could not be asked where the input ends, so that only what nodes have said counts; '' if it was."
+    )
     paused: bool = Field(description="Whether no step shall read it.")
     noted: bool = Field(description="Whether the coordinator goes by whether it is paused.")
     skips: list[WaitingSkip]
@@ -46,7 +51,8 @@ def _waiting_input(projection: PipelineProjection, lag: Lag, now_ms: int) -> Wai
     return WaitingInput(
         input=lag.input,
         waiting=lag.offsets,
-        waiting_ms=0 if lag.since_ms is None else max(0, now_ms - lag.since_ms),
+        waiting_ms=0 if not lag.offsets else None if lag.since_ms is None else max(0, now_ms - lag.since_ms),
+        unasked=lag.unasked,
         paused=is_paused(view, item),
         noted=asked is None or (said is not None and said.inputs_offset >= asked.offset),
         skips=[

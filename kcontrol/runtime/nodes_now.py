@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcontrol.core.keys import key_of
 from kcontrol.core.model import NodePhase
+from kcontrol.runtime.life import SILENT, is_silent
 from kcontrol.runtime.projection import PipelineProjection
 
 
@@ -29,9 +29,8 @@ def _node_now(projection: PipelineProjection, node: int, now_ms: int) -> NodeNow
     said, replayed = view.node_state(node), view.replaying(node)
     if said is None:
         return NodeNow(node, "missing", 0, "")
-    heard_ms = view.latest[key_of(said)].timestamp_ms
-    if now_ms - heard_ms > projection.spec().limits.heartbeat_timeout_ms:
-        return NodeNow(node, "silent", said.step, said.error)
+    if is_silent(projection, node, now_ms):
+        return NodeNow(node, SILENT, said.step, said.error)
     at_work = said.phase in (NodePhase.OPEN, NodePhase.RUNNING)
     replays = at_work and replayed is not None and said.step < replayed.step <= projection.committed.step
     return NodeNow(node, "replaying" if replays else said.phase.value, said.step, said.error)

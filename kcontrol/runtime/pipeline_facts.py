@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kcontrol.core.model import NodeJoin, NodePhase, NodeState, PipelinePhase
+from kcontrol.core.model import NodeJoin, NodePhase, PipelinePhase
+from kcontrol.runtime.durations import span_text
 from kcontrol.runtime.facts import Facts
 from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
+from kcontrol.runtime.life import SILENT, UNKNOWN, is_silent, life_of
 from kcontrol.runtime.projection import PipelineProjection
-
-NOBODY_YET = "no coordinator has looked after it yet"
 
 
 class NodeFacts(Facts):
@@ -23,7 +23,9 @@ class NodeFacts(Facts):
     host: str
     process_id: int | None
     listens: str = Field(description="URL of its metrics and profiles; '' if it does not listen.")
-    phase: str = Field(description="closed, open, running or failed; absent if it has never said anything.")
+    phase: str = Field(
+        description="closed, open, running or failed; absent if it has never said anything, silent if not for too long."
+    )
     step: int = Field(description="The last step that it holds complete.")
     replaying: int | None = Field(description="The step that it replays, if it is behind the log.")
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
@@ -34,7 +36,9 @@ class PipelineStatus(Facts):
     """Whether a pipeline runs, how far it is, what waits, and why it halted if it has."""
 
     pipeline: str
-    phase: str = Field(description="starting, running, paused, stopped or halted.")
+    phase: str = Field(
+        description="starting, running, paused, stopped or halted; unknown if it ran and no coordinator is heard of."
+    )
     desired: str = Field(description="What the user wants: running, paused or stopped.")
     reason: str = Field(description="Why it halted, or what it waits for; '' if there is nothing to say.")
     step: int = Field(description="The last committed step; 0 before the first.")
@@ -45,6 +49,10 @@ class PipelineStatus(Facts):
     checkpoint_failure: str
     claim_epoch: int = Field(description="The offset of the newest claim; -1 before the first.")
     coordinator: str = Field(description="Host and process id of the coordinator that made it; '' before the first.")
+    coordinator_silent_ms: int | None = Field(
+        description="Milliseconds since it was last heard of; it speaks every two seconds. null before the first."
+    )
+    has_coordinator: bool = Field(description="Whether it has been heard of lately: whether anybody acts on requests.")
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
@@ -61,13 +69,13 @@ class Trouble(Facts):
 
 def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
     """Raises NotFoundError when there is no such pipeline."""
-    view, committed, spec = projection.view, projection.committed, projection.spec()
-    said, desired, claim = view.status(), view.desired(), view.claim()
+    view, committed, spec, life = projection.view, projection.committed, projection.spec(), life_of(projection, now_ms)
+    said, desired = view.status(), view.desired()
     return PipelineStatus(
         pipeline=projection.pipeline,
-        phase=said.phase.value if said else PipelinePhase.STARTING.value,
+        phase=life.phase,
         desired=desired.mode.value if desired else "running",
-        reason=said.reason if said else NOBODY_YET,
+        reason=life.reason,
         step=committed.step,
         step_ms=committed.now_ms if committed.last else None,
         late_rows=projection.late_rows(),
@@ -75,7 +83,9 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         checkpoint=committed.checkpoint,
         checkpoint_failure=said.checkpoint_failure if said else "",
         claim_epoch=view.epoch,
-        coordinator=f"{claim.host}:{claim.process_id}" if claim else "",
+        coordinator=life.coordinator,
+        coordinator_silent_ms=life.silent_ms,
+        has_coordinator=life.is_led,
         fingerprint=spec.fingerprint,
         inputs=waiting_inputs(projection, now_ms),
         nodes=[node_of(projection, node, now_ms) for node in range(spec.nodes)],
@@ -85,7 +95,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
 def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts:
     """Of a node that the spec has, whether it has ever joined or not."""
     view = projection.view
-    life, state, heard_ms = view.incarnation(node), view.node_state(node), heard_of_ms(projection, node)
+    life, state = view.incarnation(node), view.node_state(node)
     join = next((one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)), None)
     replaying = view.replaying(node)
     behind = replaying is not None and state is not None and state.step < replaying.step <= projection.committed.step
@@ -95,31 +105,40 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
         host=join.host if join else "",
         process_id=join.process_id if join else None,
         listens=join.listens if join else "",
-        phase=state.phase.value if state else "absent",
+        phase=_node_phase(projection, node, now_ms),
         step=state.step if state else 0,
         replaying=replaying.step if replaying is not None and behind else None,
-        silent_ms=max(0, now_ms - heard_ms) if heard_ms is not None else 0,
+        silent_ms=projection.signs.silent_ms(node, now_ms) or 0,
         error=state.error if state else "",
     )
 
 
-def heard_of_ms(projection: PipelineProjection, node: int) -> int | None:
-    """When a node's newest life last said how it is; None if it never has."""
+def _node_phase(projection: PipelineProjection, node: int, now_ms: int) -> str:
     state = projection.view.node_state(node)
-    latest = projection.view.latest.values()
-    return next((x.timestamp_ms for x in latest if isinstance(x.record, NodeState) and x.record is state), None)
+    if state is None:
+        return "absent"
+    return SILENT if is_silent(projection, node, now_ms) else state.phase.value
 
 
-def troubles_of(projection: PipelineProjection) -> list[Trouble]:
+def heard_of_ms(projection: PipelineProjection, node: int, now_ms: int) -> int | None:
+    """When a node's newest life was last heard of, by the clock of whoever looks; None if it has never said how it is."""
+    silent_ms = projection.signs.silent_ms(node, now_ms)
+    return None if silent_ms is None or projection.view.node_state(node) is None else now_ms - silent_ms
+
+
+def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:
     """What is wrong now, the root of a halt first."""
-    view, spec = projection.view, projection.spec()
+    view, spec, life = projection.view, projection.spec(), life_of(projection, now_ms)
     said, found = view.status(), []
     if said is not None and said.phase is PipelinePhase.HALTED:
-        found.append(Trouble(where="pipeline", kind="halted", what=said.reason, root=True))
-    elif said is not None and said.reason:
-        found.append(Trouble(where="pipeline", kind=said.phase.value, what=said.reason, root=False))
+        found.append(Trouble(where="pipeline", kind="halted", what=life.reason, root=True))
+    elif said is not None and life.reason:
+        found.append(Trouble(where="pipeline", kind=life.phase, what=life.reason, root=life.phase == UNKNOWN))
     for node in range(spec.nodes):
         state, written = view.node_state(node), view.written(node)
+        if is_silent(projection, node, now_ms):
+            what = f"nothing was heard of it for {span_text(projection.signs.silent_ms(node, now_ms) or 0)}; start it again"
+            found.append(Trouble(where=f"node {node}", kind=SILENT, what=what, root=False))
         if state is not None and state.phase is NodePhase.FAILED:
             found.append(Trouble(where=f"node {node}", kind="failed", what=state.error, root=False))
         if written is not None and written.failure is not None and written.step == projection.committed.step + 1:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from kcontrol.core.model import Logged, LoggedStep
-from kcontrol.runtime.ports import ControlLog, StepsLog
+from kcontrol.runtime.life import is_doubtful
+from kcontrol.runtime.ports import Clock, ControlLog, StepsLog
 from kcontrol.runtime.projection import PipelineProjection
+
+LISTEN_EVERY_S = 0.1
 
 
 class PipelineReader(PipelineProjection):
@@ -37,7 +42,14 @@ class PipelineReader(PipelineProjection):
         self.see_steps(steps)
         return records, steps
 
+    async def listen(self, clock: Clock) -> None:
+        """After a `read`: where the times in the log are no proof of life or death, hear for a few seconds who speaks."""
+        while is_doubtful(self, clock.now_ms()):
+            await asyncio.sleep(LISTEN_EVERY_S)
+            await self._read_control()
+
     async def _read_control(self) -> list[Logged]:
         records = await self.control.read_to_end()
         self.see_control(records)
+        self.signs.listen()
         return records

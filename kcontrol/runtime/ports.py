@@ -7,7 +7,7 @@ fault outlasted its retries, `CommitUnknownError` when the answer to a commit wa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -135,6 +135,14 @@ class ProjectionSource(Protocol):
 
     async def reach(self, pipeline: str, item: InputSpec) -> Reach:
         """Of an input's topic. Raises TopicError when there is none."""
+        ...
+
+    async def ends(self, topics: Collection[str]) -> Mapping[str, Reach | str]:
+        """How far topics reach, by name; where that can't be told, why. Raises RetriableError: Kafka is away."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what `ends` keeps open."""
         ...
 
     async def prepare(self, spec: PipelineSpec) -> None:

@@ -7,7 +7,7 @@ that the logs don't.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcontrol.core import pipeline_view, steps_view
@@ -29,6 +29,8 @@ from kcontrol.core.model import (
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import NotFoundError
+from kcontrol.runtime.ports import Reach
+from kcontrol.runtime.signs_of_life import SignsOfLife
 from kcontrol.runtime.step_index import StepIndex
 from kcontrol.runtime.waiting_input import WaitingInput
 
@@ -51,27 +53,30 @@ def never_submitted(pipeline: str) -> NotFoundError:
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     """One partition of an input. `committed` is where the next step begins; `received` how far its node has seen it, None
-    if no node has said."""
+    if no node has said; `end` how far Kafka said that it reaches, None if it was not asked."""
 
     partition: int
     start: int
     committed: int
     received: int | None
+    end: int | None = None
 
     @property
     def waiting(self) -> int:
         """Offsets beyond the last committed step: an upper bound of records, because offsets count markers and gaps too."""
-        return 0 if self.received is None else max(0, self.received - self.committed)
+        return max(0, (self.received or 0) - self.committed, (self.end or 0) - self.committed)
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How much committed input of one input waits beyond the last committed step, as its nodes know."""
+    """How much committed input of one input waits beyond the last committed step, as Kafka says, or else its nodes."""
 
     input: str
     partitions: tuple[PartitionLag, ...]
     since_ms: int | None
-    """When the oldest of it was reported; None when nothing waits."""
+    """When the oldest of it was reported; None when nothing waits, or it is not known since when."""
+    unasked: str = ""
+    """Why Kafka could not be asked how far the input reaches, so that only what its nodes have said counts."""
 
     @property
     def offsets(self) -> int:
@@ -91,9 +96,12 @@ class PipelineProjection:
         self.index = StepIndex()
         self.recent: deque[LoggedStep] = deque(maxlen=RECENT_STEPS)
         self.requests: OrderedDict[str, tuple[int, Request]] = OrderedDict()
+        self.signs = SignsOfLife()
         self.control_offset = -1
         self.steps_offset = -1
         self._waiting = WaitingInput()
+        self._ends: dict[str, tuple[int, ...]] = {}
+        self._unasked: dict[str, str] = {}
 
     @property
     def pipeline(self) -> str:
@@ -103,6 +111,7 @@ class PipelineProjection:
         """The next control records, in offset order; those of other pipelines change nothing."""
         for logged in records:
             self.view = pipeline_view.evolve(self.view, logged)
+            self.signs.see(self.view, logged)
             self.control_offset = max(self.control_offset, logged.offset)
             record = logged.record
             if isinstance(record, Received) and record.incarnation == self.view.incarnation(record.node):
@@ -124,6 +133,27 @@ class PipelineProjection:
         while self.recent and _step(self.recent[0]) < self.committed.first:
             self.recent.popleft()
         self._waiting.committed(self.committed.next_from)
+
+    def see_ends(self, reaches: Mapping[str, Reach | str], at_ms: int | None) -> None:
+        """How far Kafka says that topics reach, by topic, or why it did not say.
+
+        at_ms: when, for whoever looks on; None for one look, which says nothing of since when something waits.
+        """
+        for item in self.spec().inputs:
+            found = reaches.get(item.topic)
+            if isinstance(found, Reach) and found.topic_id != item.topic_id:
+                found = f"topic {item.topic!r} was deleted or made anew: it is not the one that the pipeline reads any more"
+            if isinstance(found, Reach):
+                self._ends[item.name] = found.ends
+                self._unasked.pop(item.name, None)
+                if at_ms is not None:
+                    self._waiting.reaches(item.name, enumerate(found.ends), at_ms, self._begins(item, len(found.ends)))
+            elif found is not None:
+                self._ends.pop(item.name, None)
+                self._unasked[item.name] = found
+
+    def _begins(self, item: InputSpec, count: int) -> dict[tuple[str, int], int]:
+        return {(item.name, number): next_offset(self.committed, item, number) for number in range(count)}
 
     def begin_at(self, newest: Checkpoint) -> None:
         """Before the first step: they will be seen from where that checkpoint, the newest one, says that reading may begin.
@@ -162,18 +192,21 @@ class PipelineProjection:
         return sum(late.rows for one in boundaries if isinstance(one, StepBoundary) for late in one.late_rows)
 
     def _lag(self, item: InputSpec) -> Lag:
-        seen = arrived(self.spec(), item, self.view)
+        seen, ends = arrived(self.spec(), item, self.view), self._ends.get(item.name, ())
         partitions = tuple(
             PartitionLag(
                 number,
                 first_offset(item, number),
                 next_offset(self.committed, item, number),
                 seen[number].to if number in seen else None,
+                ends[number] if number < len(ends) else None,
             )
-            for number in range(partition_count(self.committed, item, seen))
+            for number in range(max(partition_count(self.committed, item, seen), len(ends)))
         )
         waits = any(part.waiting for part in partitions)
-        return Lag(item.name, partitions, self._waiting.since_ms(item.name) if waits else None)
+        return Lag(
+            item.name, partitions, self._waiting.since_ms(item.name) if waits else None, self._unasked.get(item.name, "")
+        )
 
 
 def _step(logged: LoggedStep) -> int:

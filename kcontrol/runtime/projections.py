@@ -24,6 +24,9 @@ from kcontrol.wire.names import control_partition
 
 _log = logging.getLogger("kcontrol.projections")
 _wait_ms = waits_ms(first=100, longest=5_000)
+
+ENDS_EVERY_S = 2.0
+"""How often Kafka is asked how far inputs reach."""
 _Result = TypeVar("_Result")
 
 OnStep = Callable[[str, StepBoundary], None]
@@ -193,6 +196,7 @@ class Projections:
             async with asyncio.TaskGroup() as self._group:
                 for number, partition in enumerate(self._partitions):
                     self._group.create_task(self._follow_control(number, partition))
+                self._group.create_task(self._follow_ends())
         finally:
             await self._close()
 
@@ -201,6 +205,9 @@ class Projections:
         log = partition.log = await self._until_it_works(phase, lambda: self._source.control(number))
         self._take_control(partition, await self._until_it_works(phase, log.read_to_end))
         partition.folded = True
+        for name, one in self._pipelines.items():
+            if self._partition_of(name) is partition:
+                one.projection.signs.listen()
         self._unblock(phase)
         while True:
             try:
@@ -217,6 +224,8 @@ class Projections:
             one = self._pipelines.get(name)
             if one is None:
                 one = self._pipelines[name] = _Pipeline(PipelineProjection(name))
+                if partition.folded:
+                    one.projection.signs.listen()
             one.projection.see_control(records)
             if one.steps is None and one.projection.view.spec() is not None and self._group is not None:
                 one.steps = self._source.steps(name)
@@ -257,6 +266,23 @@ class Projections:
                 self._on_step(name, logged.record)
         self._move()
 
+    async def _follow_ends(self) -> None:
+        """Nodes say how far inputs reach while they live; Kafka always does."""
+        while True:
+            ready = [one.projection for one in self._pipelines.values() if one.ready]
+            topics = {item.topic for projection in ready for item in _inputs(projection)}
+            if topics:
+                try:
+                    reaches = await self._source.ends(topics)
+                except (RetriableError, ClusterError) as error:
+                    reaches = dict.fromkeys(topics, str(error))
+                now_ms = self._clock.now_ms()
+                for projection in ready:
+                    if projection.view.spec() is not None:
+                        projection.see_ends(reaches, now_ms)
+                self._move()
+            await asyncio.sleep(ENDS_EVERY_S)
+
     async def _until_it_works(self, phase: str, action: Callable[[], Awaitable[_Result]]) -> _Result:
         failures = 0
         while True:
@@ -287,11 +313,17 @@ class Projections:
     async def _close(self) -> None:
         logs = [partition.log for partition in self._partitions if partition.log is not None]
         steps = [one.steps for one in self._pipelines.values() if one.steps is not None]
-        await asyncio.gather(*(log.close() for log in logs), *(log.close() for log in steps), return_exceptions=True)
+        closing = (self._source.close(), *(log.close() for log in logs), *(log.close() for log in steps))
+        await asyncio.gather(*closing, return_exceptions=True)
 
 
 def _steps_phase(name: str) -> str:
     return f"reading the steps of pipeline {name}"
+
+
+def _inputs(projection: PipelineProjection) -> tuple[InputSpec, ...]:
+    spec = projection.view.spec()
+    return () if spec is None else spec.inputs
 
 
 def _pipeline_of(logged: Logged) -> str:

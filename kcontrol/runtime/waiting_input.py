@@ -8,7 +8,7 @@ the node needed to see and report it (10 ms by default).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kcontrol.core.model import Received
 
@@ -26,12 +26,16 @@ class WaitingInput:
 
     def reported(self, received: Received, at_ms: int, next_from: Mapping[_Place, int]) -> None:
         """A node has seen more input. next_from: by partition, where the next step begins."""
-        for part in received.partitions:
-            place = (received.input, part.partition)
+        self.reaches(received.input, ((part.partition, part.to) for part in received.partitions), at_ms, next_from)
+
+    def reaches(self, input_name: str, ends: Iterable[tuple[int, int]], at_ms: int, next_from: Mapping[_Place, int]) -> None:
+        """The same by whoever else has looked. ends: (partition, the offset after the last committed record)."""
+        for partition, end in ends:
+            place = (input_name, partition)
             marks = self._marks.setdefault(place, deque())
             reached = marks[-1][1] if marks else next_from.get(place, -1)
-            if part.to > reached:
-                marks.append((at_ms, part.to))
+            if end > reached:
+                marks.append((at_ms, end))
             if len(marks) > MAX_MARKS:
                 self._marks[place] = _merged(marks)
 

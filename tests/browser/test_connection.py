@@ -24,7 +24,7 @@ def test_a_lost_connection_is_said_and_the_page_comes_back_by_itself(run: Run) -
         alert = console.page.get_by_role("alert")
         await expect(alert).to_contain_text("Connection lost. The server can't be reached.")
         await expect(alert).to_contain_text("What is shown is as of")
-        await expect(console.page.get_by_role("banner")).to_contain_text("not live")
+        await expect(console.page.get_by_role("banner")).to_contain_text("not connected")
         # What was known stays, and what is asked now is refused in words.
         await expect(console.page.get_by_role("table", name="Newest steps")).to_contain_text(f"{newest:,}")
         await console.button("Pause").click()
@@ -32,7 +32,7 @@ def test_a_lost_connection_is_said_and_the_page_comes_back_by_itself(run: Run) -
         await click_step(console.cluster.clicks, Random(2))
         await console.server.begin()
         await expect(alert).to_be_empty()
-        await expect(console.page.get_by_role("banner")).to_contain_text("live")
+        await expect(console.page.get_by_role("banner")).to_contain_text("connected ·")
         await expect(console.page.get_by_role("table", name="Newest steps")).to_contain_text(f"{newest + 1:,}")
 
     run(scenario)

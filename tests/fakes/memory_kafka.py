@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -243,6 +243,12 @@ class MemorySource:
 
     async def reach(self, _pipeline: str, _item: InputSpec) -> Reach:
         return self.reaches
+
+    async def ends(self, topics: Collection[str]) -> dict[str, Reach | str]:
+        return {} if self.reaches is NOWHERE else dict.fromkeys(topics, self.reaches)
+
+    async def close(self) -> None:
+        """Nothing is open."""
 
     async def prepare(self, spec: PipelineSpec) -> None:
         """All topics are there."""

@@ -48,6 +48,7 @@ class Told:
         self.spec = SPEC
         self.steps = 0
         self.incarnation = -1
+        self.epoch = -1
 
     @property
     def input(self) -> InputSpec:
@@ -64,7 +65,7 @@ class Told:
 
     async def begin(self, listens: str = "") -> None:
         """Definition, claim, node, status. listens: where the node does."""
-        await self.say(self.spec, Claim("p", "u", "host-a", 41))
+        self.epoch = await self.say(self.spec, Claim("p", "u", "host-a", 41))
         self.incarnation = await self.say(NodeJoin("p", 0, "n", "host-b", 42, listens))
         await self.node(NodePhase.RUNNING)
         await self.status()
@@ -75,7 +76,7 @@ class Told:
     async def status(
         self, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "", acknowledged: tuple[str, ...] = (), **more: object
     ) -> int:
-        said = Status("p", 1, phase, self.steps, reason, acknowledged, 0, "", ())
+        said = Status("p", self.epoch, phase, self.steps, reason, acknowledged, 0, "", ())
         return await self.say(replace(said, **more))  # type: ignore[arg-type]
 
     async def received(self, *to: int) -> int:

@@ -72,7 +72,9 @@ async def busy_cluster(real_ms: Callable[[], int], seed: int = 7) -> Cluster:
 
 
 async def beat(cluster: Cluster) -> None:
-    """All nodes that live say that they do."""
+    """All coordinators and nodes that live say that they do."""
+    for led in (cluster.clicks, cluster.idle):
+        await led.status()
     for node in range(3):
         await cluster.clicks.node(node)
     for node in range(2):

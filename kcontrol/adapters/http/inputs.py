@@ -29,6 +29,7 @@ class InputPartition(BaseModel):
     start: int = Field(description="Where step 1 began.")
     committed: int = Field(description="One past the last offset that is in a committed step.")
     received: int | None = Field(description="How far its node has seen committed input; null if it has not said.")
+    end: int | None = Field(description="How far Kafka says that committed input reaches; null if it could not be asked.")
     waiting: int = Field(description="Offsets that wait: an upper bound of records.")
 
 
@@ -38,7 +39,10 @@ class InputFacts(BaseModel):
     input: str
     topic: str
     waiting: int
-    waiting_ms: int = Field(description="For how long the oldest that waits has been known to; 0 if nothing waits.")
+    waiting_ms: int | None = Field(
+        description="For how long the oldest that waits has been known to; 0 if nothing waits, null if that is not known."
+    )
+    unasked: str = Field(description="Why Kafka could not be asked how far the input reaches; '' if it was.")
     paused: bool = Field(description="Whether no step shall read it.")
     noted: bool = Field(description="Whether the coordinator goes by whether it is paused.")
     skips: list[WaitingSkip]
@@ -138,6 +142,7 @@ def _fact(pipeline: PipelineProjection, told: WaitingInput) -> InputFacts:
             start=part.start,
             committed=part.committed,
             received=part.received,
+            end=part.end,
             waiting=part.waiting,
         )
         for part in pipeline.lag_of(told.input).partitions
@@ -147,6 +152,7 @@ def _fact(pipeline: PipelineProjection, told: WaitingInput) -> InputFacts:
         topic=pipeline.input(told.input).topic,
         waiting=told.waiting,
         waiting_ms=told.waiting_ms,
+        unasked=told.unasked,
         paused=told.paused,
         noted=told.noted,
         skips=told.skips,

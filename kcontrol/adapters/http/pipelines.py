@@ -40,7 +40,9 @@ class PipelineLine(BaseModel):
     )
     reason: str
     waiting: int = Field(description="Offsets of all inputs beyond the last committed step: an upper bound of records.")
-    waiting_ms: int = Field(description="For how long the oldest of it has been known to wait; 0 if nothing waits.")
+    waiting_ms: int | None = Field(
+        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
+    )
     as_of: AsOf
 
 
@@ -184,7 +186,7 @@ async def get_checkpoints(plane: ThePlane, pipeline: ThePipeline) -> Any:
 @router.get("/{pipeline}/errors", responses=responses(404, 409, 500))
 async def get_errors(plane: ThePlane, pipeline: ThePipeline) -> ErrorsAnswer:
     """What is wrong now, with its root cause."""
-    return ErrorsAnswer(as_of=as_of(plane, pipeline), errors=troubles_of(pipeline))
+    return ErrorsAnswer(as_of=as_of(plane, pipeline), errors=troubles_of(pipeline, plane.clock.now_ms()))
 
 
 def _line(status: PipelineStatus, asked_as_of: AsOf) -> PipelineLine:
@@ -195,9 +197,14 @@ def _line(status: PipelineStatus, asked_as_of: AsOf) -> PipelineLine:
         step_ms=status.step_ms,
         reason=status.reason,
         waiting=sum(each.waiting for each in status.inputs),
-        waiting_ms=max((each.waiting_ms for each in status.inputs), default=0),
+        waiting_ms=_longest(status),
         as_of=asked_as_of,
     )
+
+
+def _longest(status: PipelineStatus) -> int | None:
+    known = [each.waiting_ms for each in status.inputs if each.waiting_ms is not None]
+    return max(known, default=None if any(each.waiting for each in status.inputs) else 0)
 
 
 def _node(pipeline: PipelineProjection, node: int) -> int:

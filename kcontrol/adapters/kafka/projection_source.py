@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.input_ends import InputEnds
 from kcontrol.adapters.kafka.input_requests import reach
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.spec_topics import prepare
@@ -19,6 +21,7 @@ class KafkaProjectionSource:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
+        self._ends = InputEnds(settings)
 
     async def partitions(self) -> int:
         rpc = KafkaRpc(self._settings)
@@ -35,6 +38,12 @@ class KafkaProjectionSource:
 
     async def reach(self, pipeline: str, item: InputSpec) -> Reach:
         return await reach(self._settings, pipeline, item)
+
+    async def ends(self, topics: Collection[str]) -> dict[str, Reach | str]:
+        return await self._ends.reaches(topics)
+
+    async def close(self) -> None:
+        await self._ends.close()
 
     async def prepare(self, spec: PipelineSpec) -> None:
         await asyncio.to_thread(prepare, self._settings, spec)

@@ -34,7 +34,7 @@ ROLES: Mapping[Role, str] = {
     Role.COORDINATOR: "`kcontrol coordinator`",
     Role.NODE: "`kcontrol node` and `kcontrol.attach`, with their Spark executors",
     Role.CONSUMER: "`kcontrol.StepConsumer`",
-    Role.VIEWER: "`kcontrol status`, `steps`, `log`",
+    Role.VIEWER: "`kcontrol status`, `steps`, `log`, `wait`, `serve`",
     Role.OPERATOR: "as a viewer, and `kcontrol pause`, `resume`, `stop`, `pause-input`, `resume-input`, `checkpoint`, `skip`",
     Role.REPLAYER: "`kcontrol verify` and `replay`",
 }
@@ -77,7 +77,7 @@ def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[Need
         Role.COORDINATOR: _coordinator(control, steps, names, pipeline, topics),
         Role.NODE: _node(control, steps, names, pipeline, topics),
         Role.CONSUMER: _consumer(control, steps, topics),
-        Role.VIEWER: _viewer(control, steps),
+        Role.VIEWER: _viewer(control, steps, topics),
         Role.OPERATOR: _operator(control, steps, topics),
         Role.REPLAYER: _replayer(control, steps, topics),
     }
@@ -135,9 +135,12 @@ def _consumer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
         yield Need(topic(name, _READ), _OUTPUT, "reads what they wrote")
 
 
-def _viewer(control: Right, steps: Right) -> Iterator[Need]:
+def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
     yield Need(_on(control, _READ), _CONTROL, "reads definition, status, what nodes say")
     yield Need(_on(steps, _READ), _STEPS, "reads the committed steps")
+    for name in topics.inputs:
+        why = "asks how far it reaches; without it, what waits is told as far as its nodes have said"
+        yield Need(topic(name, _DESCRIBE), _INPUT, why, optional=True)
 
 
 def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:

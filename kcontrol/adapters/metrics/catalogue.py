@@ -58,7 +58,10 @@ _PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "n
 
 READY = _gauge(Where.SERVER, "kcontrol_ready", (), "1 when all logs have been read and Kafka can be reached, else 0.")
 PHASE = _gauge(
-    Where.SERVER, "kcontrol_pipeline_phase", ("pipeline", "phase"), "1 for the phase that the pipeline is in, 0 for the others."
+    Where.SERVER,
+    "kcontrol_pipeline_phase",
+    ("pipeline", "phase"),
+    "1 for the phase that the pipeline is in, 0 for the others; `unknown` if it ran, and no coordinator was heard of since.",
 )
 BROKEN = _gauge(Where.SERVER, "kcontrol_pipeline_log_broken", _PIPELINE, "1 for a pipeline whose log of steps can't be read.")
 STEPS = _counter(
@@ -105,20 +108,30 @@ LAG_RECORDS = _gauge(
     Where.SERVER,
     "kcontrol_input_lag_records",
     _INPUT,
-    "Offsets received but not in a committed step: an upper bound of records, because markers and gaps count.",
+    "Offsets that are in Kafka but not in a committed step: an upper bound of records, because markers and gaps count.",
 )
 LAG_SECONDS = _gauge(
     Where.SERVER,
     "kcontrol_input_lag_seconds",
     _INPUT,
-    "For how long the oldest input that is not in a committed step has been known to its node; 0 if there is none.",
+    "For how long the oldest input that is not in a committed step has been known to its node, or to this process; 0 if "
+    "there is none.",
+)
+LAG_KNOWN = _gauge(
+    Where.SERVER,
+    "kcontrol_input_lag_known",
+    _INPUT,
+    "1 while Kafka says how far the input reaches, 0 while only what nodes have said counts.",
 )
 NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
 REPLAY_LEFT = _gauge(
     Where.SERVER, "kcontrol_node_replay_left_steps", _NODE, "Committed steps that the node has still to replay; 0 if none."
 )
 NODE_HEARD = _gauge(
-    Where.SERVER, "kcontrol_node_heard_timestamp_seconds", _NODE, "When the node's newest life last said how it is."
+    Where.SERVER,
+    "kcontrol_node_heard_timestamp_seconds",
+    _NODE,
+    "When the node's newest life was last heard of, by this process's clock.",
 )
 CHECKPOINT_STEP = _gauge(Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint.")
 CHECKPOINT_TIMESTAMP = _gauge(
@@ -148,6 +161,15 @@ COORDINATOR = _gauge(
     "kcontrol_coordinator_info",
     ("pipeline", "host", "process_id"),
     "1 for the coordinator that has made the newest claim.",
+)
+COORDINATED = _gauge(
+    Where.SERVER, "kcontrol_pipeline_coordinated", _PIPELINE, "1 while a coordinator of the pipeline is heard of, else 0."
+)
+COORDINATOR_HEARD = _gauge(
+    Where.SERVER,
+    "kcontrol_coordinator_heard_timestamp_seconds",
+    _PIPELINE,
+    "When the coordinator was last heard of, by this process's clock; it speaks every two seconds.",
 )
 REJECTED = _counter(
     Where.SERVER,
@@ -207,7 +229,8 @@ CATALOGUE: Sequence[Metric] = (
     *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN, RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED),
     *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
-    *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, REJECTED),
+    *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, COORDINATED, COORDINATOR_HEARD),
+    *(LAG_KNOWN, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
 )

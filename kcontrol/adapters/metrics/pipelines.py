@@ -12,6 +12,7 @@ from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import counter_family, gauge_family, make_counter, make_histogram
 from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import KcontrolError
+from kcontrol.runtime.life import UNKNOWN
 from kcontrol.runtime.pipeline_facts import heard_of_ms, status_of
 from kcontrol.runtime.ports import Clock
 from kcontrol.runtime.projection import PipelineProjection
@@ -29,6 +30,7 @@ _GAUGES = (
     ),
     *(catalogue.CHECKPOINT_STEP, catalogue.CHECKPOINT_TIMESTAMP, catalogue.CHECKPOINT_SIZE, catalogue.CHECKPOINT_DURATION),
     *(catalogue.CHECKPOINT_FAILED, catalogue.CLAIM_EPOCH, catalogue.COORDINATOR),
+    *(catalogue.COORDINATED, catalogue.COORDINATOR_HEARD, catalogue.LAG_KNOWN),
 )
 
 
@@ -98,17 +100,21 @@ class PipelineMetrics(Collector):
         def put(metric: catalogue.Metric, value: float, *labels: str) -> None:
             gauges[metric.name].add_metric([name, *labels], value)
 
-        for phase in PipelinePhase:
-            put(catalogue.PHASE, status.phase == phase.value, phase.value)
+        for phase in (*(each.value for each in PipelinePhase), UNKNOWN):
+            put(catalogue.PHASE, status.phase == phase, phase)
+        put(catalogue.COORDINATED, status.has_coordinator)
+        if status.coordinator_silent_ms is not None:
+            put(catalogue.COORDINATOR_HEARD, (now_ms - status.coordinator_silent_ms) / 1000)
         put(catalogue.COMMITTED_STEP, committed.step)
         if committed.last is not None:
             put(catalogue.STEP_TIMESTAMP, committed.last.committed_ms / 1000)
         for waiting in status.inputs:
             put(catalogue.INPUT_PAUSED, waiting.paused, waiting.input)
             put(catalogue.LAG_RECORDS, waiting.waiting, waiting.input)
-            put(catalogue.LAG_SECONDS, waiting.waiting_ms / 1000, waiting.input)
+            put(catalogue.LAG_SECONDS, (waiting.waiting_ms or 0) / 1000, waiting.input)
+            put(catalogue.LAG_KNOWN, not waiting.unasked, waiting.input)
         for node in status.nodes:
-            heard_ms = heard_of_ms(projection, node.node)
+            heard_ms = heard_of_ms(projection, node.node, now_ms)
             if heard_ms is not None:
                 put(catalogue.NODE_HEARD, heard_ms / 1000, str(node.node))
                 put(catalogue.NODE_STEP, node.step, str(node.node))

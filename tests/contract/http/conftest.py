@@ -102,7 +102,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 async def _in_memory(scenario: Scenario) -> None:
-    kafka = MemoryKafka()
+    kafka = MemoryKafka(SystemClock().now_ms)
     told = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)])
     source = MemorySource(kafka)
 

@@ -188,7 +188,7 @@ def test_a_partition_that_was_added_is_shown_before_and_after_it_is_read(run: Ru
         await api.told.begin()
         await api.seen(await api.told.received(5, 0, 4))
         assert (await look(api))["partitions"][2] == {
-            **{"partition": 2, "start": 0, "committed": 0, "received": 4, "waiting": 4},
+            **{"partition": 2, "start": 0, "committed": 0, "received": 4, "end": None, "waiting": 4},
         }
         completion = await api.get(f"{P}/completion", topic=api.told.input.topic, partition=2, offset=3)
         assert completion["records"][0]["state"] == "waiting"

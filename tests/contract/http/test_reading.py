@@ -53,7 +53,7 @@ def test_list_spec_inputs_and_nodes(run: Run) -> None:
         assert (await api.get(f"{P}/spec"))["spec"] == to_json(SPEC)
         (found,) = (await api.get(f"{P}/inputs"))["inputs"]
         assert (found["topic"], found["waiting"]) == ("input", 4)
-        assert found["partitions"][0] == {"partition": 0, "start": 5, "committed": 5, "received": 9, "waiting": 4}
+        assert found["partitions"][0] == {"partition": 0, "start": 5, "committed": 5, "received": 9, "end": None, "waiting": 4}
         assert (await api.get(f"{P}/nodes"))["nodes"][0]["host"] == "host-b"
         assert (await api.get(f"{P}/nodes/0"))["node"]["incarnation"] == api.told.incarnation
         assert "no node 1" in (await api.get(f"{P}/nodes/1", 404))["detail"]

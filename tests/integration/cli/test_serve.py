@@ -8,20 +8,36 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from confluent_kafka import Producer
 
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.core.model import Checkpoint, CheckpointSpec, PipelinePhase, SavedPart, SkippedRange, StepBoundary
+from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointSpec,
+    ControlRecord,
+    NodeJoin,
+    NodePhase,
+    NodeState,
+    PipelinePhase,
+    SavedPart,
+    SkippedRange,
+    StepBoundary,
+)
 from kcontrol.runtime.settings import ClusterSettings
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence
 from tests.support.http_world import Told
 from tests.support.processes import KcontrolProcess, until
+from tests.support.topics import create_topic
+from tests.unit.core.made import SPEC
 
 TOKEN = "a-token-of-some-length"
 PATIENCE_S = 40.0
@@ -206,3 +222,63 @@ def test_a_coordinator_serves_too_and_says_what_only_it_knows(cluster: ClusterSe
             until(lambda: client.get(accepted["outcome"]).json()["state"] == "done", "it has paused", hint=process.text)
             assert client.get("/v1/pipelines/p").json()["status"]["phase"] == "paused"
         assert process.terminate() == 0
+
+
+def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
+    command: Command, cluster: ClusterSettings, served: str, tmp_path: Path
+) -> None:
+    topic = f"{cluster.prefix}-words"
+    create_topic(cluster, topic, 2)
+    topic_id = TopicAdmin(cluster).get(topic, "the input").topic_id
+    limits = replace(SPEC.limits, heartbeat_timeout_ms=2_000)
+    reads = replace(SPEC.inputs[0], topic=topic, topic_id=topic_id, start_offsets=(0, 0))
+    incarnation = asyncio.run(
+        _append(cluster, replace(SPEC, limits=limits, inputs=(reads,)), NodeJoin("p", 0, "n", "host-b", 42))
+    )
+    asyncio.run(_append(cluster, NodeState("p", 0, incarnation, NodePhase.CLOSED, 0, None, -1, -1, -1, (), "", 1, 0)))
+    env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
+    client = httpx.Client(base_url=served, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
+
+    def status() -> Any:
+        answer = client.get("/v1/pipelines/p")
+        return answer.json()["status"] if answer.status_code == 200 else {}
+
+    with client, KcontrolProcess("coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as coordinator:
+        until(lambda: status().get("has_coordinator"), "the coordinator is heard of", PATIENCE_S, coordinator.text)
+        assert status()["phase"] == "starting"
+        _produce(cluster, topic, 1_000)
+        until(lambda: status()["inputs"][0]["waiting"] == 1_000, "Kafka says what waits", PATIENCE_S, lambda: str(status()))
+        assert status()["nodes"][0]["phase"] == "silent"
+        said = command("status", "p").stdout
+        assert f":{coordinator.pid} (heard of" in said
+        assert "node 0     silent" in said
+        coordinator.kill()
+        until(lambda: status()["phase"] == "unknown", "the server misses it", PATIENCE_S, lambda: str(status()))
+        said = command("status", "p").stdout
+        assert "pipeline   p: unknown (wanted: running)" in said
+        assert f":{coordinator.pid} (not heard for" in said
+        assert "1,000 offsets wait" in said
+        facts = json.loads(command("status", "p", "--json").stdout)
+        assert (facts["has_coordinator"], facts["inputs"][0]["waiting"], facts["inputs"][0]["unasked"]) == (False, 1_000, "")
+        metrics = client.get("/metrics").text
+        assert 'kcontrol_pipeline_phase{phase="unknown",pipeline="p"} 1.0' in metrics
+        assert 'kcontrol_pipeline_coordinated{pipeline="p"} 0.0' in metrics
+        assert 'kcontrol_input_lag_records{input="in",pipeline="p"} 1000.0' in metrics
+        assert client.get("/v1/pipelines/p/errors").json()["errors"][0]["kind"] == "unknown"
+        coordinator.start()
+        until(lambda: status()["phase"] == "starting", "the next life is heard of", PATIENCE_S, coordinator.text)
+
+
+async def _append(cluster: ClusterSettings, *records: ControlRecord) -> int:
+    control = await KafkaControlLog.open(cluster, "p")
+    try:
+        return (await control.append(records))[-1]
+    finally:
+        await control.close()
+
+
+def _produce(cluster: ClusterSettings, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(30) == 0

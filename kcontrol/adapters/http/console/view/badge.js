@@ -10,6 +10,8 @@ const SHAPES = {
   closed: "○",
   stopped: "■",
   absent: "×",
+  silent: "×",
+  unknown: "×",
   halted: "▲",
   failed: "▲",
   broken: "▲",

@@ -13,12 +13,13 @@ const OF_INPUTS = [
     of: (each) => (each.paused ? [each.input, " ", badge("paused"), each.noted ? "" : " (not yet noted)"] : each.input),
   },
   { name: "Waiting", kind: "number", of: (each) => count(each.waiting) },
-  { name: "For", kind: "number", of: (each) => (each.waiting ? span(each.waiting_ms) : "–") },
+  { name: "For", kind: "number", of: (each) => (each.waiting && each.waiting_ms !== null ? span(each.waiting_ms) : "–") },
 ];
 const OF_PARTITIONS = [
   { name: "Partition", kind: "id", of: (each) => each.partition },
   { name: "Committed to", kind: "number", of: (each) => count(each.committed) },
   { name: "Received to", kind: "number", of: (each) => (each.received === null ? "–" : count(each.received)) },
+  { name: "Reaches to", kind: "number", of: (each) => (each.end === null ? "–" : count(each.end)) },
   { name: "Waiting", kind: "number", of: (each) => count(each.waiting) },
 ];
 
@@ -28,6 +29,7 @@ export function inputs({ status, inputs: known, partitionsWanted }) {
     { class: "panel", key: "inputs", "aria-labelledby": "inputs-title" },
     h("h2", { id: "inputs-title" }, "Inputs"),
     table({ label: "Inputs", columns: OF_INPUTS, rows: status.inputs, keyOf: (each) => each.input, cards: false }),
+    status.inputs.filter((each) => each.unasked).map(unasked),
     status.inputs.flatMap((each) => each.skips.map((skip) => waitingSkip(each.input, skip))),
     h(
       "details",
@@ -56,6 +58,11 @@ function waitingSkip(input, skip) {
   const range = `offsets ${count(skip.from)} to ${count(skip.to - 1)} of ${input}, partition ${skip.partition}`;
   const why = skip.waits_for ? ` It waits: ${skip.waits_for}.` : "";
   return h("p", { class: "note", key: `${input}-${skip.partition}` }, `${skip.by} asked to pass over ${range}.${why}`);
+}
+
+function unasked(each) {
+  const why = `Kafka does not say how far ${each.input} reaches, so what its nodes have said counts: ${each.unasked}`;
+  return h("p", { class: "note", key: `!${each.input}` }, why);
 }
 
 function toggled(event) {

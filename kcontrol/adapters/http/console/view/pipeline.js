@@ -1,7 +1,7 @@
 /* One pipeline: how it is, what can be asked of it, and everything about its steps, nodes, inputs and checkpoints. */
 
 import { h } from "../dom.js";
-import { count } from "../format.js";
+import { count, span } from "../format.js";
 import { state } from "../store.js";
 import { actions, requests } from "./actions.js";
 import { badge } from "./badge.js";
@@ -47,8 +47,9 @@ function asOfWords({ control_partition: partition, control_offset: control, step
 }
 
 function about(status) {
+  const heard = status.has_coordinator ? "" : `, not heard for ${span(status.coordinator_silent_ms)}`;
   const who = status.coordinator
-    ? `Coordinator ${status.coordinator}, epoch ${count(status.claim_epoch)}.`
+    ? `Coordinator ${status.coordinator}, epoch ${count(status.claim_epoch)}${heard}.`
     : "No coordinator yet.";
   return state.pipeline.errors.length ? who : `${who} No failures.`;
 }

@@ -30,11 +30,12 @@ export function pipelines() {
 
 function tally(lines, broken) {
   const halted = lines.filter((line) => line.phase === "halted").length;
-  return [halted && `${halted} halted`, broken.length && `${broken.length} broken`].filter(Boolean);
+  const unknown = lines.filter((line) => line.phase === "unknown").length;
+  return [halted && `${halted} halted`, unknown && `${unknown} unknown`, broken.length && `${broken.length} broken`].filter(Boolean);
 }
 
 function item(line) {
-  const lag = line.waiting ? `${short(line.waiting)} waiting, ${rough(line.waiting_ms)}` : "nothing waits";
+  const lag = line.waiting ? `${short(line.waiting)} waiting${line.waiting_ms === null ? "" : `, ${rough(line.waiting_ms)}`}` : "nothing waits";
   return h(
     "li",
     { key: line.pipeline },

@@ -8,7 +8,8 @@ import { theFeed } from "../watching.js";
 
 export function summary({ status }) {
   const waiting = status.inputs.reduce((sum, each) => sum + each.waiting, 0);
-  const waitingMs = Math.max(0, ...status.inputs.map((each) => each.waiting_ms));
+  const since = status.inputs.map((each) => each.waiting_ms).filter((each) => each !== null);
+  const nothing = status.inputs.some((each) => each.unasked) ? "as far as nodes have said" : "all input is committed";
   // Of a pipeline that rests, a rate would tell of the past as if it were now.
   const runs = status.phase === "running";
   const figures = figuresOf(theFeed()?.steps ?? []);
@@ -16,7 +17,7 @@ export function summary({ status }) {
     "dl",
     { class: "figures", key: "summary" },
     figure("Last step", status.step ? count(status.step) : "none yet", status.step_ms && ago(status.step_ms, serverNow())),
-    figure("Waiting", waiting ? short(waiting) : "nothing", waiting ? `for ${span(waitingMs)}` : "all input is committed"),
+    figure("Waiting", waiting ? short(waiting) : "nothing", waiting ? since.length && `for ${span(Math.max(...since))}` : nothing),
     runs && figures && figure("Steps", `${rate(figures.stepRate)}/s`, `of the last ${count(figures.steps)}`),
     runs && figures && figure("Records in", `${rate(figures.recordRate)}/s`, null),
     figures && figure("A step takes", span(figures.medianMs), `median; up to ${span(figures.slowestMs)}`),

@@ -19,9 +19,9 @@ export function top() {
 function words() {
   switch (state.connection) {
     case "live":
-      return ["live", h("span", { class: "wide" }, ` · ${time(state.seenMs)}`)];
+      return ["connected", h("span", { class: "wide" }, ` · ${time(state.seenMs)}`)];
     case "lost":
-      return "not live";
+      return "not connected";
     case "refused":
       return "token wanted";
     default:
