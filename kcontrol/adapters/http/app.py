@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
@@ -17,6 +17,7 @@ from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
 from kcontrol.adapters.http.profiles import Profiler, profile_routes
+from kcontrol.adapters.http.strict import only_what_is_asked_for
 
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -56,7 +57,7 @@ def make_api(plane: Plane) -> FastAPI:
     api.state.plane = plane
     # A step's number comes after `brief` in its place of the path.
     for part in (pipelines, submission, inputs, step_lines, steps, requests, service, console_pages):
-        api.include_router(part.router)
+        api.include_router(part.router, dependencies=[Depends(only_what_is_asked_for)])
     add_handlers(api)
     return api
 

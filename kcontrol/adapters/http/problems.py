@@ -76,7 +76,7 @@ _KINDS: Mapping[type[KcontrolError], tuple[str, HTTPStatus, str]] = {
     KcontrolError: ("error", HTTPStatus.INTERNAL_SERVER_ERROR, "See the server's log."),
 }
 _STATUS_REMEDIES = {
-    400: "Send a body of JSON, in UTF-8.",
+    400: "Send a body of JSON, in UTF-8, where one is wanted, and none elsewhere.",
     401: "Send the header `Authorization: Bearer TOKEN` with the server's token.",
     403: "Send the request from a page of this server, or from no page at all.",
     404: "See /v1/openapi.json for the paths that there are.",
@@ -111,7 +111,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """For the description of an operation: problems with these statuses, and those that any operation may have."""
     return {
         status: {"model": Problem, "content": {MEDIA_TYPE: {}}, "description": HTTPStatus(status).phrase}
-        for status in sorted({*statuses, 401, 403, 413, 422, 503, 504})
+        for status in sorted({*statuses, 400, 401, 403, 413, 422, 503, 504})
     }
 
 
