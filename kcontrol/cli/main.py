@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -50,6 +51,7 @@ COMMANDS = {
     "coordinator": "kcontrol.cli.coordinator",
     "node": "kcontrol.cli.node",
     "submit": "kcontrol.cli.submit",
+    "list": "kcontrol.cli.overview",
     "status": "kcontrol.cli.read",
     "steps": "kcontrol.cli.read",
     "log": "kcontrol.cli.read",
@@ -71,14 +73,22 @@ COMMANDS = {
 """The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""
 
 
+NAMES = {"list": "list_all"}
+"""Of commands whose own name is a word of Python."""
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            close = get_close_matches(cmd_name, COMMANDS, 1)
+            if close:
+                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {close[0]!r}?", ctx)
             return None
-        command: click.Command = getattr(import_module(COMMANDS[cmd_name]), cmd_name.replace("-", "_"))
+        found = import_module(COMMANDS[cmd_name])
+        command: click.Command = getattr(found, NAMES.get(cmd_name, cmd_name.replace("-", "_")))
         return command
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
@@ -22,14 +22,42 @@ from kcontrol.runtime.nodes_now import NodeNow
 
 PLAIN_EVERY_S = 1.0
 LIVE_PER_SECOND = 5
+RATE_S = 10.0
+"""Rates are of so many seconds: what happens now, not since the start."""
+
+
+class Rate:
+    """How many a second, over the last RATE_S seconds (or since the beginning, while that is less)."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def add(self, count: int) -> None:
+        """So many more, now."""
+        self._marks.append((self._clock(), count))
+        self._forget()
+
+    @property
+    def per_second(self) -> float:
+        self._forget()
+        span_s = min(RATE_S, max(self._clock() - self._began, 0.001))
+        return sum(count for _, count in self._marks) / span_s
+
+    def _forget(self) -> None:
+        oldest = self._clock() - RATE_S
+        while self._marks and self._marks[0][0] < oldest:
+            self._marks.popleft()
 
 
 @dataclass
 class Totals:
     """Of the steps that were committed while this process looked on."""
 
-    began: float = field(default_factory=time.monotonic)
     steps: int = 0
+    rates: defaultdict[tuple[str, str], Rate] = field(default_factory=lambda: defaultdict(Rate))
+    """By ('in' or 'out', name), and ('steps', '')."""
     last: StepBoundary | None = None
     read: Counter[str] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
@@ -38,10 +66,13 @@ class Totals:
         """Count one more."""
         self.steps += 1
         self.last = boundary
+        self.rates["steps", ""].add(1)
         for piece in boundary.inputs:
             self.read[piece.input] += piece.records
+            self.rates["in", piece.input].add(piece.records)
         for out in boundary.outputs:
             self.written[out.output] += out.records
+            self.rates["out", out.output].add(out.records)
 
 
 class Reporter(Protocol):
@@ -184,13 +215,12 @@ class LiveReporter:
 
     def _table(self) -> Table:
         totals, last = self._totals, self._totals.last
-        elapsed_s = max(time.monotonic() - totals.began, 0.001)
         table = Table(title=f"pipeline {self._pipeline}", show_header=False)
         table.add_row("step", f"{last.step:,}" if last else "-")
-        table.add_row("steps here", f"{totals.steps:,} ({totals.steps / elapsed_s:.1f}/s)")
+        table.add_row("steps here", f"{totals.steps:,} ({totals.rates['steps', ''].per_second:.1f}/s)")
         for title, counter in (("in", totals.read), ("out", totals.written)):
             for name, count in counter.items():
-                table.add_row(f"{title}: {name}", f"{count:,} ({count / elapsed_s:,.0f}/s)")
+                table.add_row(f"{title}: {name}", f"{count:,} ({totals.rates[title, name].per_second:,.0f}/s)")
         table.add_row("waiting", f"{self._waiting:,} offsets")
         for each in self._nodes:
             table.add_row(f"node {each.node}", Text(node_line(each).partition(": ")[2]))

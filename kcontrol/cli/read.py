@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
-from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.input_ends import input_reaches
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.overview import print_list, status_once
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.model import Logged, LoggedStep, StepBoundary
-from kcontrol.errors import NotFoundError
+from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.runtime.durations import span_text
-from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus, status_of
+from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.json import to_json_line
 
@@ -25,17 +24,22 @@ follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with wh
 
 
 @click.command()
-@click.argument("pipeline")
+@click.argument("pipeline", required=False)
+@click.option("-v", "--verbose", is_flag=True, help="Name the records of the control topic that were left out, one by one.")
 @cluster_option
 @json_option
 @debug_option
-def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
-    """Print whether a pipeline runs, how far it is, what waits, and why it halted if it has.
+def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_json: bool) -> None:
+    """Print whether a pipeline runs, how far it is, what waits, and why it halted if it has. Without PIPELINE: of all, as
+    `kcontrol list`.
 
     \b
     Example:  kcontrol status flights
     """
-    facts = asyncio.run(_status(pipeline, cluster))
+    if pipeline is None:
+        print_list(cluster, as_json)
+        return
+    facts, rejected, named = asyncio.run(_status(pipeline, cluster))
     if as_json:
         click.echo(facts.model_dump_json(by_alias=True))
         return
@@ -53,6 +57,11 @@ def status(pipeline: str, cluster: ClusterSettings, as_json: bool) -> None:
         click.echo(f"input      {input_line(waiting)}")
     for each in facts.nodes:
         click.echo(f"node {each.node:<5} {_node(each)}")
+    if rejected:
+        more = "" if verbose else f" (kcontrol status {facts.pipeline} -v names them)"
+        click.echo(f"left out   {rejected} records of the control partition that are not kcontrol's, or damaged{more}")
+        for where in named if verbose else ():
+            click.echo(f"           {where}")
 
 
 def _coordinator(facts: PipelineStatus) -> str:
@@ -71,13 +80,9 @@ def _node(facts: NodeFacts) -> str:
     return f"{facts.phase}, step {facts.step}{heard}" + (f": {facts.error}" if facts.error else "")
 
 
-async def _status(pipeline: str, cluster: ClusterSettings) -> PipelineStatus:
+async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:
     async with pipeline_logs(cluster, pipeline) as logs:
-        await logs.read()
-        clock = SystemClock()
-        _, ends = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()))
-        logs.see_ends(ends, None)
-        return status_of(logs, clock.now_ms())
+        return await status_once(logs, cluster), logs.own_control.rejected, logs.own_control.left_out
 
 
 @click.command()
@@ -101,6 +106,8 @@ def steps(
     Examples:  kcontrol steps flights --from 100 --to 120 --json
                kcontrol steps flights --timing --follow
     """
+    if last is not None and last < first:
+        raise ConfigurationError(f"--from {first} --to {last}: there is no step between them; --to must not be before --from")
     asyncio.run(_steps(pipeline, printer_of(first, last, as_json=as_json, timing=timing), follow, cluster))
 
 

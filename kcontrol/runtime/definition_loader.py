@@ -52,6 +52,14 @@ def _run(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except ConfigurationError as error:
         raise ConfigurationError(f"{_place(file, error)}: {error}") from error
+    except SyntaxError as error:
+        # The text of the error would name file and line once more.
+        raise ConfigurationError(f"{_place(file, error)}: {type(error).__name__}: {error.msg}") from error
+    except SystemExit as error:
+        raise ConfigurationError(
+            f"{_place(file, error)}: the file ended the process itself (sys.exit({error.code!r})) instead of defining a "
+            "pipeline; what is only for running it directly belongs under: if __name__ == '__main__'"
+        ) from error
     except Exception as error:
         raise ConfigurationError(f"{_place(file, error)}: {type(error).__name__}: {error}") from error
     _send_by_value(module)

@@ -9,6 +9,7 @@ from typing import Any
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.ddl import unknown_type
 
 
 def check_schema(where: str, value_format: str | None, schema: Any, *, needed: bool) -> None:
@@ -27,6 +28,11 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
         raise ConfigurationError(
             f"{where}: schema = {schema!r}: for JSON it must be a StructType or a DDL string such as "
             "'carrier STRING, delay INT'"
+        )
+    elif isinstance(schema, str) and (wrong := unknown_type(schema)) is not None:
+        word, meant = wrong
+        raise ConfigurationError(
+            f"{where}: schema = {schema!r}: {word!r} is not a type of Spark" + (f"; did you mean {meant}?" if meant else "")
         )
 
 

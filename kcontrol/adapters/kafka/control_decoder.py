@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 
 from kcontrol.adapters.kafka.fetched import RawRecord
@@ -14,6 +14,9 @@ from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import pipeline_of, why_key_misplaced, why_misplaced
 
 _log = logging.getLogger(__name__)
+
+MAX_NAMED = 100
+"""So many of the records that were left out are remembered with where they are."""
 
 
 class _MisplacedError(DamagedRecordError):
@@ -38,6 +41,8 @@ class ControlDecoder:
         """Keys of the schemas that are in the partition."""
         self.rejected: Counter[str] = Counter()
         """By reason: unreadable, unknown (newer than this version) or misplaced."""
+        self.left_out: deque[str] = deque(maxlen=MAX_NAMED)
+        """What is wrong with the newest of them, and where each is."""
 
     def decode_all(self, records: Iterable[RawRecord]) -> list[Logged]:
         """The control records among `records`, in their order."""
@@ -53,8 +58,14 @@ class ControlDecoder:
         try:
             return self._decode(record)
         except (DamagedRecordError, UnknownRecordError) as error:
-            self.rejected[_why(error)] += 1
-            _log.warning("Left out: %s", error)
+            why = _why(error)
+            self.rejected[why] += 1
+            self.left_out.append(str(error))
+            # Each stays in the topic, and would be said at every start of every process: the first says enough.
+            if self.rejected[why] == 1:
+                _log.warning("Left out: %s; more of them (%s) are counted and not named here", error, why)
+            else:
+                _log.debug("Left out: %s", error)
             return None
 
     def _decode(self, record: RawRecord) -> Logged | None:

@@ -61,6 +61,11 @@ class KafkaControlLog:
         """The same by reason: unreadable, unknown or misplaced."""
         return self._decoder.rejected
 
+    @property
+    def left_out(self) -> Sequence[str]:
+        """The newest of them, each with where it is and what is wrong with it."""
+        return tuple(self._decoder.left_out)
+
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
         """As the port says. The schemas of the records go first where the partition hasn't got them yet."""
         publications = {key: value for record in records for key, value in self._codec.publications(record)}

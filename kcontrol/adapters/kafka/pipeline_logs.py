@@ -21,6 +21,7 @@ class PipelineLogs(PipelineReader):
     def __init__(self, pipeline: str, control: KafkaControlLog, steps: KafkaStepsLog) -> None:
         super().__init__(pipeline, control, steps)
         self.steps = steps
+        self.own_control = control
 
     async def read_steps(self, first: int, last: int | None) -> list[LoggedStep]:
         """Both logs, the steps only from `first` on and up to `last` (None: all that are there), with some around them.

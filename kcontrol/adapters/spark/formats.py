@@ -6,6 +6,7 @@ record halts the pipeline, is left out and counted, or goes with the reason to a
 
 from __future__ import annotations
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
@@ -96,6 +97,10 @@ def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFr
 def _struct_of(source: KafkaInput) -> StructType:
     if isinstance(source.schema, StructType):
         return source.schema
-    kind = StructType.fromDDL(str(source.schema))
+    try:
+        kind = StructType.fromDDL(str(source.schema))
+    except PySparkException as error:
+        said = " ".join((error.getMessage() or str(error)).split("\n")[0].split())
+        raise ConfigurationError(f"input {source.name!r}: schema = {source.schema!r} is no schema to Spark: {said}") from error
     assert isinstance(kind, StructType)
     return kind

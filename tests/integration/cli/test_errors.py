@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from confluent_kafka import Producer
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.cli.main import COMMANDS
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.names import control_partition
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
+from tests.unit.core.made import SPEC
 
 NO_BROKER = "127.0.0.1:1"
 
@@ -76,6 +83,49 @@ def test_a_pipeline_that_is_not_there(command: Command, settings: ClusterSetting
     ensure_topics(settings)
     for name in ("status", "steps", "log", "pause", "resume", "stop", "checkpoint"):
         assert "nobody-knows-it" in sentence(command(name, "nobody-knows-it"), 10)
+
+
+def test_misspelt_commands_and_pipelines_and_ranges_that_are_none(
+    command: Command, settings: ClusterSettings, tmp_path: Path, unique: str
+) -> None:
+    assert "Did you mean 'status'?" in command("stauts", "p").stderr
+    assert "--from 5 --to 3" in sentence(command("steps", "p", "--from", "5", "--to", "3"), 2)
+    (tmp_path / "kcontrol.toml").write_text(f"[kafka]\nprefix = 'l{unique}'\n")
+    own = settings.model_copy(update={"prefix": f"l{unique}"})
+    ensure_topics(own, "flights")
+    assert "no pipeline was ever submitted" in command("list").stdout
+    asyncio.run(_submit(own))
+    assert "Did you mean 'flights'?" in sentence(command("status", "flihgts"), 10)
+    for arguments in (("list",), ("status",)):
+        assert "flights  starting  step 0" in command(*arguments).stdout
+    said = command("list", "--json").stdout
+    assert json.loads(said)["pipeline"] == "flights"
+
+
+async def _submit(settings: ClusterSettings) -> None:
+    control = await KafkaControlLog.open(settings, "flights")
+    try:
+        await control.append([replace(SPEC, pipeline="flights")])
+    finally:
+        await control.close()
+
+
+def test_a_record_that_is_not_ours_is_said_once_and_counted(
+    command: Command, settings: ClusterSettings, tmp_path: Path, unique: str
+) -> None:
+    (tmp_path / "kcontrol.toml").write_text(f"[kafka]\nprefix = 'l{unique}'\n")
+    own = settings.model_copy(update={"prefix": f"l{unique}"})
+    ensure_topics(own, "flights")
+    asyncio.run(_submit(own))
+    producer = Producer({"bootstrap.servers": own.bootstrap_servers})
+    partition = control_partition("flights", CONTROL_PARTITIONS)
+    for number in range(4):
+        producer.produce(own.names().control_topic(), b"poison", f"flights/{number}", partition)
+    assert producer.flush(30) == 0
+    found = command("status", "flights", "-v")
+    assert found.stderr.count("Left out") == 1
+    assert "left out   4 records" in found.stdout
+    assert found.stdout.count("offset ") == 4
 
 
 def test_a_name_that_no_pipeline_can_have(command: Command) -> None:
