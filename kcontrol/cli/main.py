@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -81,11 +82,14 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        close = get_close_matches(args[0], COMMANDS, 1)
+        if args[0] not in COMMANDS and close:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
-            close = get_close_matches(cmd_name, COMMANDS, 1)
-            if close:
-                raise click.UsageError(f"No such command {cmd_name!r}. Did you mean {close[0]!r}?", ctx)
             return None
         found = import_module(COMMANDS[cmd_name])
         command: click.Command = getattr(found, NAMES.get(cmd_name, cmd_name.replace("-", "_")))
