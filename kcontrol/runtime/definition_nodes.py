@@ -19,10 +19,11 @@ def check_nodes(
     inputs: Sequence[InputSpec],
     outputs: Sequence[OutputSpec],
     *,
-    stateful: bool,
+    gathers: bool,
     brings_key: Collection[str],
 ) -> None:
-    """Raise ConfigurationError if several nodes could give another result than one. brings_key: outputs with keyed rows."""
+    """Raise ConfigurationError if several nodes could give another result than one. gathers: queries bring rows
+    together, by keys. brings_key: outputs with keyed rows."""
     if pipeline.nodes == 1:
         return
     where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
@@ -38,9 +39,9 @@ def check_nodes(
                 f"could write nothing to it; it needs at least {pipeline.nodes}"
             )
     keyed = [each for each in outputs if each.key or each.name in brings_key]
-    if not stateful and not keyed:
+    if not gathers and not keyed:
         return
-    why = "it keeps state" if stateful else f"output {keyed[0].name!r} has keys"
+    why = "it keeps state or groups rows" if gathers else f"output {keyed[0].name!r} has keys"
     for each in inputs:
         if not each.partitioned_by:
             raise ConfigurationError(

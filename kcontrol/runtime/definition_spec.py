@@ -49,6 +49,7 @@ class QueryFacts:
     stateful_operators: a text for each, without anything that differs between two plans of the same query.
     brings_key: its rows have a column `key` of their own.
     scattered: a text for each operator that needs rows of several nodes, such as 'groups by origin'; empty with one node.
+    gathers: it brings rows together, with or without state.
     """
 
     name: str
@@ -58,6 +59,7 @@ class QueryFacts:
     brings_key: bool
     has_watermark: bool = False
     scattered: tuple[str, ...] = ()
+    gathers: bool = False
 
 
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
@@ -101,7 +103,8 @@ def build_spec(
             written.append(_dead_letter_spec(each.dead_letter_output, each.dead_letter_topic, outputs[each.dead_letter_output]))
     stateful = any(query.stateful_operators for query in queries)
     brings_key = {name for query in queries if query.brings_key for name in query.outputs}
-    check_nodes(pipeline, read, written, stateful=stateful, brings_key=brings_key)
+    gathers = stateful or any(query.gathers for query in queries)
+    check_nodes(pipeline, read, written, gathers=gathers, brings_key=brings_key)
     for query in queries:
         check_query(pipeline, query.name, query.scattered, has_watermark=query.has_watermark)
     return PipelineSpec(

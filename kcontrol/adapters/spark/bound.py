@@ -20,6 +20,7 @@ class BoundQuery:
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
     scattered: what it does that needs rows of several nodes; only looked for where there are several.
+    gathers: it brings rows together, with or without state.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     """
@@ -36,6 +37,7 @@ class BoundQuery:
     skipping: tuple[str, ...] = ()
     sources: int = 1
     scattered: tuple[str, ...] = ()
+    gathers: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -57,6 +59,7 @@ class BoundQuery:
             brings_key=self.keyed,
             has_watermark=self.has_watermark,
             scattered=self.scattered,
+            gathers=self.gathers,
         )
 
 

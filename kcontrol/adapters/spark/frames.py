@@ -84,6 +84,7 @@ class Frames:
             skipping=tuple(skipping),
             sources=facts.sources,
             scattered=self._scattered(item.frame),
+            gathers=facts.gathers,
             columns=columns_used(frame),
         )
 

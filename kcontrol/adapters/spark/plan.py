@@ -62,6 +62,8 @@ _STATEFUL = frozenset(
         "LocalLimit",
     }
 )
+_GROUPING = frozenset({"FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow"})
+"""Operators that bring rows of a step together without state."""
 _ORDER_DEPENDENT = frozenset(
     {
         "first",
@@ -96,6 +98,8 @@ class PlanFacts:
     stateful_operators: tuple[str, ...]
     """A text for each, without anything that differs between two plans of the same query."""
     has_watermark: bool
+    gathers: bool
+    """It brings rows together, with or without state: equal keys must be on one node."""
     warnings: tuple[str, ...]
 
 
@@ -124,6 +128,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
         narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
         stateful_operators=tuple(_stateful_text(node) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
+        gathers=any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming),
         warnings=tuple(_warnings(nodes, query)),
     )
 

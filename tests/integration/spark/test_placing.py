@@ -106,6 +106,10 @@ WRONG: dict[str, tuple[Query, str]] = {
     "a constant": (lambda read: read("raw").select(F.lit("x").alias("name")).groupBy("name").count(), "groups by name"),
     "another of the query": (lambda read: parsed_here(read).groupBy("v").count(), "groups by v"),
     "a table's": (lambda read: read("events").join(static(read), "name").groupBy("z").count(), "groups by z"),
+    "groups of a step": (
+        lambda read: read("events").groupBy("at").applyInPandas(lambda frame: frame, "name string, at long"),
+        "applies a function to groups by at",
+    ),
     "limit": (lambda read: read("events").limit(3), "limits the number of rows"),
     "state": (lambda read: reminded(read("events"), "at"), "keeps state by at"),
     "pandas state": (lambda read: kept(read("events"), "at"), "keeps state by at"),
@@ -130,7 +134,7 @@ def test_what_holds_the_column_that_places_records_is_right_on_two_nodes(frames:
 @pytest.mark.parametrize("name", WRONG)
 def test_what_would_give_partial_results_on_two_nodes_is_refused(frames: Frames, name: str) -> None:
     query, told = WRONG[name]
-    facts = facts_of(frames, query, "append" if name == "limit" else "update")
+    facts = facts_of(frames, query, "append" if name in ("limit", "groups of a step") else "update")
     with pytest.raises(ConfigurationError, match=r"nodes = 2: query 'out'") as refused:
         spec_of(facts)
     assert f" {told}, but input 'events' is partitioned by 'name'" in str(refused.value)

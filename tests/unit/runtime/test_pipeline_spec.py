@@ -138,7 +138,18 @@ WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
     ("queries", "facts", "changes", "told"),
     [
         (QUERIES, FACTS, {"inputs": [UNSAID]}, "output 'delays' has keys, and input 'flights' does not say"),
-        (STATEFUL, FACTS, {"inputs": [UNSAID], "outputs": [UNKEYED]}, "it keeps state, and input 'flights' does not say"),
+        (
+            STATEFUL,
+            FACTS,
+            {"inputs": [UNSAID], "outputs": [UNKEYED]},
+            "it keeps state or groups rows, and input 'flights' does not say",
+        ),
+        (
+            (replace(QUERIES[0], gathers=True),),
+            FACTS,
+            {"inputs": [UNSAID], "outputs": [UNKEYED]},
+            "it keeps state or groups rows, and input 'flights' does not say",
+        ),
         (
             (replace(QUERIES[0], brings_key=True),),
             FACTS,
