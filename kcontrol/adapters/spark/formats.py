@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from kcontrol.adapters.spark.avro_columns import avro_fields
 from kcontrol.adapters.spark.watermark import SKIPPED_METRIC
@@ -20,6 +20,8 @@ from kcontrol.runtime.definition import KafkaInput
 _PARSED = "__kcontrol_parsed"
 _BAD = "__kcontrol_bad"
 """Field of the parsed value: why the record is bad; null for a good one."""
+_WHOLE, _END = "__kcontrol_value", "__kcontrol_end"
+"""Around a JSON value: an object that ends where the value does."""
 
 
 def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
@@ -80,17 +82,19 @@ def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFr
         schema, column = avro_fields(sf.col("value"), source, _BAD)
         return schema, raw.withColumn(_PARSED, column)
     schema = _struct_of(source)
-    with_reason = StructType([*schema.fields, StructField(_BAD, StringType())])
+    text = sf.col("value").cast("string")
+    whole = StructType([StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
-    column = sf.from_json(sf.col("value").cast("string"), with_reason, options)
-    # Spark gives the whole text of a bad record; the dead letter has the value already, so only its beginning is kept.
+    # By itself Spark takes the first of several values, or of an array, and does not look at what follows it.
+    column = sf.from_json(sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options)
+    value = column.getField(_WHOLE)
+    is_one = value.isNotNull() & column.getField(_END).isNotNull() & column.getField(_BAD).isNull() & sf.is_valid_utf8(text)
+    # The dead letter has the value; here its beginning is enough.
     reason = sf.when(
-        sf.col("value").isNotNull() & (column.isNull() | column.getField(_BAD).isNotNull()),
-        sf.concat(
-            sf.lit("not valid JSON for the schema: "), sf.substring(sf.coalesce(column.getField(_BAD), sf.lit("")), 1, 100)
-        ),
+        sf.col("value").isNotNull() & ~is_one,
+        sf.concat(sf.lit("not valid JSON for the schema: "), sf.substring(sf.make_valid_utf8(text), 1, 100)),
     )
-    fields = [column.getField(name).alias(name) for name in schema.fieldNames()]
+    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
     return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
 
 

@@ -17,6 +17,8 @@ from kcontrol.runtime.definition import Layout
 from kcontrol.wire.murmur2 import partition_of
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
+from tests.support.json_values import BAD as BAD_VALUE
+from tests.support.json_values import JSON_VALUES, SCHEMA
 
 DDL = "name string, n long"
 AVRO = {
@@ -91,6 +93,27 @@ def test_bad_records_go_to_the_dead_letter_topic_in_the_same_step(run_scenario: 
 
     bad = {"value_format": "json", "schema": DDL, "on_bad_record": "dead_letter", "dead_letter_topic": 1}
     run_scenario([names], scenario, {"events": (1, bad)}, {"out": (1, {"value_format": "json"})})
+
+
+def test_what_each_json_value_gives_is_what_the_page_says_also_in_a_replay(run_scenario: RunScenario) -> None:
+    columns = [F.col(name) for name in ("s", "n", "big", "x", "d", "t", "list", "b")]
+
+    def shown(events: Any) -> Any:
+        return {"out": events.select("offset", F.to_json(F.struct(*columns)).alias("row"))}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, value) for value, _ in JSON_VALUES.values()])
+        boundary = await stepper.step()
+        names_in_order = list(JSON_VALUES)
+        rows = {names_in_order[row["offset"]]: json.loads(row["row"]) for row in values_of(stepper, "out")}
+        assert rows == {name: gives for name, (_, gives) in JSON_VALUES.items() if gives != BAD_VALUE}
+        assert boundary.skipped[0].records == len(JSON_VALUES) - len(rows)
+        await stepper.engine.open(0, create=True)
+        assert (await stepper.replay(1)).skipped == boundary.skipped
+
+    inputs = {"events": (1, {"value_format": "json", "schema": SCHEMA, "on_bad_record": "skip"})}
+    run_scenario([shown], scenario, inputs, {"out": (1, {"value_format": "json"})})
 
 
 def test_avro_in_and_out(run_scenario: RunScenario) -> None:
