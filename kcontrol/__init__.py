@@ -5,6 +5,7 @@ The public names. They are loaded when they are first used: defining a pipeline 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from kcontrol.runtime.pipeline import Pipeline
 
 __version__ = "0.1.0"
+
+OLDEST_PYTHON = (3, 11)
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
+    """Raise ImportError for a Python that is too old: what comes after would fail with a syntax error somewhere."""
+    if version[:2] < OLDEST_PYTHON:
+        raise ImportError(f"kcontrol needs Python 3.11 or newer; this is {'.'.join(map(str, version))}, at {sys.executable}")
+
+
+check_python()
 
 __all__ = [
     "Checkpoint",

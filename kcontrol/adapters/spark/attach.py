@@ -15,6 +15,7 @@ from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.spark.conf import check_session
 from kcontrol.adapters.spark.frames import Frames
+from kcontrol.adapters.spark.versions import check_spark
 from kcontrol.core.events import Exit
 from kcontrol.errors import ConfigurationError, ReplacedError
 from kcontrol.runtime.definition_frames import FrameQuery, OutputMode
@@ -46,6 +47,8 @@ def attach(
     Raises SparkSettingError when the session lacks what correctness needs (see `kcontrol conf`), JavaError, ConfigurationError.
     """
     find_java()
+    check_spark()
+    check_spark(spark.version, "the Spark of this session")
     for sentence in check_session(spark):
         _log.warning("%s", sentence)
     if node >= pipeline.nodes:

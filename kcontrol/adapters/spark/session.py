@@ -14,6 +14,7 @@ from kcontrol.adapters.kafka.embedded import Java, find_java
 from kcontrol.adapters.spark.class_archive import start_options
 from kcontrol.adapters.spark.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.versions import check_spark
 from kcontrol.errors import SparkSettingError
 
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"
@@ -40,9 +41,10 @@ def session(
 
     master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
     settings: more Spark settings; they win over kcontrol's where those only concern speed.
-    Raises SparkSettingError when `settings` or `master` contradict what correctness needs; JavaError without a Java that
-    Spark runs on.
+    Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
+    JavaError without a Java that Spark runs on.
     """
+    check_spark()
     extra = dict(settings or {})
     _refuse_contradictions(extra)
     java = find_java()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SOURCES = ("kcontrol", "schemas", "pyproject.toml", "setup.py", "README.md")
+SOURCES = ("kcontrol", "schemas", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 COUNT = """
 import kcontrol, sys
 from kcontrol.adapters.http.console_pages import assets
