@@ -17,7 +17,7 @@ NODES = 3
 LATE_MIN = 15
 """Minutes after which a departure counts as late."""
 CHECKPOINTS = os.environ.get("DEPARTURES_CHECKPOINTS")
-"""Where state is saved, on something that all nodes reach: `file:///checkpoints`, `s3://bucket/path`; nowhere without it."""
+"""Where state is saved, on something that all nodes reach: `file:///checkpoints`, `s3://bucket/path`; or beside the work."""
 
 pipeline = kcontrol.Pipeline(
     "departures",
@@ -36,7 +36,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("late", topic="late", value_format="json"),
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="500 ms", max_records=100_000),
-    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every="60 s", keep_steps=10_000) if CHECKPOINTS else None,
+    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every="60 s", keep_steps=10_000, shared=CHECKPOINTS is not None),
 )
 
 

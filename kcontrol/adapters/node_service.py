@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
@@ -27,6 +28,7 @@ from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import SparkLostError, SpecChangedError
+from kcontrol.runtime.checkpoint_facts import checkpoint_warnings
 from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.runtime.observers import NOBODY, NodeObserver
 from kcontrol.runtime.pipeline import Pipeline
@@ -58,6 +60,11 @@ class NodeOptions:
     observer: NodeObserver = NOBODY
     listens: str = ""
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where its own checkpoints go, unless the pipeline puts them elsewhere."""
+        return own_checkpoints(self.work_dir)
+
 
 class NodeService:
     """Submits the pipeline and runs one life of one of its nodes."""
@@ -78,6 +85,8 @@ class NodeService:
         for warning in bound.warnings:
             _log.warning("%s", warning)
         spec = await submit(self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions)
+        for warning in checkpoint_warnings(spec, first_step=1):
+            _log.warning("%s", warning)
         joined(spec)
         log_id = await asyncio.to_thread(self._log_id)
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
@@ -126,7 +135,8 @@ class NodeService:
 
     def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
-        place = NodePlace(self._options.node, self._options.work_dir / log_id, log_id)
+        options = self._options
+        place = NodePlace(options.node, options.work_dir / log_id, log_id, options.checkpoints)
 
         def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
             if spec.fingerprint != fingerprint:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -12,14 +14,20 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
 from kcontrol.runtime.settings import ClusterSettings
 
-timeout_option = click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0.1),
-    default=ACKNOWLEDGE_TIMEOUT_S,
-    show_default=True,
-    help="Seconds to wait for it.",
-)
+STOP_TIMEOUT_S = 240.0
+"""A stop waits up to `Limits(stop_save_timeout=...)` for the last step to be saved, 2 minutes by default."""
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _timeout_option(default_s: float) -> Callable[[_Command], _Command]:
+    kind = click.FloatRange(0.1)
+    return click.option(
+        "--timeout", "timeout_s", type=kind, default=default_s, show_default=True, help="Seconds to wait for it."
+    )
+
+
+timeout_option = _timeout_option(ACKNOWLEDGE_TIMEOUT_S)
 
 
 @click.command()
@@ -54,12 +62,15 @@ def resume(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: b
 
 @click.command()
 @click.argument("pipeline")
-@timeout_option
+@_timeout_option(STOP_TIMEOUT_S)
 @cluster_option
 @json_option
 @debug_option
 def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    """Make no more steps, close the nodes' queries and end their processes.
+    """Make no more steps, save the last one, and close the nodes' queries.
+
+    A start or restart then has nothing to run again. When the last step can't be saved, or not in time, the pipeline is
+    stopped nevertheless, and the answer says why.
 
     \b
     Example:  kcontrol stop flights
@@ -70,4 +81,5 @@ def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: boo
 def _ask(pipeline: str, mode: DesiredMode, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
     said = asyncio.run(request_mode(cluster, pipeline, mode, timeout_s))
     facts = {"pipeline": pipeline, "phase": said.phase.value, "step": said.step, "reason": said.reason}
-    click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: {said.phase.value} at step {said.step}")
+    reason = f"; {said.reason}" if said.reason and mode is DesiredMode.STOPPED else ""
+    click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: {said.phase.value} at step {said.step}{reason}")

@@ -29,6 +29,7 @@ from kcontrol.cli.source import check_number, load_definition, remember_source, 
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import ReplacedError
+from kcontrol.runtime.checkpoint_facts import saved_where
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -99,10 +100,11 @@ async def _serve(
     spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
     profiler.jvm = Jvm(spark.sparkContext._gateway)
 
-    def joined(_spec: PipelineSpec) -> None:
-        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid()}
+    def joined(spec: PipelineSpec) -> None:
+        saves = saved_where(spec, str(options.checkpoints))
+        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), "checkpoints": saves}
         text = f"node {options.node} of pipeline {pipeline.name} joins (pid {os.getpid()})"
-        click.echo(json.dumps(facts) if as_json else text)
+        click.echo(json.dumps(facts) if as_json else text + (f"; its checkpoints go to {saves}" if saves else ""))
 
     service = NodeService(spark, cluster, pipeline, options)
     try:

@@ -47,9 +47,10 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
     if facts.reason:
         click.echo(f"reason     {facts.reason}")
     click.echo(f"committed  step {facts.step}" + (f", {time_text(facts.step_ms)}" if facts.step_ms is not None else ""))
-    if facts.checkpoint or facts.checkpoint_failure:
-        saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing"
-        click.echo(f"saved      {saved}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
+    if facts.checkpoint_location or facts.checkpoint or facts.checkpoint_failure:
+        saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing yet"
+        where = f", in {facts.checkpoint_location}" if facts.checkpoint_location else ""
+        click.echo(f"saved      {saved}{where}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
     if facts.late_rows:
         click.echo(f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: kcontrol steps")
     click.echo(f"led by     {_coordinator(facts)}")
@@ -62,6 +63,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"left out   {rejected} records of the control partition that are not kcontrol's, or damaged{more}")
         for where in named if verbose else ():
             click.echo(f"           {where}")
+    for warning in facts.warnings:
+        click.echo(f"warning    {warning}")
 
 
 def _coordinator(facts: PipelineStatus) -> str:

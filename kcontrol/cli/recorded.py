@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import click
 
 from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.division import of_size
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary
@@ -49,8 +52,10 @@ class Recorded:
         return Recorded(of_size(self.spec, boundaries[0].nodes), boundaries, first, last, Beginning(first - 1))
 
 
-async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int | None, last: int | None) -> Recorded:
+async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int | None, last: int | None, own: Path) -> Recorded:
     """Read the log from the nearest checkpoint at or before `first` (None: the oldest step that can be run) on.
+
+    own: where nodes of this machine have their own checkpoints.
 
     Raises NotFoundError when there is no such pipeline or step, or what it needs is gone; ConfigurationError for no range.
     """
@@ -63,7 +68,7 @@ async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int | N
             raise NotFoundError(f"pipeline {pipeline!r} has no step {first or 1}: it has committed {end}")
         if last is not None and end < last:
             raise NotFoundError(f"pipeline {pipeline!r} has no step {last} yet: it has committed {end}")
-        found, begin = beginning(spec, logs.committed, first, _is_readable)
+        found, begin = beginning(spec, logs.committed, first, partial(_is_readable, own=own))
         if last is not None and last < found:
             raise NotFoundError(f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}")
         boundaries = await _boundaries(logs, newest, begin.step + 1, last or end)
@@ -79,10 +84,10 @@ async def _boundaries(logs: PipelineLogs, read: Sequence[LoggedStep], first: int
     return [each.record for each in read if isinstance(each.record, StepBoundary) and first <= each.record.step <= last]
 
 
-def _is_readable(checkpoint: Checkpoint) -> bool:
-    store = CheckpointStore()
+def _is_readable(checkpoint: Checkpoint, own: Path) -> bool:
+    store, location = CheckpointStore(), placed(checkpoint.location, own)
     try:
-        found = all(store.readable(checkpoint.location, part.manifest) for part in checkpoint.parts)
+        found = all(store.readable(location, part.manifest) for part in checkpoint.parts)
     except CheckpointError as error:
         click.echo(f"the checkpoint of step {checkpoint.step} is not used: {error}", err=True)
         return False

@@ -83,7 +83,7 @@ class Wanted:
 @json_option
 @debug_option
 def replay(
-    pipeline: str, first: int | None, last: int | None, master: str | None, output: str | None, overwrite: bool,
+    pipeline: str, first: int | None, last: int | None, master: str | None, own: Path, output: str | None, overwrite: bool,
     copies: dict[str, str], limit: int | None, cluster: ClusterSettings, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the recorded steps of PIPELINE again on this machine, deliver what they give, and compare it with the log.
@@ -102,7 +102,7 @@ def replay(
     if master is not None:
         check_local(master)
     definition = find_pipeline(pipeline)
-    refuse(definition.name, asyncio.run(_replay(definition, (first, last), Place("replay", cluster, master), wanted)))
+    refuse(definition.name, asyncio.run(_replay(definition, (first, last), Place("replay", cluster, master, own), wanted)))
 
 
 def _check_options(wanted: Wanted) -> None:
@@ -113,7 +113,7 @@ def _check_options(wanted: Wanted) -> None:
 
 
 async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], place: Place, wanted: Wanted) -> list[Mismatch]:
-    recorded = await recorded_steps(place.cluster, definition.name, *steps)
+    recorded = await recorded_steps(place.cluster, definition.name, *steps, place.checkpoints)
     with ExitStack() as stack:
         destinations = await _open(stack, place.cluster, recorded, wanted)
 

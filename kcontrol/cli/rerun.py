@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import click
 
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.adapters.spark.spool import Spool, check_local
+from kcontrol.cli.options import data_home
 from kcontrol.cli.recorded import Recorded
 from kcontrol.errors import DigestMismatchError
 from kcontrol.runtime.delivery import ReplayedStep
@@ -37,10 +39,19 @@ Deliver = Callable[[ReplayedStep], None]
 
 
 def range_options(what: str) -> Callable[[_Command], _Command]:
-    """--from, --to and --master, as the parameters `first`, `last` and `master`. `what` is done with the steps of the range."""
+    """--from, --to, --master and --work-dir, as the parameters `first`, `last`, `master` and `own` (where nodes of this machine
+    have their own checkpoints). `what` is done with the steps of the range."""
 
     def add(command: _Command) -> _Command:
         for option in (
+            click.option(
+                "--work-dir",
+                "own",
+                type=click.Path(path_type=Path),
+                callback=_own_checkpoints,
+                help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the "
+                "user's data directory.",
+            ),
             click.option("--master", metavar="URL", help="Spark master. Default: local[*]."),
             click.option("--to", "last", type=click.IntRange(1), help=f"Last step to {what}. Default: the last committed one."),
             click.option(
@@ -56,6 +67,10 @@ def range_options(what: str) -> Callable[[_Command], _Command]:
     return add
 
 
+def _own_checkpoints(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+    return own_checkpoints((value or data_home() / "nodes").resolve())
+
+
 @dataclass(frozen=True)
 class Place:
     """Where steps are run again. `command` is named in Spark's application and the scratch directory."""
@@ -63,6 +78,8 @@ class Place:
     command: str
     cluster: ClusterSettings
     master: str | None
+    checkpoints: Path
+    """Where nodes of this machine have their own."""
 
 
 async def run_again(
@@ -86,7 +103,7 @@ async def run_again(
             spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
             for number, piece in enumerate(recorded.pieces()):
                 for node in range(piece.spec.nodes):
-                    where = NodePlace(node, Path(scratch, f"work-{number}"))
+                    where = NodePlace(node, Path(scratch, f"work-{number}"), checkpoints=place.checkpoints)
                     engine = SparkEngine(
                         spark, bound, host, where, piece.spec, SCRATCH_INCARNATION, _ignore, compare=_ignore, spool=spool
                     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.children import Child, Children
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
@@ -19,6 +20,7 @@ from kcontrol.cli.progress import Reporter
 from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
+from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, saved_where
 from kcontrol.runtime.nodes_now import nodes_now
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.requests import record_mode
@@ -180,8 +182,19 @@ class Running:
                 pass
             await asyncio.sleep(LOOK_EVERY_S)
         _, committed = await logs.read()
+        self._tell_checkpoints(logs)
         if committed:
             self._reporter.event("found", f"goes on after step {logs.committed.step}", step=logs.committed.step)
+
+    def _tell_checkpoints(self, logs: PipelineLogs) -> None:
+        """Where state is saved, and whether that survives the loss of this machine."""
+        spec = logs.spec()
+        where = saved_where(spec, str(own_checkpoints(self._options.data_dir / "nodes")))
+        if where:
+            seconds = f"{spec.checkpoint.every_ms / 1000:g}"
+            self._reporter.event("checkpoints", f"state is saved every {seconds} s in {where}", location=where)
+        for warning in checkpoint_warnings(spec, logs.committed.first):
+            self._reporter.event("warning", f"warning: {warning}", warning=warning)
 
     async def _want_running(self, logs: PipelineLogs) -> None:
         desired, said = logs.view.desired(), logs.view.status()

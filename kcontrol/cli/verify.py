@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -22,7 +23,7 @@ from kcontrol.runtime.verify import Mismatch
 @json_option
 @debug_option
 def verify(
-    pipeline: str, first: int | None, last: int | None, master: str | None, cluster: ClusterSettings, as_json: bool
+    pipeline: str, first: int | None, last: int | None, master: str | None, own: Path, cluster: ClusterSettings, as_json: bool
 ) -> None:
     """Run the recorded steps of PIPELINE again in a scratch directory, write nothing, and compare with the log.
 
@@ -39,7 +40,7 @@ def verify(
         click.echo(verdict(node, step, found, as_json))
 
     async def run() -> list[Mismatch]:
-        recorded = await recorded_steps(cluster, definition.name, first, last)
-        return await run_again(definition, recorded, Place("verify", cluster, master), report)
+        recorded = await recorded_steps(cluster, definition.name, first, last, own)
+        return await run_again(definition, recorded, Place("verify", cluster, master, own), report)
 
     refuse(definition.name, asyncio.run(run()))

@@ -49,7 +49,8 @@ class Standing:
     limit_ms: int = 0
 
 
-_LOST = (Place.ABSENT, Place.CLOSED, Place.BROKEN)
+LOST = (Place.ABSENT, Place.CLOSED, Place.BROKEN)
+"""Only a command, a new life or a person makes these nodes come back."""
 _IN_PLACE = Standing(Place.IN_PLACE)
 
 
@@ -158,7 +159,7 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
             wake_before_silence(turn, node, limits)
             continue
         waiting.append(now.text)
-        if now.place in _LOST:
+        if now.place in LOST:
             turn.state.assembled = False
         if now.place is Place.BROKEN:
             turn.state.halt = now.text

@@ -65,6 +65,13 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
         _answer(state, request.request_id, 0, f"pipeline {state.pipeline} has no committed step yet: there is nothing to save")
 
 
+def refuse_request(state: CoordinatorState, why: str) -> None:
+    """Answer the pending request, if there is one: nothing will be saved for it."""
+    request = pending_request(state)
+    if request is not None:
+        _answer(state, request.request_id, 0, why)
+
+
 def _answer(state: CoordinatorState, request_id: str, step: int, error: str) -> None:
     remember_request(state, request_id)
     state.answers = (*state.answers, CheckpointAnswer(request_id, step, error))[-REMEMBERED_REQUESTS:]
@@ -83,7 +90,7 @@ def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
     """With all nodes in place: begin a checkpoint if one is due, and say whether the next step has to wait for it."""
     state = turn.state
     if state.saving is None and _is_due(turn, spec):
-        _begin(turn, spec)
+        begin(turn, spec)
     saving = state.saving
     if saving is None or saving.pinned:
         return False
@@ -105,7 +112,8 @@ def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
     return False
 
 
-def _begin(turn: Turn, spec: PipelineSpec) -> None:
+def begin(turn: Turn, spec: PipelineSpec) -> None:
+    """Have all nodes save the last step, which all of them hold; nothing is being saved yet."""
     state = turn.state
     step = state.steps.step
     request = pending_request(state)

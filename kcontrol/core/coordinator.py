@@ -49,6 +49,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
+from kcontrol.core.stopping import forget_stop
 from kcontrol.core.takeover import take_over
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
@@ -135,6 +136,7 @@ def _enter_claiming(turn: Turn) -> None:
     state.caught_up_ms = -1
     state.cleared = state.assembled = False
     state.saving = None
+    state.stop_saves = 0
     turn.effects.append(Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),)))
 
 
@@ -178,6 +180,7 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
         return
     state.commands = {}
     state.saving = None
+    state.stop_saves = 0
     if state.at is State.ATTEMPTING:
         _end_attempt(turn, FailureKind.BROKER, "the claim was written to Kafka twice")
 
@@ -230,6 +233,7 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.forgiven = {}
     state.inputs_offset = -1
     state.inherited = False
+    forget_stop(state)
     _go(turn, Cause.ASSIGNED)
 
 

@@ -160,6 +160,14 @@ class CoordinatorState:
     answers: tuple[CheckpointAnswer, ...] = ()
     """To the newest requests for one, newest last."""
 
+    # --- a stop
+    stop_ms: int = -1
+    """Since when the stop waits for the last step to be saved; -1: it does not."""
+    stop_saves: int = 0
+    """The step whose checkpoint was begun for the stop, under this claim."""
+    unsaved: str = ""
+    """Why the pipeline was stopped without it."""
+
     # --- inputs
     paused: tuple[str, ...] = ()
     """Those that the next plan reads nothing of."""

@@ -5,8 +5,9 @@ One coordinator looks after one pipeline. It takes over by a claim, and after th
     claim -> fence (InitProducer) -> read both logs to their ends -> all nodes in place -> a step is due ->
     add partitions -> the attempt runs -> commit -> fence, early, for the next transaction -> ...
 
-A checkpoint is begun between two steps and saved beside them; once all nodes have saved it, the same circle is gone through
-without an attempt: add the log of steps -> record the checkpoint -> fence -> ...
+A checkpoint is begun between two steps and saved beside them, or while the pipeline is paused, or before it stops; once all
+nodes have saved it, the same circle is gone through without an attempt: add the log of steps -> record the checkpoint ->
+fence -> ...
 
 Four rules (three of design 5) are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
@@ -103,7 +104,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.ATTEMPTING, _C.ALL_WRITTEN, _S.COMMITTING),
     (_S.COMMITTING, _C.COMMITTED, _S.FENCING),
     # --- a checkpoint that all nodes have saved, in a transaction of its own
-    (_S.READY, _C.SAVED, _S.ADDING_LOG),
+    ((_S.READY, _S.PAUSED, _S.STOPPING), _C.SAVED, _S.ADDING_LOG),
     (_S.ADDING_LOG, _C.PARTITIONS_ADDED, _S.RECORDING),
     (_S.RECORDING, _C.COMMITTED, _S.FENCING),
     # --- what goes wrong with them

@@ -6,11 +6,10 @@ matter which events were doubled or late.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from kcontrol.core import checkpointing
-from kcontrol.core.assembly import Place, assemble, give, has_done, roll_back, standing
+from kcontrol.core.assembly import LOST, Place, assemble, give, roll_back, standing
 from kcontrol.core.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator_state import CoordinatorState, Turn
 from kcontrol.core.coordinator_table import RESTING, Cause, State
@@ -18,12 +17,20 @@ from kcontrol.core.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.growth import growth_refused
 from kcontrol.core.inputs import paused_inputs, requests_offset
-from kcontrol.core.model import Command, CommandKind, DesiredMode, NodePhase, PipelinePhase, PipelineSpec, Status
+from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelinePhase, PipelineSpec, Status
 from kcontrol.core.reasons import due
 from kcontrol.core.retry import Retry
 from kcontrol.core.skips import skips_due
-
-Go = Callable[[Turn, Cause], None]
+from kcontrol.core.stopping import (
+    Go,
+    acknowledge,
+    forget_stop,
+    record_saved,
+    saves_first,
+    stop,
+    stopping_reason,
+    was_told,
+)
 
 _STATUS_EVERY_MS = 1000
 STATUS_BEAT_MS = 2000
@@ -44,21 +51,29 @@ def rest(turn: Turn, go: Go) -> None:
         checkpointing.answer_request(turn, spec)
         if not state.halt:
             state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
+    if mode is not DesiredMode.STOPPED:
+        forget_stop(state)
     if state.halt and mode is not DesiredMode.STOPPED:
         _move(turn, go, Cause.HALT, (State.HALTED,))
         roll_back(turn, nodes)
+        checkpointing.refuse_request(
+            state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.halt}"
+        )
         return
     match mode:
         case DesiredMode.PAUSED:
             _move(turn, go, Cause.PAUSE, (State.PAUSED,))
+            acknowledge(state)
             roll_back(turn, nodes)
-            _tell_paused(turn, nodes)
-            _acknowledge(state)
+            if spec is None or not _is_saving(turn, go, spec):
+                _tell_paused(turn, nodes)
         case DesiredMode.STOPPED:
-            _stop(turn, go, nodes)
+            _move(turn, go, Cause.STOP, (State.STOPPING, State.STOPPED))
+            if spec is None or not saves_first(turn, go, spec):
+                stop(turn, go, nodes)
         case DesiredMode.RUNNING:
             _move(turn, go, Cause.RUN, (State.ASSEMBLING, State.READY))
-            _acknowledge(state)
+            acknowledge(state)
             if spec is not None:
                 _run(turn, go, spec)
 
@@ -121,10 +136,18 @@ def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
     state.inputs_offset = requests_offset(spec, state.view)
 
 
-def _acknowledge(state: CoordinatorState) -> None:
-    desired = state.view.desired()
-    if desired is not None and desired.request_id not in state.acknowledged:
-        checkpointing.remember_request(state, desired.request_id)
+def _is_saving(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
+    """Save what a paused pipeline has not saved yet, if it is due; whether its nodes are to be told nothing else."""
+    state, limits = turn.state, turn.limits()
+    places = [standing(state, node, limits) for node in range(spec.nodes)]
+    missing = next((now.text for now in places if now.place in LOST), "")
+    if missing:
+        checkpointing.refuse_request(
+            state, f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: resume it first"
+        )
+    if any(now.place is not Place.IN_PLACE for now in places):
+        return state.saving is not None
+    return record_saved(turn, go) or checkpointing.must_pin(turn, spec) or state.saving is not None
 
 
 def _tell_paused(turn: Turn, nodes: int) -> None:
@@ -132,50 +155,10 @@ def _tell_paused(turn: Turn, nodes: int) -> None:
     commands = [
         give(turn, node, CommandKind.PAUSE, state.steps.step)
         for node in range(nodes)
-        if standing(state, node, limits).place is Place.IN_PLACE and not _was_told(state, node, CommandKind.PAUSE)
+        if standing(state, node, limits).place is Place.IN_PLACE and not was_told(state, node, CommandKind.PAUSE)
     ]
     if commands:
         turn.effects.append(Publish(tuple(commands)))
-
-
-def _was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
-    command = state.commands.get(node)
-    return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
-
-
-def _stop(turn: Turn, go: Go, nodes: int) -> None:
-    """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
-    state, limits = turn.state, turn.limits()
-    commands: list[Command] = []
-    left = 0
-    for node in range(nodes):
-        said = state.view.node_state(node)
-        if _was_told(state, node, CommandKind.SHUTDOWN):
-            command = state.commands[node]
-            left += said is None or not has_done(said, command)
-            continue
-        if standing(state, node, limits).place is Place.ABSENT or said is None:
-            continue
-        left += 1
-        if said.claim_epoch != state.epoch:
-            continue
-        if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
-            commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
-        elif not _was_told(state, node, CommandKind.STOP):
-            commands.append(give(turn, node, CommandKind.STOP, state.steps.step))
-    if commands:
-        turn.effects.append(Publish(tuple(commands)))
-    if state.at is State.STOPPED and left:
-        go(turn, Cause.OUT_OF_PLACE)
-    _move(turn, go, Cause.STOP, (State.STOPPING, State.STOPPED))
-    if not left and state.at is State.STOPPING:
-        go(turn, Cause.CLOSED)
-    if not left:
-        state.halt = ""
-        state.failure = None
-        state.retry = Retry()
-        state.assembled = False
-        _acknowledge(state)
 
 
 # --- the next step --------------------------------------------------------------------------------------------------------
@@ -201,9 +184,8 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         go(turn, Cause.LIMITS_CHANGED)
     elif state.now_ms < state.retry.not_before_ms:
         turn.wake_at(state.retry.not_before_ms)
-    elif producer is not None and checkpointing.is_saved(state):
-        go(turn, Cause.SAVED)
-        turn.effects.append(AddPartitions(*producer, ((state.steps_topic, 0),)))
+    elif record_saved(turn, go):
+        return
     elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec) and producer is not None:
         go(turn, Cause.DUE)
         turn.effects.append(AddPartitions(*producer, output_partitions(state, spec)))
@@ -287,9 +269,9 @@ def _status(turn: Turn) -> Status:
         case State.PAUSED:
             phase, reason = PipelinePhase.PAUSED, ""
         case State.STOPPED:
-            phase, reason = PipelinePhase.STOPPED, ""
+            phase, reason = PipelinePhase.STOPPED, state.unsaved
         case State.STOPPING:
-            reason = "stopping"
+            reason = stopping_reason(state)
         case _ if not state.assembled and state.at is not State.DENIED:
             phase, reason = PipelinePhase.STARTING, _missing(turn)
     return Status(

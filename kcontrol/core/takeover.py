@@ -26,3 +26,4 @@ def take_over(turn: Turn) -> None:
         state.answers = left.answers
         state.saving_failure = left.checkpoint_failure
         state.halt = left.reason if left.phase is PipelinePhase.HALTED else ""
+        state.unsaved = left.reason if left.phase is PipelinePhase.STOPPED else ""

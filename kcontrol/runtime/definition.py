@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kcontrol.core.model import BadRecords
+from kcontrol.core.model import IN_WORK_DIR, BadRecords, CheckpointSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition_errors import definition
 from kcontrol.runtime.definition_schemas import check_schema
@@ -25,6 +25,11 @@ _FLOAT_DIGEST = re.compile(r"float:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 ValueFormat = Literal["json", "avro"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Offset = Annotated[int, Field(ge=0)]
+
+KEPT_STEPS = 1_000_000
+"""At a step a second about eleven days: more than Kafka keeps a topic's records for by default, so that the log of steps is not
+what ends a replay or a reader that was away; less than a segment of Kafka's default size."""
+_SHARED_SCHEMES = ("s3:", "hdfs:", "viewfs:")
 
 
 @definition
@@ -165,18 +170,38 @@ class StepPolicy:
 
 @definition
 class Checkpoint:
-    """Where checkpoints are put, how often, and how many are kept.
+    """Where checkpoints are put, how often, and how many are kept. A pipeline without state makes none, unless told where.
 
-    location: a URL or path that every node can write. every: from the beginning of one to that of the next. keep: so many of
-        the newest.
-    keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; None keeps all.
+    location: a URL or path that every node can write. None: `checkpoints` in the directory that each node works in, on its
+        own host's disk.
+    every: from the beginning of one to that of the next. keep: so many of the newest.
+    keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them. None keeps all.
+        "auto": 1,000,000 when checkpoints are on shared storage; all of them otherwise, because the log is then what the state
+        is made from again if a disk is lost.
+    shared: `location` is a directory that all hosts mount at the same place. S3 and HDFS are shared without being told.
     """
 
-    location: Annotated[str, Field(min_length=1)]
+    location: Annotated[str, Field(min_length=1)] | None = None
     _: KW_ONLY
     every: PositiveDuration = "60 s"
     keep: Annotated[int, Field(ge=1, le=1_000)] = 2
-    keep_steps: Annotated[int, Field(ge=0)] | None = None
+    keep_steps: Annotated[int, Field(ge=0)] | Literal["auto"] | None = "auto"
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shared and self.location in (None, IN_WORK_DIR):
+            raise ConfigurationError(
+                "Checkpoint: shared = True needs a location: without one each node saves on its own host's disk"
+            )
+
+    def to_spec(self) -> CheckpointSpec:
+        """The same in numbers."""
+        location = self.location or IN_WORK_DIR
+        shared = self.shared or location.startswith(_SHARED_SCHEMES)
+        keep_steps = self.keep_steps
+        if keep_steps == "auto":
+            keep_steps = KEPT_STEPS if shared else None
+        return CheckpointSpec(location, self.every_ms, self.keep, -1 if keep_steps is None else keep_steps, shared)
 
     @property
     def every_ms(self) -> int:

@@ -33,6 +33,7 @@ class Limits:
         broker's transaction.max.timeout.ms.
     pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given up.
     save_timeout: for copying a checkpoint, beside the steps.
+    stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and says so.
     max_forgotten: most steps that are dropped from the log in one transaction.
     """
 
@@ -49,6 +50,7 @@ class Limits:
     pin_timeout: PositiveDuration = "10 s"
     save_timeout: PositiveDuration = "10 min"
     max_forgotten: Annotated[int, Field(ge=1, le=10_000)] = 10_000
+    stop_save_timeout: PositiveDuration = "2 min"
 
     def __post_init__(self) -> None:
         if duration_ms(self.backoff) > duration_ms(self.max_backoff):

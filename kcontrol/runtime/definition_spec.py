@@ -129,15 +129,14 @@ def build_spec(
             shuffle_partitions=pipeline.layout.shuffle_partitions,
         ),
         limits=pipeline.limits.to_spec(),
-        checkpoint=_checkpoint_spec(pipeline.checkpoint),
+        checkpoint=_checkpoint_spec(pipeline.checkpoint, stateful),
     )
 
 
-def _checkpoint_spec(checkpoint: Checkpoint | None) -> CheckpointSpec:
-    if checkpoint is None:
+def _checkpoint_spec(checkpoint: Checkpoint | None, stateful: bool) -> CheckpointSpec:
+    if checkpoint is None or (checkpoint.location is None and not stateful):
         return CheckpointSpec("", 0, 0, -1)
-    keep_steps = -1 if checkpoint.keep_steps is None else checkpoint.keep_steps
-    return CheckpointSpec(checkpoint.location, checkpoint.every_ms, checkpoint.keep, keep_steps)
+    return checkpoint.to_spec()
 
 
 def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> str:

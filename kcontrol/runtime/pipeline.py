@@ -53,7 +53,8 @@ class Pipeline:
     name: lower-case letters, digits and hyphens. nodes: how many Spark applications share the partitions.
     inputs: the topics that it reads, one or more. outputs: those that it writes, one or more.
     steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
-    checkpoint: where saved state goes; without one a node that lost its directory replays from the first step.
+    checkpoint: where saved state goes, how often, and what is kept. None: nowhere; a node that lost its directory then replays
+        from the first step, if Kafka still has the input.
     compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has changed.
     allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then differ from the
         log, and a node that has to do so halts the pipeline.
@@ -67,7 +68,7 @@ class Pipeline:
     steps: StepPolicy = field(default_factory=StepPolicy)
     layout: Layout = field(default_factory=Layout)
     limits: Limits = field(default_factory=Limits)
-    checkpoint: Checkpoint | None = None
+    checkpoint: Checkpoint | None = field(default_factory=Checkpoint)
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from kcontrol.core.model import NodeJoin, NodePhase, PipelinePhase
+from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where
 from kcontrol.runtime.durations import span_text
 from kcontrol.runtime.facts import Facts
 from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
@@ -47,6 +48,8 @@ class PipelineStatus(Facts):
     first_step: int = Field(description="The oldest step that was not dropped from the log.")
     checkpoint: int = Field(description="The step of the newest checkpoint; 0 if there is none.")
     checkpoint_failure: str
+    checkpoint_location: str = Field(description="Where state is saved; '' for nowhere.")
+    warnings: list[str] = Field(description="What may go wrong one day, and what to do about it.")
     claim_epoch: int = Field(description="The offset of the newest claim; -1 before the first.")
     coordinator: str = Field(description="Host and process id of the coordinator that made it; '' before the first.")
     coordinator_silent_ms: int | None = Field(
@@ -82,6 +85,8 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         first_step=committed.first,
         checkpoint=committed.checkpoint,
         checkpoint_failure=said.checkpoint_failure if said else "",
+        checkpoint_location=saved_where(spec),
+        warnings=checkpoint_warnings(spec, committed.first, node_hosts(view)),
         claim_epoch=view.epoch,
         coordinator=life.coordinator,
         coordinator_silent_ms=life.silent_ms,

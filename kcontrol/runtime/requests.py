@@ -44,9 +44,15 @@ async def record_mode(
 
 
 async def record_checkpoint(log: ControlLog, pipeline: str, now: Status | None) -> Recorded:
-    """Ask for a checkpoint. Raises HaltedError or NotNowError when the pipeline does not run: nothing would be saved."""
-    if now is not None and now.phase not in (PipelinePhase.STARTING, PipelinePhase.RUNNING):
-        text = f"pipeline {pipeline!r} is {now.phase.value}, and is saved only while it runs: kcontrol resume {pipeline}"
+    """Ask for a checkpoint, also of a paused pipeline, or of one whose last step is saved already.
+
+    Raises HaltedError or NotNowError when the pipeline has halted or is stopped: nothing would be saved.
+    """
+    if now is not None and now.phase in (PipelinePhase.STOPPED, PipelinePhase.HALTED) and now.checkpoint < max(1, now.step):
+        text = (
+            f"pipeline {pipeline!r} is {now.phase.value} at step {now.step}, and is saved only while it runs or is paused: "
+            f"kcontrol resume {pipeline}"
+        )
         if now.phase is PipelinePhase.HALTED:
             raise HaltedError(f"{text}. {_why(now)}")
         raise NotNowError(text)

@@ -136,5 +136,10 @@ def _check_settings(spec: PipelineSpec) -> None:
     Layout(**asdict(spec.layout))
     Limits(**{name.removesuffix("_ms"): value for name, value in asdict(spec.limits).items()})
     if checkpoint.location:
-        keep_steps = None if checkpoint.keep_steps == -1 else checkpoint.keep_steps
-        Checkpoint(checkpoint.location, every=checkpoint.every_ms, keep=checkpoint.keep, keep_steps=keep_steps)
+        Checkpoint(
+            checkpoint.location,
+            every=checkpoint.every_ms,
+            keep=checkpoint.keep,
+            keep_steps=None if checkpoint.keep_steps == -1 else checkpoint.keep_steps,
+            shared=checkpoint.shared,
+        )

@@ -41,7 +41,7 @@ from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import Directory, SimulatedEngine
-from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, require
+from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
 from tests.simulation.reader import Reader
 from tests.simulation.world import Fenced, World, twin_of
 
@@ -148,6 +148,7 @@ class CoordinatorActor:
                 if isinstance(record, Status):
                     check_answers(self.world, record)
                     check_noted(self.world, record)
+                    check_stopped(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
                     said = self.state.view.node_state(record.node)
                     require(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import Checkpoint, InputRange, Status, StepBoundary, StepWork
+from kcontrol.core.model import Checkpoint, InputRange, PipelinePhase, Status, StepBoundary, StepWork
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
@@ -172,6 +172,13 @@ def check_answers(world: World, status: Status) -> None:
             "what was committed when a checkpoint was asked for is saved when the request is answered",
             (answer, asked, world.saved),
         )
+
+
+def check_stopped(world: World, status: Status) -> None:
+    """A coordinator tells users that the pipeline is stopped, and either that the last step is saved or why it is not."""
+    saves = world.spec.stateful and world.spec.checkpoint.location
+    if saves and status.phase is PipelinePhase.STOPPED and not status.reason:
+        require(status.step in (0, *world.saved), "a stop saves the last step, or says why not", (status, world.saved))
 
 
 def check_noted(world: World, status: Status) -> None:

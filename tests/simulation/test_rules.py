@@ -49,7 +49,7 @@ from kcontrol.core.steps_view import StepsView
 from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.engine import SimulatedEngine
-from tests.simulation.faults import number_of_nodes_changed
+from tests.simulation.faults import number_of_nodes_changed, user_asks
 from tests.simulation.invariants import ZOMBIE
 
 
@@ -319,6 +319,10 @@ def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
     return (patch.object(StepsView, "begun_at", staticmethod(lambda pipeline, newest: StepsView(pipeline))),)
 
 
+def _a_stop_saves_nothing() -> Patches:
+    return (patch.object(resting, "saves_first", lambda turn, go, spec: False),)
+
+
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
 _PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
 _OPENABLE = "a node can always be opened, for its checkpoints are there"
@@ -363,6 +367,7 @@ RULES = (
     Rule(_state_is_not_needed, "state is never left out"),
     Rule(_state_is_needed_by_all, _OPENABLE, 190),
     Rule(_who_begins_at_a_checkpoint_forgets_what_was_before, "whoever begins at a checkpoint knows all that counts"),
+    Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", likely=(user_asks,)),
 )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from pyarrow import fs
 
 from kcontrol.adapters.checkpoints.limits import StoreLimits
+from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError
 
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -50,6 +51,23 @@ def open_location(location: str, limits: StoreLimits) -> Location:
         f"the location of the checkpoints begins with {url.scheme + ':'!r}; give file:///path, s3://bucket/path or "
         f"hdfs://host:port/path"
     )
+
+
+def own_checkpoints(work_dir: Path) -> Path:
+    """Where nodes that work in `work_dir` have their own. The directories beside it are named after logs' ids, never so."""
+    return work_dir / "checkpoints"
+
+
+def placed(location: str, own: Path | None) -> str:
+    """The location as a store takes it: of a node's own checkpoints the directory `own`.
+
+    Raises ConfigurationError when they are meant and there is no such directory.
+    """
+    if location != IN_WORK_DIR:
+        return location
+    if own is None:
+        raise ConfigurationError("checkpoints are beside the nodes' working directories, and it is not known where those are")
+    return str(own)
 
 
 def check_location(location: str) -> SplitResult:

@@ -12,7 +12,7 @@ from kcontrol.adapters.http.limits import WRITE_SEEN_S
 from kcontrol.adapters.http.plane import PipelineName, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.record_models import given_model_of
-from kcontrol.core.model import PipelineSpec
+from kcontrol.core.model import IN_WORK_DIR, PipelineSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition_succession import refuse_shared_outputs
 from kcontrol.runtime.spec_rules import check_spec, succeed_unchanged
@@ -46,7 +46,7 @@ async def submit(plane: ThePlane, pipeline: PipelineName, spec: GivenSpec) -> Su
     if wanted.pipeline != pipeline:
         raise ConfigurationError(f"the definition is of pipeline {wanted.pipeline!r}, the request about {pipeline!r}")
     check_spec(wanted)
-    if wanted.checkpoint.location:
+    if wanted.checkpoint.location not in ("", IN_WORK_DIR):
         check_location(wanted.checkpoint.location)
     known = plane.projections.specs()
     made = succeed_unchanged(wanted, known.get(pipeline))

@@ -74,6 +74,8 @@ class NodePlace:
     work_root: Path
     log_id: str = ""
     """Kafka's id of the steps topic. Only an engine that saves checkpoints needs it."""
+    checkpoints: Path | None = None
+    """Where the node's own checkpoints are, if they are not put elsewhere."""
 
 
 class SparkEngine:
@@ -103,7 +105,7 @@ class SparkEngine:
         self._workdir.prepare()
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
-        self._parts = NodeParts(CheckpointStore(), self._workdir, *where)
+        self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
         host.own_partitions = self._own_partitions
         host.columns_used = self._columns_used
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.model import Checkpoint, SavedFiles
 from kcontrol.errors import CheckpointError, KcontrolError
@@ -21,12 +22,21 @@ _log = logging.getLogger(__name__)
 
 
 class NodeParts:
-    """Of one life of one node. location: where the definition puts checkpoints; empty for nowhere."""
+    """Of one life of one node. location: where the definition puts checkpoints; empty for nowhere. own: the directory that is
+    meant where a location says that each node has its own."""
 
     def __init__(
-        self, store: CheckpointStore, workdir: WorkDir, location: str, pipeline: str, log_id: str, node: int, incarnation: int
+        self,
+        store: CheckpointStore,
+        workdir: WorkDir,
+        location: str,
+        pipeline: str,
+        log_id: str,
+        node: int,
+        incarnation: int,
+        own: Path | None = None,
     ) -> None:
-        self._store, self._workdir = store, workdir
+        self._store, self._workdir, self._own = store, workdir, own
         self._pipeline, self._log_id, self._node, self._incarnation = pipeline, log_id, node, incarnation
         self._locations = {location} - {""}
         """Where parts of this node may be: also where an earlier definition put those that the log still names."""
@@ -40,7 +50,7 @@ class NodeParts:
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Fill the node's directory from its part. Raises CheckpointError: it is missing, damaged, or of other queries."""
-        self._workdir.restore_from(self._store, checkpoint.location, self._manifest(checkpoint))
+        self._workdir.restore_from(self._store, placed(checkpoint.location, self._own), self._manifest(checkpoint))
 
     def pin(self, step: int) -> None:
         """Hold fast what the step needs, instead of what was pinned before. Raises CheckpointError."""
@@ -55,7 +65,9 @@ class NodeParts:
         """
         if self._pinned is None or self._pinned[0] != step:
             raise CheckpointError(f"step {step} is not held fast, so it can't be saved to {location}")
-        place = PartPlace(location, self._pipeline, self._log_id, self._node, self._incarnation, claim_epoch, step)
+        place = PartPlace(
+            placed(location, self._own), self._pipeline, self._log_id, self._node, self._incarnation, claim_epoch, step
+        )
         cancelled = threading.Event()
         copying = asyncio.ensure_future(asyncio.to_thread(self._store.save, place, self._pinned[1], cancelled.is_set))
         try:
@@ -79,7 +91,7 @@ class NodeParts:
             await asyncio.to_thread(self._drop, max(each.step for each in kept), named)
 
     def _drop(self, newest: int, named: set[str]) -> None:
-        for location in self._locations:
+        for location in (placed(each, self._own) for each in self._locations):
             for part in self._store.parts(location, self._pipeline, self._log_id, self._node):
                 if part.step <= newest and part.manifest not in named:
                     self._store.drop(location, part.manifest)
@@ -87,7 +99,7 @@ class NodeParts:
 
     def _is_readable(self, checkpoint: Checkpoint) -> bool:
         try:
-            return self._store.readable(checkpoint.location, self._manifest(checkpoint))
+            return self._store.readable(placed(checkpoint.location, self._own), self._manifest(checkpoint))
         except KcontrolError as error:
             _log.warning("the checkpoint of step %d can't be used: %s", checkpoint.step, error)
             return False

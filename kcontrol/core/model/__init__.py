@@ -36,7 +36,16 @@ from kcontrol.core.model.control import (
     Written,
 )
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
-from kcontrol.core.model.spec import CheckpointSpec, InputSpec, LayoutSpec, LimitsSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.model.spec import (
+    IN_WORK_DIR,
+    CheckpointSpec,
+    InputSpec,
+    LayoutSpec,
+    LimitsSpec,
+    OutputSpec,
+    PipelineSpec,
+    StepPolicySpec,
+)
 from kcontrol.core.model.steps import StepBoundary, StepRecord
 from kcontrol.core.model.times import EndTimes, StepEnd, WorkTimes
 from kcontrol.core.model.values import (
@@ -65,6 +74,7 @@ from kcontrol.core.model.words import (
 
 __all__ = [
     "EMPTY_DIGEST",
+    "IN_WORK_DIR",
     "BadRecords",
     "Checkpoint",
     "CheckpointAnswer",

@@ -90,6 +90,12 @@ class LimitsSpec:
     """All nodes must have saved their parts of a checkpoint by then."""
     max_forgotten: int
     """Steps that are dropped from the log in one transaction, at most."""
+    stop_save_timeout_ms: int = 120_000
+    """A stop waits so long for the checkpoint of the last step; then it goes on without."""
+
+
+IN_WORK_DIR = "workdir:"
+"""The location of checkpoints that each node saves beside its own working directory, wherever that is on its host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,8 @@ class CheckpointSpec:
     keep: int
     keep_steps: int
     """Steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; -1 keeps all."""
+    shared: bool = False
+    """Every host can read what is saved there; if not, only the host that has saved it is known to."""
 
 
 @dataclass(frozen=True, slots=True)

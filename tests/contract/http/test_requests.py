@@ -81,12 +81,14 @@ def test_a_checkpoint_has_an_outcome(run: Run) -> None:
     run(scenario)
 
 
-def test_a_checkpoint_is_refused_while_the_pipeline_rests(run: Run) -> None:
+def test_a_checkpoint_is_refused_while_the_pipeline_is_stopped_and_not_while_it_is_paused(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
-        await api.seen(await api.told.status(PipelinePhase.PAUSED))
+        await api.seen(await api.told.status(PipelinePhase.STOPPED))
         refused = await api.post(f"{P}/checkpoints", 409)
-        assert "is paused" in refused["detail"]
+        assert "is stopped" in refused["detail"]
+        await api.seen(await api.told.status(PipelinePhase.PAUSED))
+        assert (await api.post(f"{P}/checkpoints"))["request_id"]
 
     run(scenario)
 

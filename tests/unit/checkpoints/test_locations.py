@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace, StoreLimits
-from kcontrol.adapters.checkpoints.locations import open_location
+from kcontrol.adapters.checkpoints.locations import open_location, own_checkpoints, placed
+from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError
 from tests.support.parts import contents_of, make_pin, place
 
@@ -74,3 +75,10 @@ def test_names_that_can_not_be_directories_are_refused(tmp_path: Path, name: str
 def test_limits_must_be_positive() -> None:
     with pytest.raises(ConfigurationError, match="parallel_files is 0"):
         StoreLimits(parallel_files=0)
+
+
+def test_a_nodes_own_checkpoints_are_in_the_directory_that_all_nodes_of_its_machine_work_in() -> None:
+    assert placed(IN_WORK_DIR, own_checkpoints(Path("/nodes"))) == "/nodes/checkpoints"
+    assert placed("s3://bucket/path", None) == "s3://bucket/path"
+    with pytest.raises(ConfigurationError, match="it is not known where"):
+        placed(IN_WORK_DIR, None)

@@ -88,5 +88,5 @@ def test_an_answer_that_does_not_come_in_time_is_an_error_with_what_is_known() -
 def test_a_pipeline_that_does_not_run_is_not_asked() -> None:
     with pytest.raises(HaltedError, match=r"is halted.*kcontrol resume p. It has halted because: no disk"):
         asked(status(PipelinePhase.HALTED, reason="no disk"))
-    with pytest.raises(KcontrolError, match="is paused, and is saved only while it runs"):
-        asked(status(PipelinePhase.PAUSED))
+    with pytest.raises(KcontrolError, match="is stopped at step 9, and is saved only while it runs or is paused"):
+        asked(status(PipelinePhase.STOPPED))

@@ -21,6 +21,7 @@ from kcontrol.core.model import (
     Desired,
     DesiredMode,
     FailureKind,
+    PipelinePhase,
     SavedPart,
 )
 from tests.unit.core.drive import CoordinatorDriver, only
@@ -207,18 +208,22 @@ def test_a_part_that_does_not_come_in_time_is_not_waited_for() -> None:
     assert given_up(driver).endswith(f"node 0 has not saved its part within {LIMITS.save_timeout_ms} ms")
 
 
-def test_a_pause_before_all_have_pinned_ends_the_checkpoint_and_one_after_it_does_not() -> None:
+def test_a_pause_leaves_a_checkpoint_alone_and_it_is_recorded_before_the_nodes_are_told() -> None:
     driver = resting(ONE)
     driver.tick(EVERY_MS)
     driver.say(command_serial=driver.state.commands[0].serial - 1)
     driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
     driver.tick()
-    assert given_up(driver).endswith("node 0 was told something else before it had pinned the step")
+    assert driver.status.phase is PipelinePhase.PAUSED
+    driver.say()
+    assert only(AddPartitions, part(driver, 0)).partitions == STEPS_ONLY
+
+
+def test_a_checkpoint_under_way_goes_on_when_a_paused_pipeline_is_resumed() -> None:
     driver = saving(ONE)
     driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
-    driver.say()
-    part(driver, 0, command_serial=driver.state.commands[0].serial - 1)
-    assert only(AddPartitions, driver.see(Desired("p", DesiredMode.RUNNING, "r2"))).partitions == STEPS_ONLY
+    driver.see(Desired("p", DesiredMode.RUNNING, "r2"))
+    assert only(AddPartitions, part(driver, 0)).partitions == STEPS_ONLY
 
 
 def test_another_place_for_checkpoints_ends_the_one_under_way() -> None:

@@ -1,0 +1,142 @@
+"""How a pipeline is stopped: its last step is saved, then every node closes its queries, then its process ends its life.
+
+A stop waits for the checkpoint, so that whatever node opens the pipeline next, on whatever disk, has nothing to run again.
+It does not wait for more than that: not for nodes that are away or behind, and not beyond a limit. What is not saved is said
+in the status, and the stop goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcontrol.core import checkpointing
+from kcontrol.core.assembly import LOST, Place, give, has_done, roll_back, standing
+from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.coordinator_table import Cause, State
+from kcontrol.core.events import AddPartitions, Publish
+from kcontrol.core.model import Command, CommandKind, NodePhase, PipelineSpec
+from kcontrol.core.retry import Retry
+
+Go = Callable[[Turn, Cause], None]
+
+
+def acknowledge(state: CoordinatorState) -> None:
+    """The newest wish is fulfilled."""
+    desired = state.view.desired()
+    if desired is not None and desired.request_id not in state.acknowledged:
+        checkpointing.remember_request(state, desired.request_id)
+
+
+def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
+    """Whether the newest command to a node's newest life is of this kind."""
+    command = state.commands.get(node)
+    return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
+
+
+def record_saved(turn: Turn, go: Go) -> bool:
+    """Put the checkpoint that all nodes have saved into the log, if there is one; whether that was begun."""
+    state, producer = turn.state, turn.state.producer
+    if producer is None or not checkpointing.is_saved(state):
+        return False
+    if state.now_ms < state.retry.not_before_ms:
+        turn.wake_at(state.retry.not_before_ms)
+        return False
+    go(turn, Cause.SAVED)
+    turn.effects.append(AddPartitions(*producer, ((state.steps_topic, 0),)))
+    return True
+
+
+# --- the checkpoint before it -------------------------------------------------------------------------------------------
+
+
+def forget_stop(state: CoordinatorState) -> None:
+    """The pipeline is not to be stopped any more, or not yet."""
+    state.stop_ms, state.stop_saves, state.unsaved = -1, 0, ""
+
+
+def saves_first(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
+    """Save the last step, if it can be done; whether the nodes have to stay open for that."""
+    state = turn.state
+    if state.at is not State.STOPPING or not spec.stateful or not spec.checkpoint.location:
+        return False
+    if state.unsaved or state.steps.step <= state.steps.checkpoint:
+        return False
+    if state.stop_ms < 0:
+        state.stop_ms = state.now_ms
+    why = _why_unsaved(turn, spec)
+    if why:
+        state.saving = None
+        state.unsaved = f"step {state.steps.step} was not saved before the stop: {why}"
+        checkpointing.refuse_request(state, state.unsaved)
+        return False
+    turn.wake_at(state.stop_ms + spec.limits.stop_save_timeout_ms)
+    roll_back(turn, spec.nodes)
+    if any(standing(state, node, spec.limits).place is not Place.IN_PLACE for node in range(spec.nodes)):
+        return True
+    if not record_saved(turn, go) and state.saving is None:
+        checkpointing.begin(turn, spec)
+        state.stop_saves = state.steps.step
+    return True
+
+
+def _why_unsaved(turn: Turn, spec: PipelineSpec) -> str:
+    """Why the stop waits no longer for the checkpoint; '' if it does."""
+    state, limits = turn.state, spec.limits
+    if state.halt:
+        return f"the pipeline had halted: {state.halt}"
+    if state.stop_saves == state.steps.step and state.saving is None:
+        return state.saving_failure or "its checkpoint came to nothing"
+    for node in range(spec.nodes):
+        now = standing(state, node, limits)
+        if now.place in LOST or now.what[:1] == ("replay",):
+            return now.text
+    if state.now_ms - state.stop_ms >= limits.stop_save_timeout_ms:
+        return f"that took longer than {limits.stop_save_timeout_ms} ms (stop_save_timeout)"
+    return ""
+
+
+# --- the stop -------------------------------------------------------------------------------------------------------------
+
+
+def stop(turn: Turn, go: Go, nodes: int) -> None:
+    """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
+    state, limits = turn.state, turn.limits()
+    commands: list[Command] = []
+    left = 0
+    for node in range(nodes):
+        said = state.view.node_state(node)
+        if was_told(state, node, CommandKind.SHUTDOWN):
+            command = state.commands[node]
+            left += said is None or not has_done(said, command)
+            continue
+        if standing(state, node, limits).place is Place.ABSENT or said is None:
+            continue
+        left += 1
+        if said.claim_epoch != state.epoch:
+            continue
+        if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
+            commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
+        elif not was_told(state, node, CommandKind.STOP):
+            commands.append(give(turn, node, CommandKind.STOP, state.steps.step))
+    if commands:
+        turn.effects.append(Publish(tuple(commands)))
+    if state.at is State.STOPPED and left:
+        go(turn, Cause.OUT_OF_PLACE)
+    if not left and state.at is State.STOPPING:
+        go(turn, Cause.CLOSED)
+    if not left:
+        state.halt = ""
+        state.failure = None
+        state.retry = Retry()
+        state.assembled = False
+        acknowledge(state)
+        checkpointing.refuse_request(
+            state, f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could save it"
+        )
+
+
+def stopping_reason(state: CoordinatorState) -> str:
+    """What a stop is about."""
+    if state.stop_ms >= 0 and not state.unsaved and state.steps.step > state.steps.checkpoint:
+        return f"stopping, once step {state.steps.step} is saved"
+    return f"stopping; {state.unsaved}" if state.unsaved else "stopping"
