@@ -176,6 +176,26 @@ def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
     return all(standing(state, node, spec.limits).place is Place.IN_PLACE for node in range(spec.nodes))
 
 
+def unread(state: CoordinatorState, nodes: int) -> str:
+    """What shows that the log of steps holds more than was read, or ''.
+
+    A node is never ahead of the log. If one has read what this coordinator has not, the end that this one was told of is that of
+    a broker that is behind: a leader that was elected a moment ago, or one that was deposed and has not heard of it.
+    """
+    steps = state.steps
+    for node in range(nodes):
+        said, replaying = state.view.node_state(node), state.view.replaying(node)
+        step = max(0 if said is None else said.step, 0 if replaying is None else replaying.step)
+        if step > steps.step:
+            return f"node {node} has read step {step} in the log of steps, which was read to step {steps.step} only"
+        if said is not None and said.checkpoint > steps.checkpoint:
+            return (
+                f"node {node} has read the checkpoint of step {said.checkpoint} in the log of steps, which was read to that of "
+                f"step {steps.checkpoint} only"
+            )
+    return ""
+
+
 def roll_back(turn: Turn, nodes: int) -> None:
     """Take from every node the attempt that it may still hold, and nothing else: for a pipeline that is not to run now."""
     limits = turn.limits()

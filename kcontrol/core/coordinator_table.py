@@ -9,11 +9,13 @@ A checkpoint is begun between two steps and saved beside them, or while the pipe
 nodes have saved it, the same circle is gone through without an attempt: add the log of steps -> record the checkpoint ->
 fence -> ...
 
-Four rules (three of design 5) are the shape of the table:
+Five rules (three of design 5) are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
   That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
 - From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or not, so nothing
   is published or written under a new producer epoch before the claim was seen to be still the newest.
+- What nodes say they have read proves that a broker which was behind has answered READING; the way back there is through
+  BACKING_OFF and FENCING, from wherever nothing is under way.
 - What Kafka does not allow leads to DENIED, which tries nothing until somebody asks for it, and then begins with
   CHECKING_CLAIM.
 - A newer claim leads to RESIGNED from everywhere, and from there only a new assignment leads on.
@@ -79,6 +81,7 @@ class Cause(StrEnum):
     RUN = "running wanted"
     CLOSED = "all nodes closed"
     LIMITS_CHANGED = "transaction timeout changed"
+    LOG_AHEAD = "a node has read more"
     HALT = "halt"
     NEWER_CLAIM = "newer claim"
 
@@ -111,6 +114,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     ((_S.ADDING, _S.ADDING_LOG), _C.OUT_OF_PLACE, _S.FENCING),
     (_S.ATTEMPTING, _C.ATTEMPT_FAILED, _S.FENCING),
     ((_S.FENCING, _S.READING, *_TRANSACTING), _C.BROKER_FAILED, _S.BACKING_OFF),
+    (RESTING, _C.LOG_AHEAD, _S.BACKING_OFF),
     (_S.BACKING_OFF, _C.BACKED_OFF, _S.FENCING),
     ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED, _S.CHECKING_CLAIM),
     ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),

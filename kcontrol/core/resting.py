@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core import checkpointing
-from kcontrol.core.assembly import LOST, Place, assemble, give, roll_back, standing
+from kcontrol.core.assembly import LOST, Place, assemble, give, roll_back, standing, unread
 from kcontrol.core.attempt import make_plan, output_partitions
-from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.coordinator_state import CoordinatorState, Failure, Turn
 from kcontrol.core.coordinator_table import RESTING, Cause, State
 from kcontrol.core.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.growth import growth_refused
 from kcontrol.core.inputs import paused_inputs, requests_offset
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelinePhase, PipelineSpec, Status
+from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, PipelineSpec, Status
 from kcontrol.core.reasons import due
 from kcontrol.core.retry import Retry
 from kcontrol.core.skips import skips_due
@@ -44,6 +44,9 @@ def rest(turn: Turn, go: Go) -> None:
     nodes = 0 if spec is None else spec.nodes
     desired = state.view.desired()
     mode = DesiredMode.RUNNING if desired is None else desired.mode
+    if missing := unread(state, nodes):
+        _read_again(turn, go, missing)
+        return
     _take_resume(turn)
     if spec is not None:
         _take_note_of_inputs(state, spec)
@@ -76,6 +79,14 @@ def rest(turn: Turn, go: Go) -> None:
             acknowledge(state)
             if spec is not None:
                 _run(turn, go, spec)
+
+
+def _read_again(turn: Turn, go: Go, missing: str) -> None:
+    """Nothing is decided by half of a log. No count: it is over as soon as the brokers agree."""
+    state = turn.state
+    state.failure = Failure(FailureKind.BROKER, f"{missing}: a broker that was behind has answered; reading again")
+    state.retry = replace(state.retry, not_before_ms=state.now_ms + turn.limits().backoff_ms)
+    go(turn, Cause.LOG_AHEAD)
 
 
 def _move(turn: Turn, go: Go, cause: Cause, there: tuple[State, ...]) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.invariants import Violation
-from tests.simulation.schedule import run_schedule, with_denials
+from tests.simulation.schedule import run_schedule, with_denials, with_replicas
 
 _CHUNK = 500
 
@@ -27,7 +27,9 @@ def run_chunk(seeds: range, progress_every: int = 1) -> tuple[int, Counter[str],
     with counted(transitions):
         for seed in seeds:
             try:
-                events += run_schedule(seed, faults, seed % progress_every == 0, with_denials(seed)).decided()
+                events += run_schedule(
+                    seed, faults, seed % progress_every == 0, with_denials(seed), replicas=with_replicas(seed)
+                ).decided()
             except Violation as violation:
                 line = f"python -m tests.simulation --schedules 1 --progress-every 1 --seed {seed}"
                 return events, faults, transitions, f"{violation}\nreproduce with: {line}"

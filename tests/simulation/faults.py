@@ -14,7 +14,7 @@ from tests.simulation.specs import CHECKPOINTS, MOST_NODES, simulated_spec
 
 Fault = Callable[[Fleet, Counter[str]], bool]
 
-_MOST_COORDINATORS = 3
+MOST_COORDINATORS = 3
 _MOST_PARTITIONS = 6
 _SKEWS_MS = (0, 0, -3_000, 4_000)
 _REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep, CommitCheckpoint, CommitCheckpoint)
@@ -25,7 +25,7 @@ _WISHES = (DesiredMode.RUNNING, DesiredMode.RUNNING, DesiredMode.PAUSED, Desired
 
 
 def takeover_beside_a_living_coordinator(fleet: Fleet, counts: Counter[str]) -> bool:
-    if len(fleet.coordinators) >= _MOST_COORDINATORS:
+    if len(fleet.coordinators) >= MOST_COORDINATORS:
         fleet.kill_coordinator(fleet.coordinators[0])
     fleet.assign(_SKEWS_MS[int(fleet.random.random() * len(_SKEWS_MS))])
     return True
@@ -41,26 +41,27 @@ def resigned_coordinator_assigned_again(fleet: Fleet, counts: Counter[str]) -> b
 
 
 def coordinator_killed_with_a_request_on_its_way(fleet: Fleet, counts: Counter[str]) -> bool:
-    return _set_trap(fleet, "kill")
+    return set_trap(fleet, "kill")
 
 
 def takeover_with_a_request_on_its_way(fleet: Fleet, counts: Counter[str]) -> bool:
-    return len(fleet.coordinators) < _MOST_COORDINATORS and _set_trap(fleet, "takeover")
+    return len(fleet.coordinators) < MOST_COORDINATORS and set_trap(fleet, "takeover")
 
 
 def request_lost(fleet: Fleet, counts: Counter[str]) -> bool:
-    return _set_trap(fleet, "before")
+    return set_trap(fleet, "before")
 
 
 def request_denied(fleet: Fleet, counts: Counter[str]) -> bool:
-    return fleet.random.random() < 0.3 and _set_trap(fleet, "denied")
+    return fleet.random.random() < 0.3 and set_trap(fleet, "denied")
 
 
 def answer_lost(fleet: Fleet, counts: Counter[str]) -> bool:
-    return _set_trap(fleet, "after")
+    return set_trap(fleet, "after")
 
 
-def _set_trap(fleet: Fleet, what: str) -> bool:
+def set_trap(fleet: Fleet, what: str) -> bool:
+    """Something goes wrong with the next request of a kind of a coordinator."""
     actor = fleet.coordinators[int(fleet.random.random() * len(fleet.coordinators))]
     actor.trap = (what, _REQUESTS[int(fleet.random.random() * len(_REQUESTS))])
     return True

@@ -20,7 +20,7 @@ from kcontrol.core.model import (
 from tests.simulation.actors import CoordinatorActor, NodeActor, perform, publish
 from tests.simulation.engine import Directory
 from tests.simulation.specs import MOST_NODES, PIPELINE
-from tests.simulation.world import Fenced, World, twin_of
+from tests.simulation.world import Fenced, NotTheEnd, World, twin_of
 
 Process = CoordinatorActor | NodeActor
 Orphan = InitProducer | AddPartitions | CommitStep | CommitCheckpoint | tuple[StepWork, tuple[tuple[int, int], ...], int]
@@ -137,6 +137,8 @@ class Fleet:
                 perform(self.world, orphan, self.world.now_ms)
         except Fenced:
             counts["late message fenced"] += 1
+        except NotTheEnd:
+            counts["late boundary not at the end"] += 1
 
     def resize(self, spec: PipelineSpec, stopped: bool) -> None:
         """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it should be."""

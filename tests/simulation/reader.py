@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.events import ControlSeen, StepSeen
 from kcontrol.core.model import Checkpoint
+from tests.simulation.replicas import Route
 from tests.simulation.world import World, twin_of
 
 
@@ -18,31 +19,60 @@ class Reader:
         """Its control consumer gets nothing before this many events."""
         self.blind_until = 0
         """Nor does its consumer of the steps."""
+        self.control = Route(world.control_replicas.epoch)
+        """Of whoever follows the control partition."""
+        self.prompt = Route(world.control_replicas.epoch)
+        """Of a reader of its own that a coordinator looks for the end with."""
+        self.steps = Route(world.steps_replicas.epoch)
+        self.shown = 0
+        """Where that reader was told that the control partition ends."""
 
     def clone(self, world: World) -> Reader:
         """The same in another world."""
         twin = twin_of(self)
         twin.world = world
+        twin.control, twin.prompt, twin.steps = Route(self.control.epoch), Route(self.prompt.epoch), Route(self.steps.epoch)
         return twin
+
+    def control_end(self) -> int:
+        """Where the control partition ends for whoever follows it."""
+        log = self.world.control
+        return max(self.world.control_replicas.high_watermark(self.control, len(log)), self.shown)
+
+    def steps_end(self) -> int:
+        """Where the partition of steps ends for a read_committed reader: its last stable offset."""
+        world = self.world
+        return max(self.steps_at, world.stable[world.steps_replicas.high_watermark(self.steps, len(world.steps))])
+
+    def look_for_ends(self) -> tuple[int, int]:
+        """What a coordinator that reads to the ends is told they are."""
+        self.shown = max(self.shown, self.world.control_replicas.high_watermark(self.prompt, len(self.world.control)))
+        return self.shown, self.steps_end()
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether nothing is committed that it has not read."""
+        return self.reached((len(self.world.control), len(self.world.steps)))
 
     def begin_at_checkpoint(self) -> Checkpoint | None:
         """As a reader of the real log does that has read no step yet."""
         world = self.world
-        made = (each.record for each in reversed(world.steps) if each is not None)
+        made = (each.record for each in reversed(world.steps[: self.steps_end()]) if each is not None)
         newest = next((one for one in made if isinstance(one, Checkpoint)), None)
         if self.steps_at == 0 and newest is not None and newest.begin_offset >= 0 and world.spec.checkpoint.location:
             self.steps_at = newest.begin_offset
             return newest
         return None
 
-    def next_event(self, now_ms: int, prefer_steps: bool) -> ControlSeen | StepSeen | None:
-        """The next record of one of the logs."""
+    def next_event(self, now_ms: int, prefer_steps: bool, steps: bool = True) -> ControlSeen | StepSeen | None:
+        """The next record of one of the logs; not of the steps, if they are not to be looked at."""
         world = self.world
-        self._pass_over_gone_steps()
-        boundary = self.steps_at < len(world.steps) and self.blind_until <= world.events
-        if boundary and (prefer_steps or self.control_at >= len(world.control)):
+        steps_end, control_end = self.steps_end(), self.control_end()
+        self._pass_over_gone_steps(steps_end)
+        boundary = steps and self.steps_at < steps_end and self.blind_until <= world.events
+        if boundary and (prefer_steps or self.control_at >= control_end):
             return self._next_step(now_ms)
-        while self.control_at < len(world.control) and self.deaf_until <= world.events:
+        while self.control_at < control_end and self.deaf_until <= world.events:
             logged = world.control[self.control_at]
             self.control_at += 1
             if logged is not None:
@@ -53,12 +83,12 @@ class Reader:
         logged = self.world.steps[self.steps_at]
         assert logged is not None
         self.steps_at += 1
-        self._pass_over_gone_steps()
+        self._pass_over_gone_steps(self.steps_end())
         return StepSeen(logged, now_ms)
 
-    def _pass_over_gone_steps(self) -> None:
+    def _pass_over_gone_steps(self, end: int) -> None:
         steps = self.world.steps
-        while self.steps_at < len(steps) and steps[self.steps_at] is None:
+        while self.steps_at < end and steps[self.steps_at] is None:
             self.steps_at += 1
 
     def reached(self, target: tuple[int, int]) -> bool:

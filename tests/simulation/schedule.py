@@ -13,7 +13,9 @@ from random import Random
 
 from kcontrol.core.coordinator_table import State
 from kcontrol.core.model import DesiredMode
+from kcontrol.errors import DamagedRecordError
 from tests.simulation.actors import CoordinatorActor, NodeActor
+from tests.simulation.broker_faults import BROKER_FAULTS
 from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
@@ -24,6 +26,8 @@ _CLOCKS_MS = (0, 500)
 _CHECKPOINTS = (0, 0, 1, 2)
 _EVENTS = (20, 20, 20, 20, 20, 40, 40, 40, 80, 150)
 """Of the part with faults: one of these."""
+_EVENTS_WITH_REPLICAS = (20, 40, 80, 150, 150, 250, 250, 400)
+"""What an old leader does not know has to be committed first."""
 _MOMENTS = 240
 """Events of the run without faults that schedules begin in: from the first record to the third step and beyond."""
 _MOMENTS_WITH_CHECKPOINTS = 600
@@ -32,6 +36,7 @@ _PROGRESS_ROUNDS = 200
 _ROUND_EVENTS = 3_000
 _ROUND_MS = 200
 _DENIALS_EVERY = 2
+_REPLICAS_EVERY = 2
 _LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
@@ -64,7 +69,14 @@ def prepare_moments() -> None:
 class Schedule:
     """A fleet, and a generator that decides what happens to it."""
 
-    def __init__(self, fleet: Fleet, counts: Counter[str], denials: bool = False, likely: tuple[Fault, ...] = ()) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        counts: Counter[str],
+        denials: bool = False,
+        likely: tuple[Fault, ...] = (),
+        replicas: bool = False,
+    ) -> None:
         """likely: faults that are chosen in any case."""
         self.fleet = fleet
         self.world = fleet.world
@@ -74,15 +86,21 @@ class Schedule:
         self.faults = [fault for fault in FAULTS if random.random() < 0.35] or list(FAULTS)
         if denials:
             self.faults.append(request_denied)
+        if replicas:
+            fleet.world.replicated = True
+            self.faults += [fault for fault in BROKER_FAULTS if random.random() < 0.5] or BROKER_FAULTS
         self.faults += likely
         self.fault_rate = 0.3 * random.random()
         self.burst = 1 + int(random.random() * 6)
         self.in_turns = random.random() < 0.5
+        self.healing = random.random() ** 3 if replicas else 1.0
+        """How likely brokers hear of each other whenever time passes."""
 
     def run(self, to_progress: bool) -> None:
         """A part with faults, then, if wanted, one without until there is progress. Raises Violation."""
         draw, fleet, world = self.random.random, self.fleet, self.world
-        events = _EVENTS[int(draw() * len(_EVENTS))]
+        choices = _EVENTS_WITH_REPLICAS if world.replicated else _EVENTS
+        events = choices[int(draw() * len(choices))]
         end = world.events + events
         for _ in range(events * 3):
             if draw() < self.fault_rate:
@@ -108,6 +126,7 @@ class Schedule:
             fleet.input_arrives()
         elif choice < 0.06:
             self.world.now_ms += int(draw() * 300)
+            self._brokers_hear()
             for actor in fleet.alive():
                 actor.tick()
         else:
@@ -116,6 +135,16 @@ class Schedule:
             for _ in range(1 + int(draw() * self.burst)):
                 if not self._act(actor, int(draw() * 5)):
                     return
+
+    def _brokers_hear(self) -> None:
+        """In time they hear of each other."""
+        world, draw = self.world, self.random.random
+        for replicas, end in ((world.control_replicas, len(world.control)), (world.steps_replicas, len(world.steps))):
+            if not replicas.is_calm and draw() < self.healing:
+                replicas.followers_fetch(end)
+                for broker in replicas.deposed():
+                    if draw() < 0.5:
+                        replicas.hears(broker)
 
     def _act(self, actor: Process, first: int) -> bool:
         """The first possible of its actions, counted from a given one."""
@@ -148,6 +177,9 @@ class Schedule:
     def _settle(self) -> None:
         """No more faults: the pipeline must commit all input that there is, within a bounded number of rounds."""
         fleet = self.fleet
+        fleet.world.control_replicas.settle()
+        fleet.world.steps_replicas.settle()
+        fleet.world.hidden_until = {}
         while fleet.orphans:
             fleet.deliver_orphan(self.counts)
         for zombie in fleet.coordinators[:-1]:
@@ -230,21 +262,33 @@ def with_denials(seed: int) -> bool:
     return seed % _DENIALS_EVERY == 0
 
 
+def with_replicas(seed: int) -> bool:
+    """Whether leaders move in a schedule of a sample."""
+    return seed // _REPLICAS_EVERY % 2 == 1
+
+
 def run_schedule(
-    seed: int, counts: Counter[str], to_progress: bool = True, denials: bool = False, likely: tuple[Fault, ...] = ()
+    seed: int,
+    counts: Counter[str],
+    to_progress: bool = True,
+    denials: bool = False,
+    likely: tuple[Fault, ...] = (),
+    replicas: bool = False,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials: Kafka may deny
-    requests. likely: faults that are chosen in any case. Without these two, a seed is the schedule that it always was.
-    Raises Violation."""
+    requests. likely: faults that are chosen in any case. replicas: leaders move. Without these three, a seed is the schedule
+    that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))], stateful)
     fleet = moments[int(random.random() * len(moments))].clone(random)
-    schedule = Schedule(fleet, counts, denials, likely)
+    schedule = Schedule(fleet, counts, denials, likely, replicas)
     try:
         schedule.run(to_progress)
+    except DamagedRecordError as error:
+        raise Violation("nobody ends in DamagedRecordError by itself", str(error)) from error
     except (LookupError, ValueError, TypeError) as error:
         raise Violation("no event is unexpected", f"{type(error).__name__}: {error}") from error
     return schedule

@@ -1,0 +1,60 @@
+"""The rules about reading from replicas, switched off: see test_rules.py. And one rule that nothing depends on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from unittest.mock import patch
+
+import pytest
+
+from tests.simulation import replicas, world
+from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.broker_faults import leader_deposed_that_answers, leader_moves_at_a_takeover
+from tests.simulation.schedule import run_schedule
+
+_LEADERS_MOVE = (leader_moves_at_a_takeover, leader_moves_at_a_takeover, leader_deposed_that_answers)
+_WITHOUT_EPOCHS = 400
+
+
+def _whatever_was_read_is_taken_for_the_end() -> Patches:
+    """The acknowledgement of a boundary says where it lies, and nobody asks whether that is the end that was read to."""
+    return (patch.object(world, "lies_at_the_end", lambda offset, expected_offset: True),)
+
+
+def _the_same_and_the_broker_does_not_know_what_a_step_is() -> Patches:
+    """So that processes go on and read what was written."""
+    nobody = (patch.object(world, name, lambda *given: None) for name in ("check_commit", "check_checkpoint", "check_kept"))
+    return (*_whatever_was_read_is_taken_for_the_end(), *nobody)
+
+
+def _the_same_and_nobody_counts() -> Patches:
+    same = _the_same_and_the_broker_does_not_know_what_a_step_is()
+    return (*same, patch.object(world, "check_once", lambda *given: None))
+
+
+RULES = (
+    Rule(_whatever_was_read_is_taken_for_the_end, "no two committed attempts", 0, _LEADERS_MOVE, True),
+    Rule(_whatever_was_read_is_taken_for_the_end, "no two checkpoint records for a step", 0, _LEADERS_MOVE, True),
+    Rule(
+        _the_same_and_the_broker_does_not_know_what_a_step_is,
+        "no input record is in two committed steps",
+        0,
+        _LEADERS_MOVE,
+        True,
+    ),
+    Rule(_the_same_and_nobody_counts, "nobody ends in DamagedRecordError by itself", 0, _LEADERS_MOVE, True),
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule}: {rule.invariant}")
+def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
+    check_breaks(rule)
+
+
+def test_the_leader_epoch_in_a_fetch_is_not_what_safety_rests_on() -> None:
+    """It makes a deposed leader refuse, so that less is read in vain; without it every invariant holds all the same."""
+    counts: Counter[str] = Counter()
+    with patch.object(replicas, "EPOCH_IN_FETCH", False):
+        for seed in range(_WITHOUT_EPOCHS):
+            run_schedule(seed, counts, to_progress=seed % 4 == 0, likely=_LEADERS_MOVE, replicas=True)
+    assert counts["leader deposed that answers"] > _WITHOUT_EPOCHS
