@@ -186,3 +186,214 @@ class CoordinatorActor:
         """The answer to the transactional effect under way, if it is there."""
         if self.target is not None and self.answer is None and self.reader.reached(self.target):
             self.target = None
+            self.answer = EndsReached(self.reader.steps_at, self.now_ms)
+            if self.denied:
+                self.denied = self.unread = False
+                self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)
+        if self.answer is None:
+            return False
+        answer, self.answer = self.answer, None
+        self.decide(answer)
+        return True
+
+    def run_effect(self, twice: bool = False) -> bool:
+        """Publish what is next."""
+        if not self.effects:
+            return False
+        publish(self.world, self.effects.popleft(), twice=twice)
+        return True
+
+    def work(self) -> bool:
+        """The request reaches the broker, if nothing goes wrong on the way."""
+        request, fault = self.request, ""
+        if request is None:
+            return False
+        if self.trap is not None and isinstance(request, self.trap[1]):
+            fault, self.trap = self.trap[0], None
+        if fault == "kill":
+            self.doomed = True
+            return False
+        if fault == "takeover":
+            self.overtaken = True
+            return False
+        self.request = None
+        self._transact(request, fault)
+        return True
+
+    def _transact(self, effect: CoordinatorEffect, fault: str) -> None:
+        if fault == "before":
+            self.answer = TransactionFailed(FailureKind.BROKER, "request lost", self.now_ms)
+            return
+        if isinstance(effect, ReadToEnds):
+            self.denied = fault == "denied"
+            if fault == "moves":
+                self.world.move_leaders()
+            self._begin_steps()
+            control_end, steps_end = self.reader.look_for_ends()
+            at_least = self.log_end if effect.settled else 0
+            self.target = (control_end, 0 if self.denied else max(steps_end, at_least))
+            return
+        if fault == "denied":
+            self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)
+            return
+        try:
+            if fault == "half" and isinstance(effect, CommitStep | CommitCheckpoint):
+                write_half(self.world, effect)
+            answer = perform(self.world, effect, self.now_ms)
+            if isinstance(answer, StepCommitted | CheckpointCommitted):
+                self.log_end = len(self.world.steps) - 1
+        except Fenced:
+            answer = TransactionFailed(FailureKind.FENCED, "fenced", self.now_ms)
+        except NotTheEnd as error:
+            self.log_end = max(self.log_end, error.log_end)
+            answer = TransactionFailed(FailureKind.BROKER, str(error), self.now_ms)
+        self.answer = answer if fault != "after" else TransactionFailed(FailureKind.BROKER, "answer lost", self.now_ms)
+
+
+def write_half(world: World, effect: CommitStep | CommitCheckpoint) -> None:
+    """What ends the transaction is written, and the commit is never asked for. Raises Fenced, or NotTheEnd."""
+    record = effect.boundary if isinstance(effect, CommitStep) else effect.checkpoint
+    world.write_last(effect.producer_epoch, record)
+    raise NotTheEnd("nobody has heard where it came to lie", 0)
+
+
+def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> CoordinatorEvent:
+    """A request to the transaction coordinator, or two: what ends a transaction is written before. Raises Fenced, NotTheEnd."""
+    match effect:
+        case InitProducer():
+            return ProducerReady(*world.init_producer(), now_ms)
+        case AddPartitions():
+            world.add_partitions(effect.producer_epoch, effect.partitions)
+            return PartitionsAdded(now_ms)
+        case CommitStep():
+            world.commit(effect.producer_epoch, effect.boundary, effect.expected_offset)
+            return StepCommitted(effect.boundary.step, now_ms)
+        case CommitCheckpoint():
+            world.commit_checkpoint(effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset)
+            return CheckpointCommitted(effect.checkpoint.step, now_ms)
+    raise AssertionError(effect)
+
+
+class NodeActor:
+    """A node process: its core, and its engine on a directory that outlives it."""
+
+    def __init__(self, world: World, number: int, life: int, directory: Directory, random: Random) -> None:
+        self.world = world
+        self.number = number
+        self.directory = directory
+        self.reader = Reader(world)
+        self.state = NodeMachine.initial(world.spec.pipeline, number)
+        self.effects: deque[Publish] = deque()
+        self.leaving: Exit | None = None
+        self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
+        self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
+        self.told: list[list[int]] = []
+        self.exited = False
+        self.replaced = False
+
+    def clone(self, world: World, directory: Directory, random: Random) -> NodeActor:
+        """The same in another world."""
+        twin = twin_of(self)
+        twin.world, twin.directory, twin.reader = world, directory, self.reader.clone(world)
+        twin.effects, twin.engine = self.effects.copy(), self.engine.clone(world, directory, random)
+        return twin
+
+    def start(self) -> None:
+        """Read to the ends, as the shell does after its join record has an offset, then join."""
+        newest = self.reader.begin_at_checkpoint()
+        if newest is not None:
+            self.state = self.state.begun_at(newest)
+        self._read_to_ends()
+        if self.reader.control_at == len(self.world.control):
+            check_fold(self.world, self.state.view)
+        self.engine.spec = self.state.view.spec() or self.world.spec
+        restorable = self.engine.restorable(self.state.steps.checkpoints)
+        first_read = self.state.boundaries.first
+        if not any(step >= first_read - 1 for step in (*self.directory.openable(), *restorable)):
+            self.state, self.reader.steps_at = self.state.unread(), 0
+            self._read_to_ends()
+        if self.reader.has_read_all:
+            check_steps(self.world, self.state.steps)
+        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
+
+    def _read_to_ends(self) -> None:
+        target = (self.reader.control_end(), self.reader.steps_end())
+        while not self.reader.reached(target):
+            event = self.reader.next_event(self.world.now_ms, False)
+            if event is None:
+                break
+            self.decide(event)
+
+    def decide(self, event: NodeEvent) -> None:
+        """One event."""
+        self.world.events += 1
+        before = self.state.obeying
+        decision = node.decide(self.state, event)
+        self.state = decision.state
+        obeying, epoch = decision.state.obeying, decision.state.view.epoch
+        if obeying is not None and obeying is not before:
+            require(obeying.claim_epoch == epoch, "a node obeys the newest coordinator that it knows of", obeying)
+        for effect in decision.effects:
+            if isinstance(effect, RunStep) and effect.expected is None:
+                begun = effect.work.token.claim_epoch
+                require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
+        require(decision.state.step <= len(self.world.boundaries), "a node is never ahead of the log", decision.state.step)
+        for effect in decision.effects:
+            if isinstance(effect, Publish):
+                self.effects.append(effect)
+            elif isinstance(effect, Exit):
+                self.leaving = effect
+            elif not isinstance(effect, WakeAt):
+                self.engine.ask(effect)
+
+    def read_one(self, prefer_steps: bool) -> bool:
+        """One record of one of the logs."""
+        event = self.reader.next_event(self.world.now_ms, prefer_steps)
+        if event is not None:
+            self.decide(event)
+        return event is not None
+
+    def tick(self) -> None:
+        """The clock."""
+        self.decide(Tick(self.world.now_ms))
+
+    def watch(self) -> bool:
+        """The watcher of the inputs, if there is something new."""
+        world, spec = self.world, self.engine.spec
+        late = world.hidden_until.get(self.number, 0) > world.events
+        shown = [[end // 2 for end in ends] for ends in world.input_ends] if late else world.input_ends
+        now = [*shown, *world.input_earliest]
+        if self.told == now:
+            return False
+        self.told = [list(offsets) for offsets in now]
+        for item, ends, earliest in zip(spec.inputs, shown, world.input_earliest, strict=True):
+            seen = tuple(
+                ReceivedPartition(partition, item.topic_id, earliest[partition], end)
+                for partition, end in enumerate(ends)
+                if node_of(item, spec.nodes, partition) == self.number
+            )
+            self.decide(InputArrived(item.name, seen, 0, world.now_ms))
+        return True
+
+    def work(self) -> bool:
+        """The engine does a little, or the watcher sees something new."""
+        return self.engine.advance() or self.watch()
+
+    def take_answer(self) -> bool:
+        """The engine's next answer, if there is one."""
+        answer = self.engine.take_answer(self.world.now_ms)
+        if answer is None:
+            return False
+        self.decide(answer)
+        return True
+
+    def run_effect(self, twice: bool = False) -> bool:
+        """Publish what is next; the process ends when all is published."""
+        if self.effects:
+            publish(self.world, self.effects.popleft(), twice=twice)
+            return True
+        if self.leaving is not None and not self.exited:
+            self.exited = True
+            self.replaced = self.leaving.replaced
+            return True
+        return False
