@@ -76,15 +76,16 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
         _pass_over(turn)
     else:
         _HANDLERS[type(event)](turn, event)
-    if turn.state.at in RESTING and not _is_mere_echo(event):
+    if turn.state.at in RESTING and not _is_mere_echo(turn.state, event):
         rest(turn, _go)
     report(turn)
     return Decision(turn.state, tuple(turn.effects))
 
 
-def _is_mere_echo(event: CoordinatorEvent) -> bool:
+def _is_mere_echo(state: CoordinatorState, event: CoordinatorEvent) -> bool:
     """Whether it is a record that no decision between two transactions depends on."""
-    return isinstance(event, ControlSeen) and isinstance(event.logged.record, Command | Status | Replaying)
+    record = event.logged.record if isinstance(event, ControlSeen) else None
+    return isinstance(record, Command | Status) or (isinstance(record, Replaying) and record.step <= state.steps.step)
 
 
 def _pass_over(turn: Turn) -> None:

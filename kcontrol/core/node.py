@@ -242,6 +242,8 @@ def _replay(turn: NodeTurn) -> None:
     if spec is None:
         return
     if not can_rerun(boundary, spec.nodes):
+        # Said although it can't be done: a coordinator that has not read this step told the node to begin before it.
+        say_replaying(turn, boundary.step)
         made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
         _exit(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
