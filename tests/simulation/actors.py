@@ -299,7 +299,8 @@ class NodeActor:
         return twin
 
     def start(self) -> None:
-        """Read to the ends, as the shell does after its join record has an offset, then join."""
+        """Read through its own join record, and the steps to their end, as the shell does; then join."""
+        self.reader.shown = self.incarnation + 1
         newest = self.reader.begin_at_checkpoint()
         if newest is not None:
             self.state = self.state.begun_at(newest)

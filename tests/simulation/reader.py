@@ -25,7 +25,7 @@ class Reader:
         """Of a reader of its own that a coordinator looks for the end with."""
         self.steps = Route(world.steps_replicas.epoch)
         self.shown = 0
-        """Where that reader was told that the control partition ends."""
+        """Where that reader was told that the control partition ends, or behind a record that the process knows to be there."""
 
     def clone(self, world: World) -> Reader:
         """The same in another world."""
