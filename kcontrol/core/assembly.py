@@ -179,8 +179,8 @@ def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
 def unread(state: CoordinatorState, nodes: int) -> str:
     """What shows that the log of steps holds more than was read, or ''.
 
-    A node is never ahead of the log. If one has read what this coordinator has not, the end that this one was told of is that of
-    a broker that is behind: a leader that was elected a moment ago, or one that was deposed and has not heard of it.
+    A node is never ahead of the log. If one has read what this coordinator has not, the end that this one was told of is that
+    of a broker that is behind: a leader that was elected a moment ago, or one that was deposed and has not heard of it.
     """
     steps = state.steps
     for node in range(nodes):

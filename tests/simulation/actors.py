@@ -74,7 +74,10 @@ class CoordinatorActor:
         self.unread = False
         self.fenced = False
         self.trap: tuple[str, type] | None = None
-        """What will go wrong ('before', 'half', 'after', 'kill', 'takeover', 'moves', 'denied') with its next request of a type."""
+        """What will go wrong with its next request of a type.
+
+        One of 'before', 'half', 'after', 'kill', 'takeover', 'moves', 'denied'.
+        """
         self.denied = False
         """Of the logs that are being read only the control log may be."""
         self.doomed = False

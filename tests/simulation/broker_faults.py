@@ -76,7 +76,7 @@ def _tell_of_deposed(fleet: Fleet, actor: Process, which: int) -> bool:
 
 
 def leader_moves_at_a_takeover(fleet: Fleet, counts: Counter[str]) -> bool:
-    """What a broker that fails does to the rest: a coordinator that it starved is replaced by another, which may ask it, too."""
+    """What a broker that fails does to the rest: a coordinator that it starved is replaced, and the next may ask it, too."""
     if len(fleet.coordinators) >= MOST_COORDINATORS:
         fleet.kill_coordinator(fleet.coordinators[0])
     if fleet.world.steps_replicas.is_calm or fleet.random.random() < 0.3:

@@ -54,7 +54,9 @@ def check_once(world: World, boundary: StepBoundary) -> None:
     at what a step should be."""
     for piece in boundary.inputs:
         reached = max((b.to for a in world.boundaries for b in a.inputs if _place(b) == _place(piece)), default=0)
-        require(piece.from_ >= reached or piece.from_ == piece.to, "no input record is in two committed steps", (piece, reached))
+        require(
+            piece.from_ >= reached or piece.from_ == piece.to, "no input record is in two committed steps", (piece, reached)
+        )
     step = world.boundaries[-1].step if world.boundaries else 0
     require(boundary.step == step + 1, "boundaries in the log are strictly consecutive", (step, boundary.step))
 
@@ -147,9 +149,9 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     step, newest = checkpoint.step, max((one.step for one in world.checkpoints), default=0)
     require(step not in world.saved, "no two checkpoint records for a step", (step, world.saved))
     require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
-    # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may record it although it
-    # was replaced: parts need no node's answer under the newest claim, as steps do. It is right all the same, or it would not lie
-    # at the end that its author has read to.
+    # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may record it although
+    # it was replaced: parts need no node's answer under the newest claim, as steps do. It is right all the same, or it would not
+    # lie at the end that its author has read to.
     may_be_old = world.replicated
     require(may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch))
     found = [world.store.get(part.manifest) for part in checkpoint.parts]

@@ -5,14 +5,14 @@ only under the newest producer epoch and to a partition that was added; a commit
 Every change of what is committed is checked at once; see invariants.py.
 
 The control partition and the partition of steps are replicated, each with a leader of its own (replicas.py): what is appended
-lies in one order, but a reader is told by a broker where it ends, and that may be behind. Control records of transactions take
-offsets in the partition of steps as in Kafka: a marker for each transaction that had it added, committed or aborted, and what
-was written before it is hidden from a read_committed reader until that reader's broker knows the marker. InitProducerId, which is
-answered by one transaction coordinator, returns when the marker of what was open is written.
+lies in one order, but a reader is told by a broker where it ends, and that may be behind. Control records of transactions
+take offsets in the partition of steps as in Kafka: a marker for each transaction that had it added, committed or aborted, and
+what was written before it is hidden from a read_committed reader until that reader's broker knows the marker. InitProducerId
+is answered by one transaction coordinator, when the marker of what was open is written.
 
-Not modelled: that EndTxn is answered before the marker is written (readers that are told of boundaries late show the same), the
-outputs' and the inputs' own replicas (nodes may only be told late how far an input reaches), and more than one writer of the
-partition of steps, which is refused by rights, not by kcontrol.
+Not modelled: that EndTxn is answered before the marker is written (readers that are told of boundaries late show the same),
+the outputs' and the inputs' own replicas (nodes may only be told late how far an input reaches), and more than one writer of
+the partition of steps, which is refused by rights, not by kcontrol.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class World:
         """By key, the offset of its newest record."""
         self.control_replicas = Replicas()
         self.steps: list[LoggedStep | None] = []
-        """The log of steps, by offset; None for a control record, and where the record was aborted, or removed by compaction."""
+        """By offset; None for a control record, and where the record was aborted or removed by compaction."""
         self.stable = [0]
         """By high watermark, the last stable offset that goes with it."""
         self.steps_replicas = Replicas()

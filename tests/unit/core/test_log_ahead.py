@@ -69,5 +69,3 @@ def test_a_former_life_proves_nothing() -> None:
     driver.ready()
     driver.say(phase=NodePhase.CLOSED)
     assert driver.state.at is State.ASSEMBLING
-
-
