@@ -150,8 +150,8 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     require(step not in world.saved, "no two checkpoint records for a step", (step, world.saved))
     require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
     # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may record it although
-    # it was replaced: parts need no node's answer under the newest claim, as steps do. It is right all the same, or it would not
-    # lie at the end that its author has read to.
+    # it was replaced: parts need no node's answer under the newest claim, as steps do. It is right all the same, or it would
+    # not lie at the end that its author has read to.
     may_be_old = world.replicated
     require(may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch))
     found = [world.store.get(part.manifest) for part in checkpoint.parts]
