@@ -74,10 +74,7 @@ class CoordinatorActor:
         self.unread = False
         self.fenced = False
         self.trap: tuple[str, type] | None = None
-        """What will go wrong with its next request of a type.
-
-        One of 'before', 'half', 'after', 'kill', 'takeover', 'moves', 'denied'.
-        """
+        """What will go wrong (see `work` and `_transact`) with its next request of a type."""
         self.denied = False
         """Of the logs that are being read only the control log may be."""
         self.doomed = False
@@ -171,10 +168,7 @@ class CoordinatorActor:
             require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
 
     def read_one(self, prefer_steps: bool) -> bool:
-        """One record of one of the logs. As the session does, it looks at steps only when it reads to the ends.
-
-        Where leaders stay what they are it follows them, which is more than the session does.
-        """
+        """One record of a log; of the steps, where leaders move, only when it reads to the ends, as the session does."""
         steps = not self.world.replicated or self.target is not None
         event = self.reader.next_event(self.now_ms, prefer_steps, steps)
         if event is not None:
