@@ -67,6 +67,7 @@ COMMANDS = {
     "serve": "kcontrol.cli.serve",
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
+    "repair": "kcontrol.cli.repair",
     "conf": "kcontrol.cli.conf",
     "warm": "kcontrol.cli.warm",
     "acls": "kcontrol.cli.acls",

@@ -50,7 +50,7 @@ from kcontrol.core.model import (
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
 from kcontrol.core.stopping import forget_stop
-from kcontrol.core.takeover import take_over
+from kcontrol.core.takeover import refuse_doubles, take_over
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 
@@ -204,11 +204,11 @@ def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin) -> None:
 
 def _on_step(turn: Turn, event: StepSeen) -> None:
     state = turn.state
-    before = state.steps.step
+    before = state.steps.last_offset
     state.steps = steps_view.evolve(state.steps, event.logged)
     if isinstance(event.logged.record, Checkpoint):
         checkpointing.on_recorded(state, event.logged.record)
-    if state.steps.step == before:
+    if state.steps.last_offset == before:
         return
     state.plan = None
     state.attempts = 0
@@ -251,6 +251,10 @@ def _on_ends(turn: Turn, event: EndsReached) -> None:
     state.steps_end = event.steps_end
     if state.at is State.CHECKING_CLAIM:
         _go(turn, Cause.CLAIM_HOLDS)
+        return
+    if state.steps.doubles:
+        refuse_doubles(turn)
+        _go(turn, Cause.DENIED)
         return
     _go(turn, Cause.ENDS_REACHED)
     if state.caught_up_ms < 0:

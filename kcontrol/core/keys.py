@@ -97,6 +97,17 @@ def checkpoint_key(step: int) -> str:
     return f"checkpoint/{step}"
 
 
+def accepted_key(offset: int) -> str:
+    """Of the tombstone in the steps topic by which a person accepts what is recorded twice up to this offset."""
+    return f"accepted/{offset}"
+
+
+def accepted_offset(key: str) -> int | None:
+    """The offset in such a key; None for any other."""
+    kind, _, number = key.partition("/")
+    return int(number) if kind == "accepted" and number.isdecimal() else None
+
+
 def numbered(key: str) -> tuple[str, int]:
     """What a key of the steps topic is of, 'step' or 'checkpoint', and its step; ('', 0) for a key of neither."""
     kind, _, number = key.partition("/")

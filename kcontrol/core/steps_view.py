@@ -3,6 +3,10 @@
 Only committed records are ever folded. Boundaries are contiguous by construction, so a gap means that the log was damaged or
 belongs to something else; going on would lose or repeat input, so it is an error and never repaired here. The oldest steps may
 be gone: they are dropped in order, beginning with the oldest, and only together with a checkpoint that makes up for them.
+
+A step that is recorded again, as earlier versions could do where leaders moved, does not end its readers: the newest record of
+a key counts, as it will when the topic is compacted, and as it does for the nodes' state, which the newest attempt has made. It
+is remembered as a `Double` until a person has accepted it, and until then no step is made.
 """
 
 from __future__ import annotations
@@ -10,9 +14,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcontrol.core.keys import numbered
+from kcontrol.core.keys import accepted_offset, numbered
 from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """A step or a checkpoint that was in the log already when it was recorded at `offset`.
+
+    kind: 'step' or 'checkpoint'. With a step all that followed its first record is void, up to `last`.
+    """
+
+    kind: str
+    step: int
+    last: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +51,8 @@ class StepsView:
     """Those that were not dropped, oldest first."""
     resized: int = 0
     """The newest step that was not dropped and that the step after it was not made by as many nodes as; 0 if there is none."""
+    doubles: tuple[Double, ...] = ()
+    """What was recorded again, and not accepted by a person since; oldest first."""
     begun: bool = False
     """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from `begun_at`."""
 
@@ -81,7 +100,7 @@ class StepsView:
 def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     """The view after one more record of the steps topic, in offset order.
 
-    Raises DamagedRecordError when a boundary is not the next step, goes back in time, or starts an input elsewhere than the
+    Raises DamagedRecordError when a boundary leaves out a step, goes back in time, or starts an input elsewhere than the
     step before ended it or a range that it says was skipped ends, and
     when a checkpoint is not newer than the last one or is of a step that is not there. The first boundary that is still in the
     log may have any number: older ones may be tombstoned.
@@ -91,15 +110,34 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
         return _without(view, record.key)
     if isinstance(record, Checkpoint):
         return _with_checkpoint(view, record, logged.offset)
+    if view.last is not None and record.step <= view.step:
+        return _again(view, record, logged.offset)
     if view.last is not None:
         _check_follows(view, view.last, record, logged.offset)
     next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
     first = record.step if view.last is None and not view.begun else view.first
     resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
-    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized)
+    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized, view.doubles)
+
+
+def _again(view: StepsView, record: StepBoundary, offset: int) -> StepsView:
+    """A step that was there already: what followed its first record never was."""
+    return replace(
+        view,
+        last=record,
+        next_from={(piece.input, piece.partition): piece.to for piece in record.inputs},
+        first=min(view.first, record.step),
+        last_offset=offset,
+        checkpoints=tuple(one for one in view.checkpoints if one.step < record.step),
+        resized=view.resized if view.resized < record.step else 0,
+        doubles=(*view.doubles, Double("step", record.step, view.step, offset)),
+    )
 
 
 def _without(view: StepsView, key: str) -> StepsView:
+    accepted = accepted_offset(key)
+    if accepted is not None:
+        return replace(view, doubles=tuple(one for one in view.doubles if one.offset > accepted))
     kind, step = numbered(key)
     if kind == "step" and view.last is not None:
         first = max(view.first, step + 1)
@@ -110,6 +148,9 @@ def _without(view: StepsView, key: str) -> StepsView:
 
 
 def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> StepsView:
+    if view.checkpoint == checkpoint.step:
+        again = Double("checkpoint", checkpoint.step, checkpoint.step, offset)
+        return replace(view, checkpoints=(*view.checkpoints[:-1], checkpoint), doubles=(*view.doubles, again))
     if not view.checkpoint < checkpoint.step <= view.step:
         raise DamagedRecordError(
             f"pipeline {view.pipeline}: the steps log at offset {offset} holds a checkpoint of step {checkpoint.step} after "
@@ -164,8 +205,11 @@ class Boundaries:
         return self._items[index] if self._begin <= index < self._end else None
 
     def extended(self, boundary: StepBoundary) -> Boundaries:
-        """With the next step at the end."""
+        """With the next step at the end; what is held of a step that comes again, and of those after it, goes."""
         items = self._items
+        if self._begin < self._end and boundary.step <= items[self._end - 1].step:
+            kept = [one for one in items[self._begin : self._end] if one.step < boundary.step]
+            return Boundaries([*kept, boundary], 0, len(kept) + 1)
         if len(items) != self._end:
             items = items[self._begin : self._end]
             items.append(boundary)

@@ -128,6 +128,8 @@ class PipelineProjection:
             self.steps_offset = logged.offset
             if isinstance(logged.record, StepBoundary):
                 self.index.add(logged.record, logged.offset)
+                while self.recent and _step(self.recent[-1]) >= logged.record.step:
+                    self.recent.pop()
                 self.recent.append(logged)
         self.index.forget_before(self.committed.first)
         while self.recent and _step(self.recent[0]) < self.committed.first:

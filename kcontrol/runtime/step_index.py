@@ -36,6 +36,10 @@ class _Slices:
         gone = bisect_left(self.steps, step)
         del self.steps[:gone], self.begins[:gone], self.ends[:gone]
 
+    def forget_from(self, step: int) -> None:
+        kept = bisect_left(self.steps, step)
+        del self.steps[kept:], self.begins[kept:], self.ends[kept:]
+
 
 class Place(Enum):
     """Of an input offset, as one boundary sees it."""
@@ -74,7 +78,9 @@ class StepIndex:
         self._first = 1
 
     def add(self, boundary: StepBoundary, offset: int) -> None:
-        """The next step; `offset` is where its boundary is in the steps topic."""
+        """The next step; `offset` is where its boundary is in the steps topic. One that comes again takes the place of itself
+        and of all that followed it."""
+        self._forget_from(boundary.step)
         if not self._offsets:
             self._first = boundary.step
         self._offsets.append(offset)
@@ -95,6 +101,14 @@ class StepIndex:
             for slices in (*self._inputs.values(), *self._outputs.values(), *self._skipped.values()):
                 slices.forget_before(step)
             self._skips = {request: made for request, made in self._skips.items() if made >= step}
+
+    def _forget_from(self, step: int) -> None:
+        kept = step - self._first
+        if self._offsets and kept < len(self._offsets):
+            del self._offsets[max(0, kept) :]
+            for slices in (*self._inputs.values(), *self._outputs.values(), *self._skipped.values()):
+                slices.forget_from(step)
+            self._skips = {request: made for request, made in self._skips.items() if made < step}
 
     def offset_of(self, step: int) -> int | None:
         """Of a step's boundary in the steps topic; None for a step that is not there."""

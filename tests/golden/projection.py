@@ -13,6 +13,7 @@ from kcontrol.core import pipeline_view, steps_view
 from kcontrol.core.model import PipelineSpec, StepBoundary
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
+from kcontrol.errors import DamagedRecordError
 from tests.golden.files import History
 
 
@@ -20,6 +21,8 @@ def project(pipeline: str, history: History) -> dict[str, Any]:
     """Fold both logs; plain values only. Raises DamagedRecordError when the core refuses the history."""
     view = reduce(pipeline_view.evolve, history.control, PipelineView.empty(pipeline))
     steps = reduce(steps_view.evolve, history.steps, StepsView(pipeline))
+    if steps.doubles:
+        raise DamagedRecordError(f"no step is made after {steps.doubles[0]} before a person has accepted it")
     return {"pipeline": pipeline, "control": _control(view), "steps": _steps(steps)}
 
 

@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.requests import overview
 from kcontrol.adapters.kafka.step_records import Record, Step, StepReader
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
-from kcontrol.errors import ConfigurationError, InputGoneError
+from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
 from kcontrol.runtime.retrying import until_deadline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.toml_settings import resolve_settings
@@ -43,8 +43,8 @@ class StepConsumer:
     verify_digests: besides their counts, compare the records with the digests in the boundary. Costs time.
 
     Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no longer in the log, or
-    its records no longer in their topics. DigestMismatchError: what is there is not what the step wrote. RetriableError: Kafka
-    was away for more than two minutes.
+    its records no longer in their topics. DigestMismatchError: what is there is not what the step wrote. DamagedRecordError: a
+    step that was returned is recorded again. RetriableError: Kafka was away for more than two minutes.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class StepConsumer:
         self._steps = KafkaStepsLog(settings, pipeline)
         self._tail: AsyncIterator[list[LoggedStep]] | None = None
         self._ready: list[StepBoundary] = []
+        self._returned = 0
         self._pending: Future[list[LoggedStep]] | None = None
 
     def __iter__(self) -> StepConsumer:
@@ -78,6 +79,7 @@ class StepConsumer:
 
     def __next__(self) -> Step:
         boundary = self._next_boundary()
+        self._refuse_again(boundary)
         if self._next is not None and boundary.step > self._next:
             raise InputGoneError(
                 f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is {boundary.step}. "
@@ -86,6 +88,7 @@ class StepConsumer:
         step = self._reader.read(boundary)
         self._ready.pop(0)
         self._next = boundary.step + 1
+        self._returned = boundary.step
         return step
 
     def close(self) -> None:
@@ -112,8 +115,17 @@ class StepConsumer:
                 raise StopIteration from None
             self._pending = None
             boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
-            self._ready = [boundary for boundary in boundaries if self._next is None or boundary.step >= self._next]
+            passed = 0 if self._returned or self._next is None else self._next
+            self._ready = [boundary for boundary in boundaries if boundary.step >= passed]
         return self._ready[0]
+
+    def _refuse_again(self, boundary: StepBoundary) -> None:
+        """What was returned can't be taken back, and what was recorded in its place is no next step."""
+        if boundary.step <= self._returned:
+            raise DamagedRecordError(
+                f"Step {boundary.step} of pipeline {self._pipeline!r} was returned, and is recorded again in the log of steps. "
+                f"`kcontrol repair {self._pipeline}` lists what was written twice; go on with from_step={self._returned + 1}."
+            )
 
     async def _next_chunk(self) -> list[LoggedStep]:
         if self._tail is None:

@@ -54,7 +54,6 @@ def test_a_gap_that_the_boundary_says_was_skipped_is_no_damage() -> None:
     ("second", "text"),
     [
         (boundary(3, (6, 1), (7, 2)), "offset 1 holds step 3 after step 1"),
-        (boundary(1), "offset 1 holds step 1 after step 1"),
         (replace(boundary(2, (6, 1), (7, 2)), now_ms=1_001), "step 2 has time 1001, not later than 1001"),
         (boundary(2, (7, 1), (8, 2)), "reads input in partition 0 from offset 7, but the step before ended at 6"),
     ],
@@ -74,7 +73,7 @@ def test_checkpoints_and_dropped_steps_are_known() -> None:
     assert [StepsView("p").can_replay_after(step) for step in (0, 1)] == [True, False]
 
 
-@pytest.mark.parametrize("step", [1, 2, 4])
+@pytest.mark.parametrize("step", [1, 4])
 def test_a_checkpoint_is_newer_than_the_last_and_of_a_step_that_is_there(step: int) -> None:
     with pytest.raises(DamagedRecordError, match=f"at offset 4 holds a checkpoint of step {step} after step 3 and the"):
         fold(boundary(1), boundary(2, (6, 1), (7, 2)), boundary(3, (7, 2), (8, 3)), checkpoint(2, 1), checkpoint(step, 1))
