@@ -58,7 +58,7 @@ class KafkaInput:
     starting_offsets: Literal["earliest", "latest"] | Mapping[Offset, Offset] = "earliest"
     value_format: ValueFormat | None = None
     schema: Any = None
-    max_cells: Annotated[int, Field(ge=0, le=100_000_000)] = 10_000
+    max_cells: Annotated[int, Field(ge=0, le=100_000_000)] = 1_000
     on_bad_record: Literal["halt", "skip", "dead_letter"] = "halt"
     dead_letter_topic: str | None = None
     partitioned_by: str | None = None

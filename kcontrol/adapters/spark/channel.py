@@ -2,35 +2,37 @@
 
 Spark gives a data source no way to talk to its driver while a query runs, and tasks no way to ask before they write. So the
 driver listens on a socket (loopback when Spark is local). Both sides prove that they know a secret made anew for each driver
-process, by the challenge of `multiprocessing.connection`; messages are JSON in length-prefixed frames, never pickles, and
-bounded in size. Kafka's client settings, secrets included, travel only here. The channel is not encrypted: across
-machines it asks for the same trusted network as Spark's own block transfer without `spark.network.crypto.enabled`.
+process; messages are JSON with their length before them, never pickles, and bounded in size. Kafka's client settings, secrets
+included, travel only here. With executors on other hosts the connection is TLS, unless that is switched off.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import logging
 import os
 import secrets
 import socket
-import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from typing import Any
 
 from kcontrol.adapters.spark.board import Peer
+from kcontrol.adapters.spark.channel_link import Link, LinkError, prove_to_client, prove_to_server
+from kcontrol.adapters.spark.channel_settings import Certificate, ChannelLimits, client_context
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-"""A division of 100,000 splits fits; anything larger is not ours."""
-HANDSHAKE_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 120.0
 """How long a task waits for the driver; longer than `LONG_POLL_S`."""
+MAX_ANSWER_BYTES = 1 << 30
+"""A bound for a driver gone mad; it is one of ours."""
+_BACKLOG = 128
+
+_log = logging.getLogger(__name__)
 
 Message = Mapping[str, Any]
 
@@ -42,6 +44,8 @@ class ChannelAddress:
     host: str
     port: int
     secret: str
+    fingerprint: str = ""
+    """Of the driver's certificate, SHA-256 in hexadecimal; '' without TLS."""
 
     def __repr__(self) -> str:
         return f"ChannelAddress(host={self.host!r}, port={self.port})"
@@ -54,15 +58,26 @@ class ChannelServer:
     its successor.
     """
 
-    def __init__(self, host: str, handle: Callable[[Peer, Message], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        handle: Callable[[Peer, Message], dict[str, Any]],
+        limits: ChannelLimits | None = None,
+        certificate: Certificate | None = None,
+    ) -> None:
         self._handle = handle
+        self._limits, self._certificate = limits or ChannelLimits(), certificate
         self._session = 0
         self._numbers = itertools.count()
         self._secret = secrets.token_hex(32)
-        self._listener = Listener((host, 0), family="AF_INET", backlog=128)
+        self._lock = threading.Lock()
+        self._strangers: dict[Link, None] = {}
+        """Oldest first."""
+        self._peers = 0
+        self._listener = socket.create_server((host, 0), family=socket.AF_INET, backlog=_BACKLOG)
         self._closed = False
-        port = self._listener.address[1]
-        self.address = ChannelAddress(host, port, self._secret)
+        port = self._listener.getsockname()[1]
+        self.address = ChannelAddress(host, port, self._secret, certificate.fingerprint if certificate else "")
         threading.Thread(target=self._accept, name="kcontrol-channel", daemon=True).start()
 
     def begin_session(self) -> int:
@@ -83,41 +98,59 @@ class ChannelServer:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                connection = self._listener.accept()
+                connection, _ = self._listener.accept()
             except OSError:
                 continue
-            peer = Peer(self._session, next(self._numbers))
-            threading.Thread(target=self._serve, args=(connection, peer), name="kcontrol-channel-peer", daemon=True).start()
+            link, peer = Link(connection), Peer(self._session, next(self._numbers))
+            self._admit(link)
+            threading.Thread(target=self._serve, args=(link, peer), name="kcontrol-channel-peer", daemon=True).start()
 
-    def _serve(self, connection: Connection, peer: Peer) -> None:
+    def _admit(self, link: Link) -> None:
+        """One of ours proves itself in milliseconds; so room is made by ending whoever has taken longest."""
+        with self._lock:
+            self._strangers[link] = None
+            oldest = next(iter(self._strangers)) if len(self._strangers) > self._limits.most_strangers else None
+            if oldest is not None:
+                del self._strangers[oldest]
+        if oldest is not None:
+            oldest.close()
+
+    def _serve(self, link: Link, peer: Peer) -> None:
+        known = False
         try:
-            with connection:
-                self._authenticate(connection)
-                while True:
-                    message = json.loads(connection.recv_bytes(MAX_MESSAGE_BYTES))
-                    connection.send_bytes(json.dumps(self._answer(peer, message)).encode())
-        except (EOFError, OSError, AuthenticationError, ValueError):
+            self._authenticate(link)
+            known = self._welcome(link)
+            while known:
+                message = json.loads(link.receive(self._limits.message_bytes))
+                link.send(json.dumps(self._answer(peer, message)).encode())
+        except (OSError, ValueError):
             return  # the peer is gone, or never was one of ours
+        finally:
+            with self._lock:
+                self._strangers.pop(link, None)
+                self._peers -= known
+            link.close()
 
-    def _authenticate(self, connection: Connection) -> None:
-        _set_receive_timeout(connection, HANDSHAKE_TIMEOUT_S)
-        # The caller proves itself first: a server that answered challenges of strangers could be made to answer its own.
-        deliver_challenge(connection, self._secret.encode())
-        answer_challenge(connection, self._secret.encode())
-        _set_receive_timeout(connection, 0)
+    def _authenticate(self, link: Link) -> None:
+        deadline_s = time.monotonic() + self._limits.handshake_s
+        if self._certificate is not None:
+            link.secured(self._certificate.context, deadline_s, server_side=True)
+        prove_to_client(link, self._secret, deadline_s)
+
+    def _welcome(self, link: Link) -> bool:
+        with self._lock:
+            self._strangers.pop(link, None)
+            if self._peers < self._limits.most_peers:
+                self._peers += 1
+                return True
+        _log.warning("the side channel has %d connections and takes no more (maxConnections)", self._limits.most_peers)
+        return False
 
     def _answer(self, peer: Peer, message: Message) -> dict[str, Any]:
         try:
             return {"ok": self._handle(peer, message)}
         except StepFailedError as error:
             return {"failed": error.kind, "message": str(error)}
-
-
-def _set_receive_timeout(connection: Connection, timeout_s: float) -> None:
-    """A read that takes longer fails with OSError; 0: none. Set on the file, because Connection has only `poll`."""
-    seconds, microseconds = int(timeout_s), int(timeout_s % 1 * 1e6)
-    with socket.socket(fileno=os.dup(connection.fileno())) as handle:
-        handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, microseconds))
 
 
 class ChannelClient:
@@ -127,10 +160,8 @@ class ChannelClient:
         self.broken = False
         self._where = f"{address.host}:{address.port}"
         try:
-            self._connection = Client((address.host, address.port), family="AF_INET")
-            answer_challenge(self._connection, address.secret.encode())
-            deliver_challenge(self._connection, address.secret.encode())
-        except (OSError, EOFError, AuthenticationError) as error:
+            self._link = _connected(address)
+        except OSError as error:
             raise StepFailedError(
                 FailureKind.LOST, f"this Spark task can't reach its driver's kcontrol channel at {self._where}: {error}"
             ) from error
@@ -138,13 +169,11 @@ class ChannelClient:
     def ask(self, operation: str, **fields: Any) -> dict[str, Any]:
         """Send one message and wait for its answer. Raises StepFailedError with the kind that the driver gave."""
         try:
-            self._connection.send_bytes(json.dumps({"op": operation, **fields}).encode())
-            if not self._connection.poll(ANSWER_TIMEOUT_S):
-                raise EOFError(f"no answer in {ANSWER_TIMEOUT_S:.0f} s")
-            answer: dict[str, Any] = json.loads(self._connection.recv_bytes(MAX_MESSAGE_BYTES))
-        except (OSError, EOFError) as error:
+            self._link.send(json.dumps({"op": operation, **fields}).encode())
+            answer: dict[str, Any] = json.loads(self._link.receive(MAX_ANSWER_BYTES, time.monotonic() + ANSWER_TIMEOUT_S))
+        except OSError as error:
             self.broken = True
-            self._connection.close()
+            self._link.close()
             raise StepFailedError(
                 FailureKind.LOST, f"the driver's kcontrol channel at {self._where} failed: {error}"
             ) from error
@@ -152,6 +181,22 @@ class ChannelClient:
             raise StepFailedError(answer["failed"], answer["message"])
         result: dict[str, Any] = answer["ok"]
         return result
+
+
+def _connected(address: ChannelAddress) -> Link:
+    limit_s = ChannelLimits().handshake_s
+    deadline_s = time.monotonic() + limit_s
+    link = Link(socket.create_connection((address.host, address.port), timeout=limit_s))
+    try:
+        if address.fingerprint:
+            link.secured(client_context(), deadline_s, server_side=False)
+            if link.fingerprint() != address.fingerprint:
+                raise LinkError("its certificate is not that of this application")
+        prove_to_server(link, address.secret, deadline_s)
+    except BaseException:
+        link.close()
+        raise
+    return link
 
 
 _clients: dict[tuple[int, int], tuple[ChannelAddress, ChannelClient]] = {}

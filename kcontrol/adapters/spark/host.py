@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.spark.attempt import Attempt, Counted, ReadRange
 from kcontrol.adapters.spark.board import Board, Peer
 from kcontrol.adapters.spark.channel import ChannelServer, Message
+from kcontrol.adapters.spark.channel_settings import certificate_of, limits_of
 from kcontrol.adapters.spark.job import Placement
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
@@ -33,7 +34,10 @@ class DriverHost:
         """By query and input: the columns that the query can see, None for all; set by the engine."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
-        self.channel = ChannelServer(_listen_on(spark), self._handle)
+        conf = spark.sparkContext.getConf()
+        address = _listen_on(spark)
+        certificate = certificate_of(spark, elsewhere=address != LOOPBACK)
+        self.channel = ChannelServer(address, self._handle, limits_of(conf.get), certificate)
 
     def close(self) -> None:
         self.channel.close()

@@ -46,6 +46,7 @@ def source_options(
         "channel.host": address.host,
         "channel.port": str(address.port),
         "channel.secret": address.secret,
+        "channel.fingerprint": address.fingerprint,
     }
 
 
@@ -82,7 +83,9 @@ class StepReader(DataSourceStreamReader):
         self._input = options["input"]
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
-        self._address = ChannelAddress(options["channel.host"], int(options["channel.port"]), options["channel.secret"])
+        self._address = ChannelAddress(
+            options["channel.host"], int(options["channel.port"]), options["channel.secret"], options["channel.fingerprint"]
+        )
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"step": 0}

@@ -42,7 +42,9 @@ def spark_with(master: str, scratch: Path, *left_out: str) -> SparkSession:
     for setting in SETTINGS:
         if setting.name not in left_out:
             builder = builder.config(setting.name, setting.value)
-    for name, value in {"spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}.items():
+    more = {"spark.ui.enabled": "false", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
+    more["spark.kcontrol.channel.tls"] = "true"  # as with executors on other hosts
+    for name, value in more.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -67,7 +69,9 @@ def stepper_for(spark: SparkSession, bootstrap: str, scratch: Path, query: Any) 
     pipeline.query(query)
     for topic in (f"{name}-in", f"{name}-out", Names(settings.prefix).steps_topic(name)):
         create_topic(settings, topic)
-    return Stepper(spark, settings, pipeline, scratch / "work")
+    stepper = Stepper(spark, settings, pipeline, scratch / "work")
+    assert stepper.host.channel.address.fingerprint
+    return stepper
 
 
 async def rerun_task(bootstrap: str, scratch: Path) -> None:
