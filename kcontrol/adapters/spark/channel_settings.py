@@ -7,6 +7,7 @@ trusts that fingerprint and nothing else, so no authority is needed.
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import ssl
@@ -24,6 +25,8 @@ from kcontrol.errors import SparkSettingError
 
 PREFIX = "spark.kcontrol.channel."
 _ALIAS = "kcontrol"
+_PASSWORD = "KCONTROL_STORE_PASSWORD"
+"""The variable of keytool's environment that holds the password of its store."""
 _KEYTOOL_TIMEOUT_S = 60.0
 _VALID_DAYS = 3_650
 
@@ -113,50 +116,54 @@ def client_context() -> ssl.SSLContext:
 
 
 def _made(spark: SparkSession) -> Certificate:
-    """Keytool makes key and certificate, and the JVM of the driver reads them, because Python can do neither."""
+    """Keytool makes key and certificate, and the JVM of the driver reads the key, because Python can do neither."""
     jvm: Any = spark._jvm
     password = secrets.token_hex(16)
+    keytool = str(Path(str(jvm.java.lang.System.getProperty("java.home"))) / "bin" / "keytool")
     with tempfile.TemporaryDirectory(prefix="kcontrol-channel-") as name:
-        store, directory = Path(name) / "store.p12", Path(name)
-        _run_keytool(str(jvm.java.lang.System.getProperty("java.home")), store, password)
-        stream = jvm.java.io.FileInputStream(str(store))
-        try:
-            letters = jvm.java.lang.String(password).toCharArray()
-            keys = jvm.java.security.KeyStore.getInstance("PKCS12")
-            keys.load(stream, letters)
-            certificate, key = keys.getCertificate(_ALIAS).getEncoded(), keys.getKey(_ALIAS, letters).getEncoded()
-        finally:
-            stream.close()
-        encoder = jvm.java.util.Base64.getMimeEncoder()
-        for file, what, content in (("cert.pem", "CERTIFICATE", certificate), ("key.pem", "PRIVATE KEY", key)):
-            text = encoder.encodeToString(content).replace("\r\n", "\n")
-            path = directory / file
+        directory = Path(name)
+        store = str(directory / "store.p12")
+        _run(
+            *(keytool, "-genkeypair", "-alias", _ALIAS, "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=kcontrol"),
+            *("-validity", str(_VALID_DAYS), "-storetype", "PKCS12", "-keystore", store, "-storepass:env", _PASSWORD),
+            password=password,
+        )
+        own = _run(
+            *(keytool, "-exportcert", "-rfc", "-alias", _ALIAS, "-keystore", store, "-storepass:env", _PASSWORD),
+            password=password,
+        )
+        files = directory / "cert.pem", directory / "key.pem"
+        for path, text in zip(files, (own, _key_of(jvm, store, password)), strict=True):
             path.touch(mode=0o600)
-            path.write_text(f"-----BEGIN {what}-----\n{text}\n-----END {what}-----\n", encoding="ascii")
-        return load_certificate(directory / "cert.pem", directory / "key.pem")
+            path.write_text(text, encoding="ascii")
+        return load_certificate(*files)
 
 
-def _run_keytool(java_home: str, store: Path, password: str) -> None:
-    command = [
-        *(
-            str(Path(java_home) / "bin" / "keytool"),
-            "-genkeypair",
-            "-alias",
-            _ALIAS,
-            "-keyalg",
-            "EC",
-            "-groupname",
-            "secp256r1",
-        ),
-        *("-dname", "CN=kcontrol", "-validity", str(_VALID_DAYS), "-storetype", "PKCS12", "-keystore", str(store)),
-        *("-storepass:env", "KCONTROL_STORE_PASSWORD"),
-    ]
-    environment = {**os.environ, "KCONTROL_STORE_PASSWORD": password}
+def _key_of(jvm: Any, store: str, password: str) -> str:
+    """The private key in a PKCS#12 store, as PEM."""
+    # A char[]; py4j would make a text of Python's out of Java's.
+    letters = jvm.java.nio.charset.StandardCharsets.US_ASCII.decode(jvm.java.nio.ByteBuffer.wrap(password.encode())).array()
+    keys = jvm.java.security.KeyStore.getInstance("PKCS12")
+    stream = jvm.java.io.FileInputStream(store)
     try:
-        subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=_KEYTOOL_TIMEOUT_S)
+        keys.load(stream, letters)
+    finally:
+        stream.close()
+    # The key's own class belongs to a module that lets nobody ask it.
+    kind = jvm.java.lang.Class.forName("java.security.spec.PKCS8EncodedKeySpec")
+    key = jvm.java.security.KeyFactory.getInstance("EC").getKeySpec(keys.getKey(_ALIAS, letters), kind).getEncoded()
+    text = base64.encodebytes(bytes(key)).decode("ascii")
+    return f"-----BEGIN PRIVATE KEY-----\n{text}-----END PRIVATE KEY-----\n"
+
+
+def _run(*command: str, password: str) -> str:
+    environment = {**os.environ, _PASSWORD: password}
+    try:
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=_KEYTOOL_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stdout", None) or error
         raise SparkSettingError(
             f"the side channel to executors can't be encrypted: keytool failed: {said}. Give a certificate with "
             f"{PREFIX}certificate and {PREFIX}key (PEM files), or set {PREFIX}tls=false if the network is trusted"
         ) from error
+    return done.stdout
