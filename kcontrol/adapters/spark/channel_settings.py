@@ -25,7 +25,7 @@ from kcontrol.errors import SparkSettingError
 
 PREFIX = "spark.kcontrol.channel."
 _ALIAS = "kcontrol"
-_PASSWORD = "KCONTROL_STORE_PASSWORD"
+_PASSWORD = "STORE_PASSWORD"
 """The variable of keytool's environment that holds the password of its store."""
 _KEYTOOL_TIMEOUT_S = 60.0
 _VALID_DAYS = 3_650
