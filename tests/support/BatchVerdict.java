@@ -39,6 +39,9 @@ public final class BatchVerdict {
                 try (CloseableIterator<Record> records = batch.streamingIterator(BufferSupplier.create())) {
                     while (records.hasNext()) {
                         Record one = records.next();
+                        if (batch.isControlBatch()) {
+                            continue;  // a consumer shows none of them
+                        }
                         rows.append(' ').append(one.offset()).append(',').append(one.timestamp());
                         rows.append(',').append(hex(one.hasKey(), one.key())).append(',').append(hex(one.hasValue(), one.value()));
                         for (Header header : one.headers()) {
