@@ -6,9 +6,11 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from py4j.protocol import Py4JError
@@ -16,12 +18,14 @@ from py4j.protocol import Py4JError
 from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.http.server import serve_metrics
 from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.session import session
+from kcontrol.cli.anew import begin_anew, end_jvm
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
@@ -32,6 +36,8 @@ from kcontrol.errors import ReplacedError
 from kcontrol.runtime.checkpoint_facts import saved_where
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
+
+_Result = TypeVar("_Result")
 
 
 @click.command()
@@ -63,6 +69,9 @@ def node(
 ) -> None:
     """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the definition.
 
+    While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is to run again
+    (kcontrol resume).
+
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
     """
@@ -81,6 +90,8 @@ def node(
         ended = asyncio.run(_serve(pipeline, cluster, options, profiler, master, as_json))
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
+    if ended is not None and ended.shut_down:
+        begin_anew()
 
 
 async def _serve(
@@ -97,8 +108,18 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+
+    def stands_by() -> None:
+        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), "stands_by": True}
+        text = f"node {options.node} of pipeline {pipeline.name} stands by: the pipeline is stopped (pid {os.getpid()})"
+        click.echo(json.dumps(facts) if as_json else text)
+
+    await _before(stop, until_wanted(cluster, pipeline.name, stands_by))
+    if stop.is_set():
+        return None
     spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
-    profiler.jvm = Jvm(spark.sparkContext._gateway)
+    gateway = spark.sparkContext._gateway
+    profiler.jvm = Jvm(gateway)
 
     def joined(spec: PipelineSpec) -> None:
         saves = saved_where(spec, str(options.checkpoints))
@@ -106,20 +127,27 @@ async def _serve(
         text = f"node {options.node} of pipeline {pipeline.name} joins (pid {os.getpid()})"
         click.echo(json.dumps(facts) if as_json else text + (f"; its checkpoints go to {saves}" if saves else ""))
 
-    service = NodeService(spark, cluster, pipeline, options)
+    service, ended = NodeService(spark, cluster, pipeline, options), None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
-        working = asyncio.create_task(service.run(bound, joined))
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if working.done():
-            return working.result()
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-        return None
+        ended = await _before(stop, service.run(bound, joined))
+        return ended
     finally:
         service.close()
         # With its JVM gone there is nothing left to stop.
         with suppress(Py4JError, OSError):
             spark.stop()
+        if ended is not None and ended.shut_down:
+            await asyncio.to_thread(end_jvm, gateway)
+
+
+async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, _Result]) -> _Result | None:
+    """What the work gives; None, and the work is cancelled, if it is to stop before."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if working.done():
+        return working.result()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    return None

@@ -51,6 +51,7 @@ def run(
     """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show progress.
 
     What it starts, it starts again if it dies, says so, and ends with itself. A pipeline that was paused or stopped goes on.
+    When it is stopped meanwhile (kcontrol stop), its nodes stand by until it is to run again (kcontrol resume).
 
     \b
     Example:  kcontrol run examples/flights.py --until-caught-up

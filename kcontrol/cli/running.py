@@ -162,8 +162,7 @@ class Running:
                         self._reporter.step(logged.record)
                 self._reporter.waiting(sum(lag.offsets for lag in logs.lags()))
                 self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
-                if self._look_at_status(logs):
-                    return
+                self._look_at_status(logs)
                 paused = self._tell_paused(logs)
                 done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused)
                 if done and self._has_joined(logs):
@@ -223,23 +222,23 @@ class Running:
         joined = {x.record.process_id for x in logs.view.latest.values() if isinstance(x.record, NodeJoin)}
         return self._children.process_ids("node-") <= joined
 
-    def _look_at_status(self, logs: PipelineLogs) -> bool:
-        """Tell what is new in the status; whether somebody has stopped the pipeline, so that there is nothing left to run."""
+    def _look_at_status(self, logs: PipelineLogs) -> None:
+        """Tell what is new in the status. A stopped pipeline's nodes stand by, so that it can be made to run again."""
         said = logs.view.status()
         if said is None:
-            return False
+            return
         before = self._said
         self._said = said
+        stopped = said.phase is PipelinePhase.STOPPED
         if before is None or (before.phase, before.reason) != (said.phase, said.reason):
             text = f"{said.phase.value} at step {said.step}" + (f": {said.reason}" if said.reason else "")
+            text += f"; kcontrol resume {said.pipeline} makes it run again, Ctrl-C ends this" if stopped else ""
             self._reporter.event("status", text, phase=said.phase.value, step=said.step, reason=said.reason)
         answered = not self._asked or self._asked in said.acknowledged
         if said.phase is PipelinePhase.HALTED and self._options.until_caught_up and answered:
             raise HaltedError(f"pipeline {said.pipeline!r} has halted at step {said.step}: {said.reason}")
-        stopped = said.phase is PipelinePhase.STOPPED and answered
-        if stopped and self._options.until_caught_up:
+        if stopped and answered and self._options.until_caught_up:
             raise KcontrolError(f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up")
-        return stopped
 
 
 def _check_nothing_paused(logs: PipelineLogs, left: Mapping[str, int]) -> None:

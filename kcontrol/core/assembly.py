@@ -84,7 +84,7 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
         case CommandKind.STOP if not done:
             return Standing(Place.BUSY, ("stop", command.serial), f"node {node} closes", limits.open_timeout_ms)
         case CommandKind.SHUTDOWN:
-            return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} was shut down")
+            return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} was shut down and has not joined again")
     return None
 
 

@@ -361,10 +361,12 @@ class CloseEngine:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The process ends: shut down by command, or replaced by a newer incarnation."""
+    """This life of the node ends: shut down by command, replaced by a newer incarnation, or of no use any more."""
 
     reason: str
     replaced: bool
+    shut_down: bool = False
+    """By command: there is nothing to do before the pipeline is wanted again."""
 
 
 CoordinatorEvent = (

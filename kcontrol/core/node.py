@@ -42,7 +42,7 @@ from kcontrol.core.model import (
     StepWork,
 )
 from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, opening, refuse, save
-from kcontrol.core.node_state import NodeDecision, NodeMachine, NodeTurn
+from kcontrol.core.node_state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
 from kcontrol.core.node_voice import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.recorded_work import can_rerun, work_of
@@ -74,7 +74,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
         turn.effects.append(Publish(tuple(turn.records)))
     if turn.state.at is State.EXITED:
         replaced = turn.state.view.lives.get(turn.state.node, -1) > turn.state.incarnation
-        turn.effects.append(Exit(turn.state.error, replaced))
+        turn.effects.append(Exit(turn.state.error, replaced, turn.state.error == SHUT_DOWN))
     return NodeDecision(turn.state, tuple(turn.effects))
 
 
@@ -193,7 +193,7 @@ def _closed(turn: NodeTurn, error: str) -> None:
     if command is not None:
         _done(state, command)
         if command.kind is CommandKind.SHUTDOWN:
-            _exit(turn, "shut down by command")
+            _exit(turn, SHUT_DOWN)
 
 
 def _exit(turn: NodeTurn, reason: str) -> None:

@@ -11,6 +11,9 @@ from kcontrol.core.node_table import State
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import Boundaries, StepsView
 
+SHUT_DOWN = "shut down by command"
+"""Why a life ends that nothing went wrong with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:

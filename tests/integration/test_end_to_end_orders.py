@@ -132,11 +132,30 @@ def _stopped_and_resumed(story: Story) -> None:
     log = story.directory / "run.log"
     with KcontrolProcess("run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=story.env) as running:
         running.says("running at step", PATIENCE_S)
-        for command, phase in (("pause", "paused"), ("resume", "running"), ("stop", "stopped")):
+        for command, phase in (("pause", "paused"), ("resume", "running"), ("stop", "stopped"), ("resume", "running")):
             result = story.command(command, orders.name, "--json", "--timeout", "120")
             assert result.returncode == 0, result.stderr
             until(lambda phase=phase: story.status()["phase"] == phase, phase, PATIENCE_S)  # type: ignore[misc]
-        assert running.wait(PATIENCE_S) == 0, "a pipeline that was stopped leaves nothing to run"
+            if command == "stop":
+                _stands_by(story)
+                before = story.status()["step"]
+                orders.produce(30)
+        until(lambda: story.status()["step"] > before, "steps go on after a stop and a start", PATIENCE_S)
+        orders.check()
+        assert running.process is not None
+        assert running.process.poll() is None
+
+
+def _stands_by(story: Story) -> None:
+    """The last step is saved beside the node's work, and the node's process, the same as before, is there without a JVM."""
+    status, home = story.status(), story.directory / "home" / "kcontrol"
+    assert status["checkpoint"] == status["step"] > 0
+    assert list((home / "nodes" / "checkpoints").rglob(f"step-{status['step']}.*.json"))
+    node = status["nodes"][0]["process_id"]
+    log = home / "logs" / story.orders.name / "node-0.log"
+    until(lambda: "stands by: the pipeline is stopped" in log.read_text(), "the node stands by", PATIENCE_S)
+    children = Path(f"/proc/{node}/task/{node}/children").read_text().split()
+    assert not [child for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java"]
 
 
 def _halted_and_fixed(story: Story) -> None:

@@ -35,7 +35,7 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("copies", topic=f"{NAME}-copies"),
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))),
-    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every=CHECKPOINT_EVERY, keep=1) if CHECKPOINTS else None,
+    checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=1),
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(
         heartbeat_timeout="5 s", max_attempts=2, backoff="100 ms", step_timeout="150 s", transaction_timeout="200 s"

@@ -281,7 +281,7 @@ def test_stop_closes_and_shutdown_ends() -> None:
     assert (state.phase, state.command_serial) == (NodePhase.CLOSED, 2)
     effects = driver.command(CommandKind.SHUTDOWN, 0)
     assert states(effects)[0].command_serial == 3
-    assert only(Exit, effects) == Exit("shut down by command", False)
+    assert only(Exit, effects) == Exit("shut down by command", False, shut_down=True)
 
 
 def test_shutdown_of_an_open_node_closes_first() -> None:

@@ -252,7 +252,7 @@ def test_stop_closes_the_nodes_and_ends_them() -> None:
     assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.SHUTDOWN
     driver.say(phase=NodePhase.CLOSED)
     driver.see(Desired("p", DesiredMode.RUNNING, "r2"))
-    assert driver.status.reason == "waiting: node 0 was shut down"
+    assert driver.status.reason == "waiting: node 0 was shut down and has not joined again"
     driver.join()
     assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.CREATE
 

@@ -1,0 +1,68 @@
+"""A node of a stopped pipeline: it reads what its user wants, and does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.core.model import Desired, DesiredMode, Logged
+from kcontrol.errors import TopicError
+from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
+from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger("kcontrol.node")
+
+
+async def until_wanted(
+    settings: ClusterSettings, pipeline: str, stands_by: Callable[[], None], deadline_ms: int = DEFAULT_DEADLINE_MS
+) -> None:
+    """Return as soon as nobody wants the pipeline to be stopped; at once if nobody ever has.
+
+    stands_by: called once, if that has to be waited for. deadline_ms: how long Kafka may be away meanwhile.
+    Raises RetriableError when it is away for longer, and AccessError.
+    """
+    try:
+        log = await until_deadline(lambda: KafkaControlLog.open(settings, pipeline), "looking for wishes", _log, deadline_ms)
+    except TopicError:
+        return  # There is no control topic, so nobody has asked for anything.
+    wishes = _Wishes()
+    try:
+        wishes.take(await until_deadline(log.read_to_end, "looking for wishes", _log, deadline_ms))
+        if wishes.wanted.is_set():
+            return
+        stands_by()
+        await _first(follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted)
+    finally:
+        await log.close()
+
+
+class _Wishes:
+    """The newest of them."""
+
+    def __init__(self) -> None:
+        self.wanted = asyncio.Event()
+        self.wanted.set()
+
+    def take(self, records: Sequence[Logged]) -> None:
+        for logged in records:
+            if isinstance(logged.record, Desired):
+                if logged.record.mode is DesiredMode.STOPPED:
+                    self.wanted.clear()
+                else:
+                    self.wanted.set()
+
+
+async def _first(following: Coroutine[Any, Any, None], event: asyncio.Event) -> None:
+    """Wait for the event; raises what ends the following before."""
+    tasks = asyncio.create_task(following), asyncio.create_task(event.wait())
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,36 @@
+"""A process that begins again with its own command line, keeping its number and whoever holds the other end of its input.
+
+Only so is nothing left of a Spark application that has ended: its JVM, and what PySpark and user's code hold of it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any, NoReturn
+
+JVM_END_TIMEOUT_S = 20.0
+
+
+def end_jvm(gateway: Any) -> None:
+    """End the JVM behind a gateway of PySpark's, if this process has started it."""
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(JVM_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def begin_anew() -> NoReturn:
+    """Run this process's command again, in its place."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

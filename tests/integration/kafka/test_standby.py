@@ -1,0 +1,56 @@
+"""A node of a stopped pipeline waits for nothing but its user's wish."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.standby import until_wanted
+from kcontrol.core.model import Desired, DesiredMode
+from kcontrol.runtime.settings import ClusterSettings
+
+PATIENCE_S = 60.0
+
+
+def own(settings: ClusterSettings) -> ClusterSettings:
+    """A cluster of one's own on the same broker."""
+    return settings.model_copy(update={"prefix": f"standby-{secrets.token_hex(3)}"})
+
+
+async def want(log: KafkaControlLog, pipeline: str, mode: DesiredMode) -> None:
+    await log.append([Desired(pipeline, mode, secrets.token_hex(4))])
+
+
+def test_it_begins_at_once_where_nobody_has_asked_for_anything(settings: ClusterSettings) -> None:
+    waited: list[str] = []
+
+    async def scenario() -> None:
+        cluster = own(settings)
+        await until_wanted(cluster, "p", lambda: waited.append("without a control topic"))
+        await asyncio.to_thread(ensure_topics, cluster, "p", 2)
+        await until_wanted(cluster, "p", lambda: waited.append("without a wish"))
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+    assert waited == []
+
+
+def test_it_waits_while_the_pipeline_is_stopped_and_goes_on_when_it_is_to_run(settings: ClusterSettings) -> None:
+    async def scenario() -> None:
+        cluster = own(settings)
+        await asyncio.to_thread(ensure_topics, cluster, "p", 2)
+        log = await KafkaControlLog.open(cluster, "p")
+        await want(log, "p", DesiredMode.RUNNING)
+        await want(log, "p", DesiredMode.STOPPED)
+        stands_by = asyncio.Event()
+        waiting = asyncio.create_task(until_wanted(cluster, "p", stands_by.set))
+        await stands_by.wait()
+        await want(log, "other", DesiredMode.RUNNING)
+        await want(log, "p", DesiredMode.STOPPED)
+        assert not waiting.done()
+        await want(log, "p", DesiredMode.RUNNING)
+        await waiting
+        await log.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
