@@ -361,12 +361,11 @@ class CloseEngine:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """This life of the node ends: shut down by command, replaced by a newer incarnation, or of no use any more."""
+    """This life ends: shut down by command, replaced by a newer incarnation, or of no use any more."""
 
     reason: str
     replaced: bool
     shut_down: bool = False
-    """By command: there is nothing to do before the pipeline is wanted again."""
 
 
 CoordinatorEvent = (
