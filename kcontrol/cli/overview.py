@@ -10,6 +10,7 @@ import click
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.input_ends import input_reaches
+from kcontrol.adapters.kafka.kept import kept_now
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
@@ -60,7 +61,9 @@ async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineS
     except NotFoundError as error:
         close = get_close_matches(logs.pipeline, await names(cluster), 1)
         raise NotFoundError(f"{error}" + (f". Did you mean {close[0]!r}?" if close else "")) from error
-    _, ends = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()))
+    topics = {item.topic for item in logs.spec().inputs}
+    asking = asyncio.to_thread(kept_now, cluster, topics)
+    _, ends, logs.kept = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()), asking)
     logs.see_ends(ends, None)
     return status_of(logs, clock.now_ms())
 

@@ -14,6 +14,7 @@ from kcontrol.runtime.facts import Facts
 from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
 from kcontrol.runtime.life import SILENT, UNKNOWN, is_silent, life_of
 from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.runtime.retention import ReplayInput, replay_inputs
 
 
 class NodeFacts(Facts):
@@ -49,6 +50,7 @@ class PipelineStatus(Facts):
     checkpoint: int = Field(description="The step of the newest checkpoint; 0 if there is none.")
     checkpoint_failure: str
     checkpoint_location: str = Field(description="Where state is saved; '' for nowhere.")
+    replay: list[ReplayInput] = Field(description="By input, whether a replay would find what it needs.")
     warnings: list[str] = Field(description="What may go wrong one day, and what to do about it.")
     claim_epoch: int = Field(description="The offset of the newest claim; -1 before the first.")
     coordinator: str = Field(description="Host and process id of the coordinator that made it; '' before the first.")
@@ -74,6 +76,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
     """Raises NotFoundError when there is no such pipeline."""
     view, committed, spec, life = projection.view, projection.committed, projection.spec(), life_of(projection, now_ms)
     said, desired = view.status(), view.desired()
+    replay = replay_inputs(projection)
     return PipelineStatus(
         pipeline=projection.pipeline,
         phase=life.phase,
@@ -86,7 +89,11 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         checkpoint=committed.checkpoint,
         checkpoint_failure=said.checkpoint_failure if said else "",
         checkpoint_location=saved_where(spec),
-        warnings=checkpoint_warnings(spec, committed.first, node_hosts(view)),
+        replay=replay,
+        warnings=[
+            *checkpoint_warnings(spec, committed.first, node_hosts(view)),
+            *(one.warning for one in replay if one.warning),
+        ],
         claim_epoch=view.epoch,
         coordinator=life.coordinator,
         coordinator_silent_ms=life.silent_ms,

@@ -122,6 +122,21 @@ class Reach:
     ends: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What Kafka has of a topic, and for how long.
+
+    earliest: by partition, the first offset that is there. expiring: the first one of a record whose time by `retention_ms` is
+    not nearly over; None if nothing goes because of its age. retention_ms, retention_bytes: -1 for no such limit.
+    """
+
+    topic_id: str
+    earliest: tuple[int, ...]
+    expiring: tuple[int, ...] | None
+    retention_ms: int
+    retention_bytes: int
+
+
 class ProjectionSource(Protocol):
     """The logs of a whole cluster, for a process that follows all pipelines."""
 
@@ -143,6 +158,10 @@ class ProjectionSource(Protocol):
 
     async def close(self) -> None:
         """Let go of what `ends` keeps open."""
+        ...
+
+    async def kept(self, topics: Collection[str]) -> Mapping[str, Kept | str]:
+        """What Kafka has of topics; or why that can't be told, in words."""
         ...
 
     async def prepare(self, spec: PipelineSpec) -> None:

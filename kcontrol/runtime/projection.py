@@ -29,7 +29,7 @@ from kcontrol.core.model import (
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.ports import Reach
+from kcontrol.runtime.ports import Kept, Reach
 from kcontrol.runtime.signs_of_life import SignsOfLife
 from kcontrol.runtime.step_index import StepIndex
 from kcontrol.runtime.waiting_input import WaitingInput
@@ -97,6 +97,8 @@ class PipelineProjection:
         self.recent: deque[LoggedStep] = deque(maxlen=RECENT_STEPS)
         self.requests: OrderedDict[str, tuple[int, Request]] = OrderedDict()
         self.signs = SignsOfLife()
+        self.kept: Mapping[str, Kept | str] = {}
+        """By topic of an input, what Kafka said last that it has of it, or why that is not known."""
         self.control_offset = -1
         self.steps_offset = -1
         self._waiting = WaitingInput()

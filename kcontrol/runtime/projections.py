@@ -18,6 +18,7 @@ from kcontrol.core.model import InputSpec, Logged, LoggedStep, PipelineSpec, Ste
 from kcontrol.errors import ClusterError, DamagedRecordError, RetriableError
 from kcontrol.runtime.ports import Clock, ProjectionSource, Reach, StepsArchive, WatchedControlLog
 from kcontrol.runtime.projection import PipelineProjection, never_submitted
+from kcontrol.runtime.retention import replay_inputs
 from kcontrol.runtime.retrying import waits_ms
 from kcontrol.wire.keys import pipeline_of
 from kcontrol.wire.names import control_partition
@@ -27,6 +28,8 @@ _wait_ms = waits_ms(first=100, longest=5_000)
 
 ENDS_EVERY_S = 2.0
 """How often Kafka is asked how far inputs reach."""
+RETENTION_EVERY_S, RETENTION_FIRST_S = 60.0, 1.0
+"""How often Kafka is asked what it has of inputs; and how often it is looked whether there are any."""
 _Result = TypeVar("_Result")
 
 OnStep = Callable[[str, StepBoundary], None]
@@ -197,6 +200,7 @@ class Projections:
                 for number, partition in enumerate(self._partitions):
                     self._group.create_task(self._follow_control(number, partition))
                 self._group.create_task(self._follow_ends())
+                self._group.create_task(self._follow_retention())
         finally:
             await self._close()
 
@@ -282,6 +286,27 @@ class Projections:
                         projection.see_ends(reaches, now_ms)
                 self._move()
             await asyncio.sleep(ENDS_EVERY_S)
+
+    async def _follow_retention(self) -> None:
+        """Ask now and then what Kafka still has of inputs; what it may soon take is logged once."""
+        said: set[str] = set()
+        while True:
+            ready = [one.projection for one in self._pipelines.values() if one.ready]
+            topics = {item.topic for projection in ready for item in _inputs(projection)}
+            if topics:
+                try:
+                    kept = await self._source.kept(topics)
+                except (RetriableError, ClusterError) as error:
+                    kept = dict.fromkeys(topics, str(error))
+                for projection in ready:
+                    projection.kept = kept
+                self._move()
+                there = [projection for projection in ready if projection.view.spec() is not None]
+                warnings = {f"pipeline {p.pipeline}: {one.warning}" for p in there for one in replay_inputs(p) if one.warning}
+                for warning in sorted(warnings - said):
+                    _log.warning("%s", warning)
+                said = warnings
+            await asyncio.sleep(RETENTION_EVERY_S if topics else RETENTION_FIRST_S)
 
     async def _until_it_works(self, phase: str, action: Callable[[], Awaitable[_Result]]) -> _Result:
         failures = 0

@@ -32,6 +32,10 @@ class _Slices:
         at = bisect_right(self.ends, offset)
         return self.steps[at] if at < len(self.ends) and self.begins[at] <= offset else None
 
+    def first_after(self, step: int) -> int | None:
+        at = bisect_right(self.steps, step)
+        return self.begins[at] if at < len(self.begins) else None
+
     def forget_before(self, step: int) -> None:
         gone = bisect_left(self.steps, step)
         del self.steps[:gone], self.begins[:gone], self.ends[:gone]
@@ -119,6 +123,11 @@ class StepIndex:
         """The step whose slice of this input holds the offset."""
         slices = self._inputs.get((input_name, partition))
         return None if slices is None else slices.find(offset)
+
+    def first_read_after(self, step: int, input_name: str, partition: int) -> int | None:
+        """The first offset that steps after this one have read of a partition; None if they have read none."""
+        slices = self._inputs.get((input_name, partition))
+        return None if slices is None else slices.first_after(step)
 
     def skipper_of(self, input_name: str, partition: int, offset: int) -> int | None:
         """The step that passed over the offset at a user's request."""

@@ -27,7 +27,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
-from kcontrol.runtime.ports import Reach
+from kcontrol.runtime.ports import Kept, Reach
 from kcontrol.wire.keys import pipeline_of
 
 STEPS = "steps"
@@ -231,6 +231,8 @@ class MemorySource:
         """reach: what is said of the topic of every input, which can be changed: `reaches`."""
         self._kafka = kafka
         self.reaches = reach
+        self.has: dict[str, Kept | str] = {}
+        """What is said of topics when it is asked what Kafka has of them."""
 
     async def partitions(self) -> int:
         return 1
@@ -249,6 +251,9 @@ class MemorySource:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    async def kept(self, topics: Collection[str]) -> dict[str, Kept | str]:
+        return {topic: self.has.get(topic, "nobody knows") for topic in topics}
 
     async def prepare(self, spec: PipelineSpec) -> None:
         """All topics are there."""

@@ -8,11 +8,13 @@ from collections.abc import Collection
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.input_ends import InputEnds
 from kcontrol.adapters.kafka.input_requests import reach
+from kcontrol.adapters.kafka.kept import kept_of
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.spec_topics import prepare
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSpec, PipelineSpec
-from kcontrol.runtime.ports import Reach
+from kcontrol.runtime.ports import Kept, Reach
 from kcontrol.runtime.settings import ClusterSettings
 
 
@@ -22,6 +24,7 @@ class KafkaProjectionSource:
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._ends = InputEnds(settings)
+        self._admin: TopicAdmin | None = None
 
     async def partitions(self) -> int:
         rpc = KafkaRpc(self._settings)
@@ -44,6 +47,11 @@ class KafkaProjectionSource:
 
     async def close(self) -> None:
         await self._ends.close()
+
+    async def kept(self, topics: Collection[str]) -> dict[str, Kept | str]:
+        if self._admin is None:
+            self._admin = await asyncio.to_thread(TopicAdmin, self._settings)
+        return await asyncio.to_thread(kept_of, self._admin, topics)
 
     async def prepare(self, spec: PipelineSpec) -> None:
         await asyncio.to_thread(prepare, self._settings, spec)

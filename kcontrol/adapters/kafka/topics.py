@@ -133,6 +133,11 @@ class TopicAdmin:
             self._offsets(name, partitions, _kafka.OffsetSpec.latest()),
         )
 
+    def offsets_at(self, name: str, latest: Sequence[int], at_ms: int) -> tuple[int, ...]:
+        """By partition: the first offset of a record as young as `at_ms`; `latest` if all are older."""
+        found = self._offsets(name, len(latest), _kafka.OffsetSpec.for_timestamp(max(0, at_ms)))
+        return tuple(end if offset < 0 else offset for offset, end in zip(found, latest, strict=True))
+
     def broker_count(self) -> int:
         return len(self._await(self._admin.describe_cluster(), "describing the cluster").nodes)
 

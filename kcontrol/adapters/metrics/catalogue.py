@@ -123,6 +123,20 @@ LAG_KNOWN = _gauge(
     _INPUT,
     "1 while Kafka says how far the input reaches, 0 while only what nodes have said counts.",
 )
+REPLAY_INPUT_LEFT = _gauge(
+    Where.SERVER,
+    "kcontrol_replay_input_left_records",
+    _INPUT,
+    "Offsets that Kafka still has before the first one that a replay, or else the next step, needs, of the partition with the "
+    "fewest; negative: so many are gone. Absent while it is not known.",
+)
+REPLAY_INPUT_EXPIRING = _gauge(
+    Where.SERVER,
+    "kcontrol_replay_input_expiring",
+    _INPUT,
+    "1 while retention.ms is about to take input that a replay, or else the next step, needs, else 0. Absent while it is not "
+    "known.",
+)
 NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
 REPLAY_LEFT = _gauge(
     Where.SERVER, "kcontrol_node_replay_left_steps", _NODE, "Committed steps that the node has still to replay; 0 if none."
@@ -227,7 +241,7 @@ NODE_REPLAYED = _counter(
 
 CATALOGUE: Sequence[Metric] = (
     *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN, RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
-    *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED),
+    *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
     *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
     *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, COORDINATED, COORDINATOR_HEARD),
     *(LAG_KNOWN, REJECTED),

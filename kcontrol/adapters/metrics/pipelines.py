@@ -22,6 +22,8 @@ _GAUGES = (
     *(catalogue.READY, catalogue.BROKEN, catalogue.PHASE, catalogue.COMMITTED_STEP, catalogue.STEP_TIMESTAMP),
     *(
         catalogue.INPUT_PAUSED,
+        catalogue.REPLAY_INPUT_LEFT,
+        catalogue.REPLAY_INPUT_EXPIRING,
         catalogue.LAG_RECORDS,
         catalogue.LAG_SECONDS,
         catalogue.NODE_STEP,
@@ -113,6 +115,10 @@ class PipelineMetrics(Collector):
             put(catalogue.LAG_RECORDS, waiting.waiting, waiting.input)
             put(catalogue.LAG_SECONDS, (waiting.waiting_ms or 0) / 1000, waiting.input)
             put(catalogue.LAG_KNOWN, not waiting.unasked, waiting.input)
+        for found in status.replay:
+            if found.left is not None and found.expiring is not None:
+                put(catalogue.REPLAY_INPUT_LEFT, found.left, found.input)
+                put(catalogue.REPLAY_INPUT_EXPIRING, found.expiring, found.input)
         for node in status.nodes:
             heard_ms = heard_of_ms(projection, node.node, now_ms)
             if heard_ms is not None:

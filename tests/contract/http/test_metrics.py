@@ -72,6 +72,21 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
     run(scenario)
 
 
+def test_what_kafka_has_of_the_input_of_a_replay_is_asked_or_absent(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.seen(0)
+        assert await api.projections.until(lambda: bool(api.projections.get("p").kept), 60)
+        [asked] = api.projections.get("p").kept.values()
+        left = value(await samples(api), "kcontrol_replay_input_left_records", input="in")
+        assert (left is None) == isinstance(asked, str)
+        [shown] = (await api.get("/v1/pipelines/p"))["status"]["replay"]
+        assert shown["left"] == left
+        assert bool(shown["unknown"]) == (left is None)
+
+    run(scenario)
+
+
 def test_the_catalogue_and_the_exposition_agree(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()

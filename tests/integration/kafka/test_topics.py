@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import time
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from kcontrol.adapters.kafka import cluster
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.kept import kept_of
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
 from kcontrol.errors import ClusterError, TopicError
+from kcontrol.runtime.ports import Kept
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
 
@@ -111,3 +114,26 @@ def test_an_address_where_nobody_listens_is_named() -> None:
         asyncio.run(check_cluster(ClusterSettings(bootstrap_servers=address)))
     with pytest.raises(ClusterError, match=address):
         TopicAdmin(ClusterSettings(bootstrap_servers=address), timeout_s=2).find("any")
+
+
+def test_what_kafka_has_of_a_topic_and_what_it_will_soon_take(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+    """Of a retention of an hour the last quarter is soon."""
+    topic, minute_ms = topic_factory("kept", 2), 60_000
+    admin, now_ms = AdminClient({"bootstrap.servers": settings.bootstrap_servers}), round(time.time() * 1000)
+    limits = {"retention.ms": str(60 * minute_ms), "retention.bytes": "1000000"}
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in limits.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    for age_min in (58, 50, 40, 1):
+        producer.produce(topic, b"v", partition=0, timestamp=now_ms - age_min * minute_ms)
+    producer.produce(topic, b"v", partition=1, timestamp=now_ms - 50 * minute_ms)
+    assert producer.flush(30) == 0
+    where = TopicPartition(topic, 0, 1)
+    admin.delete_records([where])[where].result(30)
+    found = kept_of(TopicAdmin(settings), [topic, "nowhere"])
+    kept = found[topic]
+    assert isinstance(kept, Kept)
+    assert (kept.earliest, kept.expiring) == ((1, 0), (2, 1))
+    assert (kept.retention_ms, kept.retention_bytes) == (60 * minute_ms, 1_000_000)
+    assert found["nowhere"] == "there is no topic 'nowhere'"

@@ -27,6 +27,13 @@ def counts(numbers: Any) -> Any:
     return {"out": kcontrol.output(grouped, mode="update")}
 
 
+def running_total(numbers: Any) -> Any:
+    import kcontrol
+
+    total = numbers.select(F.col("value").cast("string").cast("long").alias("n")).agg(F.sum("n").alias("total"))
+    return {"out": kcontrol.output(total, mode="update")}
+
+
 def test_stateless_query_writes_each_step_once(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -147,3 +154,39 @@ def test_records_that_are_not_where_they_are_said_to_be_are_refused_before_anyth
 
     inputs = {"numbers": (3, {"partitioned_by": "key"})}
     run_scenario([counts], scenario, inputs, {"out": (3, {"key": "name", "value_format": "json"})})
+
+
+def test_a_running_total_gives_one_output_for_each_batch_whatever_its_size(run_scenario: RunScenario) -> None:
+    """5 and 7 make 12, 3 more make 15, 1, 2 and 4 more make 22; the node's life ends and is rolled back in between.
+
+    input    5 7 | 3 | 1 2 4 | 8 | 10 10 10 10
+    output    12  15     22   30       70
+    """
+    batches = [([5, 7], 12), ([3], 15), ([1, 2, 4], 22), ([8], 30), ([10] * 4, 70)]
+
+    async def scenario(stepper: Stepper) -> None:
+        async def take(numbers: list[int]) -> None:
+            stepper.produce("numbers", [(None, str(number).encode()) for number in numbers])
+            boundary = await stepper.step()
+            assert (sum(each.records for each in boundary.inputs), sum(each.records for each in boundary.outputs)) == (
+                len(numbers),
+                1,
+            )
+
+        await stepper.engine.open(0, create=True)
+        for numbers, _ in batches[:2]:
+            await take(numbers)
+        stepper.produce("numbers", [(None, b"1"), (None, b"2"), (None, b"4")])
+        aborted = await stepper.begin(3, stepper.division(stepper.ends()))
+        await stepper.engine.run_step(aborted, None)
+        await stepper.abort()
+        await stepper.new_life()
+        await stepper.engine.open(1, create=False)
+        await stepper.replay(2)
+        await stepper.step()
+        for numbers, _ in batches[3:]:
+            await take(numbers)
+        totals = [(row.step, json.loads(row.value or b"")) for row in stepper.committed("out")]
+        assert totals == [(step, {"total": total}) for step, (_, total) in enumerate(batches, 1)]
+
+    run_scenario([running_total], scenario, {"numbers": (1, {})}, {"out": (1, {"value_format": "json"})})
