@@ -1,0 +1,40 @@
+"""A process that begins again keeps its number and the other end of its input, and nothing of a JVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kcontrol.cli import anew
+from kcontrol.cli.anew import end_jvm
+
+PATIENCE_S = 60.0
+PROGRAM = """
+import os, sys
+from kcontrol.cli.anew import begin_anew
+print(os.getpid(), sys.argv[1], flush=True)
+if "AGAIN" not in os.environ:
+    os.environ["AGAIN"] = "1"
+    begin_anew()
+print(sys.stdin.readline().strip(), flush=True)
+"""
+
+
+def test_it_runs_the_same_command_in_the_same_process() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "an argument"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    said, _ = process.communicate("still connected\n", PATIENCE_S)
+    assert said.splitlines() == [f"{process.pid} an argument"] * 2 + ["still connected"]
+
+
+def test_a_jvm_ends_with_its_input_or_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anew, "JVM_END_TIMEOUT_S", 1.0)
+    for command, code in (("cat", 0), ("sleep 600", -9)):
+        process = subprocess.Popen(command.split(), stdin=subprocess.PIPE)
+        end_jvm(SimpleNamespace(proc=process))
+        assert process.returncode == code
+    end_jvm(SimpleNamespace(proc=None))
