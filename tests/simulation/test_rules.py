@@ -46,6 +46,7 @@ from kcontrol.core.node_table import Cause as NodeCause
 from kcontrol.core.node_table import State as NodeState
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
+from tests.simulation import world
 from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.engine import SimulatedEngine
@@ -54,8 +55,10 @@ from tests.simulation.invariants import ZOMBIE
 
 
 def _no_reading_after_init_producer() -> Patches:
+    """And without the look at where a boundary came to lie, which would notice by itself."""
     blind = patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None)
-    return blind, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
+    anywhere = patch.object(world, "lies_at_the_end", lambda offset, expected_offset: True)
+    return blind, anywhere, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
 
 
 def _bare_init_producer_after_fencing() -> Patches:
