@@ -357,7 +357,7 @@ RULES = (
     Rule(_a_checkpoint_needs_no_parts, _PARTS),
     Rule(_parts_of_other_checkpoints_count, _PARTS),
     Rule(_steps_are_dropped_that_a_checkpoint_needs, "retained steps cover the oldest checkpoint"),
-    Rule(_a_step_may_be_saved_twice, "no two checkpoint records for a step"),
+    Rule(_a_step_may_be_saved_twice, "checkpoint monotone"),
     Rule(
         _requests_are_answered_by_the_newest_checkpoint,
         "what was committed when a checkpoint was asked for is saved when the request is answered",
