@@ -57,7 +57,7 @@ def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int])
             plan.reason,
             plan.division,
             plan.layout,
-            writers_of(plan.spec, node),
+            writers_of(plan.spec, plan.layout, node),
         )
         for node in range(plan.spec.nodes)
     )
@@ -149,7 +149,7 @@ def _wrong(plan: Plan, node: int, written: Written) -> str:
         return f"read input {name} partition {partition}, which is not its own"
     may_write = {
         (output.name, output.topic, partition)
-        for output, partitions in zip(plan.spec.outputs, writers_of(plan.spec, node), strict=True)
+        for output, partitions in zip(plan.spec.outputs, writers_of(plan.spec, plan.layout, node), strict=True)
         for partition in partitions
     }
     for wrote in written.outputs:

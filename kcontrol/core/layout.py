@@ -34,14 +34,18 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
     return Layout(tuple(splits), spec.layout.shuffle_partitions, outputs)
 
 
-def writers_of(spec: PipelineSpec, node: int) -> tuple[tuple[int, ...], ...]:
-    """By output, the partitions that a node alone may write.
+def writers_of(spec: PipelineSpec, layout: Layout, node: int) -> tuple[tuple[int, ...], ...]:
+    """By output of the spec, the partitions that a node alone may write in a step with this layout, or wrote in it.
+
+    How many an output has is the step's own: its topic may have been given more since, and the newest spec then says so. An
+    output that the layout does not name was none of the step's, and nobody wrote to it.
 
     With several nodes an output with as many partitions as an input follows that input's assignment, because equal keys then
     meet in the partition of the same number; any other output is dealt out in turn.
     """
+    counts = {output.output: output.partitions for output in layout.outputs}
     return tuple(
-        tuple(partition for partition, writer in enumerate(_writer_of(spec, output.partitions)) if writer == node)
+        tuple(partition for partition, writer in enumerate(_writer_of(spec, counts.get(output.name, 0))) if writer == node)
         for output in spec.outputs
     )
 

@@ -32,7 +32,6 @@ from kcontrol.core.events import (
     StepSeen,
     Tick,
 )
-from kcontrol.core.layout import writers_of
 from kcontrol.core.model import (
     Command,
     CommandKind,
@@ -247,7 +246,7 @@ def _replay(turn: NodeTurn) -> None:
         made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
         _exit(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
-    state.work = work_of(boundary, writers_of(spec, state.node))
+    state.work = work_of(boundary, spec, state.node)
     _go(turn, Cause.BEHIND)
     say_replaying(turn, boundary.step)
     turn.effects.append(RunStep(state.work, boundary))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kcontrol.core.model import InputRange, StepBoundary, StepWork
+from kcontrol.core.layout import writers_of
+from kcontrol.core.model import InputRange, PipelineSpec, StepBoundary, StepWork
 
 
 def can_rerun(boundary: StepBoundary, nodes: int) -> bool:
@@ -13,10 +14,11 @@ def can_rerun(boundary: StepBoundary, nodes: int) -> bool:
     return boundary.nodes == nodes
 
 
-def work_of(boundary: StepBoundary, writers: tuple[tuple[int, ...], ...]) -> StepWork:
-    """The work of a committed step, to be done again with nothing written.
+def work_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> StepWork:
+    """The work of a committed step, to be done again by a node with nothing written.
 
-    writers: by output, the partitions that the node would write, and whose digests it therefore recomputes.
+    spec: as of now, but with as many nodes as the boundary says.
     """
+    writers = writers_of(spec, boundary.layout, node)
     division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
     return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)

@@ -92,7 +92,7 @@ class Mismatch:
 def mismatches(spec: PipelineSpec, node: int, boundary: StepBoundary, found: StepResult) -> list[Mismatch]:
     """Every partition that `node` reads or writes in which `found` differs from the log."""
     inputs = {input_.name: input_ for input_ in spec.inputs}
-    own = {output.name: set(mine) for output, mine in zip(spec.outputs, writers_of(spec, node), strict=True)}
+    own = {output.name: set(mine) for output, mine in zip(spec.outputs, writers_of(spec, boundary.layout, node), strict=True)}
     expected_inputs = [piece for piece in boundary.inputs if node_of(inputs[piece.input], spec.nodes, piece.partition) == node]
     expected_outputs = [piece for piece in boundary.outputs if piece.partition in own[piece.output]]
     return [
@@ -125,7 +125,7 @@ async def verify_steps(
     await engine.open(start, create=begin.checkpoint is None, checkpoint=begin.checkpoint)
     for step in range(start + 1, last + 1):
         boundary = steps[step]
-        found = await engine.run_step(work_of(boundary, writers_of(spec, node)), boundary)
+        found = await engine.run_step(work_of(boundary, spec, node), boundary)
         await engine.finish_step(step)
         if step >= first:
             yield step, mismatches(spec, node, boundary, found)

@@ -18,7 +18,6 @@ from kcontrol.core import (
     checkpointing,
     coordinator,
     division,
-    layout,
     node,
     node_checkpoints,
     node_voice,
@@ -36,6 +35,7 @@ from kcontrol.core.model import (
     Command,
     CommandKind,
     FailureKind,
+    Layout,
     LimitsSpec,
     PipelineSpec,
     StepBoundary,
@@ -166,10 +166,10 @@ def _time_may_stand_still() -> Patches:
 
 
 def _two_writers_of_a_partition() -> Patches:
-    def writers_of(spec: PipelineSpec, number: int) -> tuple[tuple[int, ...], ...]:
+    def writers_of(spec: PipelineSpec, cut: Layout, number: int) -> tuple[tuple[int, ...], ...]:
         return tuple(tuple(range(output.partitions)) for output in spec.outputs)
 
-    return patch.object(attempt, "writers_of", writers_of), patch.object(layout, "writers_of", writers_of)
+    return (patch.object(attempt, "writers_of", writers_of),)
 
 
 def _input_is_read_from_the_start() -> Patches:

@@ -346,6 +346,12 @@ class SparkEngine:
 
     def _targets(self, bound: BoundQuery, attempt: Attempt) -> tuple[OutputTarget, ...]:
         layouts = {layout.output: layout for layout in attempt.work.layout.outputs}
+        added = [name for name in bound.outputs if name not in layouts]
+        if added:
+            raise attempt.fail(
+                FailureKind.QUERY,
+                f"step {attempt.work.step} was made by a definition without output {added[0]!r}: run it again by that one",
+            )
         return tuple(
             OutputTarget(
                 name=output.name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
@@ -19,6 +19,7 @@ from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
+from kcontrol.core.recorded_work import work_of
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
@@ -94,6 +95,13 @@ class Stepper:
         self.incarnation += 1
         self.engine = self._engine()
 
+    def widen(self, output: str, partitions: int) -> None:
+        """Give an output's topic more partitions; the next life's definition has them."""
+        topic = self.pipeline.output(output).topic
+        admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self.spec = self._spec()
+
     def produce(self, name: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = 0) -> None:
         topic = self.pipeline.input(name).topic
         for key, value in records:
@@ -125,6 +133,7 @@ class Stepper:
     async def begin(self, step: int, division: tuple[InputRange, ...], now_ms: int | None = None) -> StepWork:
         """Open the transaction of an attempt; the work that the engine gets."""
         producer_id, epoch = await self.transaction.init_producer(TIMEOUT_MS)
+        layout = layout_of(self.spec, division)
         partitions = [(o.topic, p) for o in self.spec.outputs for p in range(o.partitions)]
         names = Names(self.settings.prefix)
         await self.transaction.add_partitions(producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)])
@@ -136,8 +145,8 @@ class Stepper:
             now_ms=START_MS + step * 1_000 if now_ms is None else now_ms,
             reason=Reason.RECORDS,
             division=division,
-            layout=layout_of(self.spec, division),
-            writers=writers_of(self.spec, 0),
+            layout=layout,
+            writers=writers_of(self.spec, layout, 0),
         )
 
     async def commit(self, work: StepWork, result: StepResult) -> StepBoundary:
@@ -188,18 +197,7 @@ class Stepper:
 
     def replay_work(self, step: int) -> StepWork:
         """The recorded step as work to be run again."""
-        boundary = self.log[step]
-        division = tuple(InputRange(i.input, i.topic, i.topic_id, i.partition, i.from_, i.to) for i in boundary.inputs)
-        return StepWork(
-            step=step,
-            token=boundary.token,
-            transactional_id="",
-            now_ms=boundary.now_ms,
-            reason=Reason.REPLAY,
-            division=division,
-            layout=boundary.layout,
-            writers=writers_of(self.spec, 0),
-        )
+        return work_of(self.log[step], self.spec, 0)
 
     async def replay(self, step: int) -> StepResult:
         result = await self.engine.run_step(self.replay_work(step), self.log[step])

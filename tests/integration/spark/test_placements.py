@@ -44,7 +44,7 @@ def routed(events: Any) -> Any:
 
 
 async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[str, list[Row]]:
-    """Steps of all sizes, and all of them again as replays. The rows of each output."""
+    """Steps of all sizes, and all of them again as replays, after the outputs' topics were widened. The rows of each output."""
     await stepper.engine.open(0, create=True)
     wanted = []
     tasks = []
@@ -59,10 +59,17 @@ async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[s
     assert tasks == TASKS
     written = {output: stepper.committed(output) for output in outputs}
     assert sorted((row.step, row.value) for rows in written.values() for row in rows) == sorted(wanted)
+    then = {output.name: output.partitions for output in stepper.spec.outputs}
+    for output in outputs:
+        stepper.widen(output, then[output] + 3)
     await stepper.new_life()
     await stepper.engine.open(0, create=True)
     for step in range(1, len(SIZES) + 1):
         await stepper.replay(step)
+    stepper.produce("events", [(b"%d" % i, b"%d" % i) for i in range(60)])
+    wide = await stepper.step()
+    assert {layout.output: layout.partitions for layout in wide.layout.outputs} == {name: n + 3 for name, n in then.items()}
+    assert sum(item.records for item in wide.outputs) == 60
     return written
 
 

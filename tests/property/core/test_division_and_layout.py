@@ -124,8 +124,13 @@ def test_an_output_has_no_more_writers_than_partitions_or_tasks(spec: PipelineSp
         assert 1 <= output.tasks <= min(item.partitions, spec.layout.max_tasks)
 
 
-@given(specs)
-def test_every_output_partition_has_exactly_one_writer(spec: PipelineSpec) -> None:
+@given(specs, st.lists(st.integers(0, 5), min_size=3, max_size=3))
+def test_every_output_partition_has_exactly_one_writer_however_wide_the_topic_is_since(
+    spec: PipelineSpec, added: list[int]
+) -> None:
+    layout = layout_of(spec, ())
+    outputs = tuple(replace(each, partitions=each.partitions + more) for each, more in zip(spec.outputs, added, strict=False))
     for index, output in enumerate(spec.outputs):
-        writers = [partition for node in range(spec.nodes) for partition in writers_of(spec, node)[index]]
-        assert sorted(writers) == list(range(output.partitions))
+        for since in (spec, replace(spec, outputs=outputs)):
+            writers = [partition for node in range(spec.nodes) for partition in writers_of(since, layout, node)[index]]
+            assert sorted(writers) == list(range(output.partitions))

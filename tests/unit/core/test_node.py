@@ -30,6 +30,7 @@ from kcontrol.core.model import (
     NodeJoin,
     NodePhase,
     NodeState,
+    OutputLayout,
     Reason,
     Received,
     ReceivedPartition,
@@ -42,7 +43,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node_table import State
 from tests.unit.core.drive import NodeDriver, only, published
-from tests.unit.core.made import boundary
+from tests.unit.core.made import SPEC, boundary
 
 RESULT = StepResult(boundary(1).inputs, (), (), True)
 
@@ -147,6 +148,16 @@ def test_a_node_replays_by_itself_what_it_lacks() -> None:
     assert driver.state.at is State.IDLE
     assert states(effects)[-1].step == 3
     assert not published(Written, effects)
+
+
+def test_a_replay_writes_to_the_partitions_that_the_step_had_however_many_the_topic_has_now() -> None:
+    driver = NodeDriver()
+    made = replace(boundary(1), layout=Layout((), 1, (OutputLayout("out", 2, 1, "exact"),)))
+    driver.see_step(made)
+    [output] = SPEC.outputs
+    driver.see(replace(SPEC, outputs=(replace(output, partitions=6), replace(output, name="added since"))))
+    driver.joined()
+    assert only(RunStep, opened(driver)).work.writers == ((0, 1), ())
 
 
 def test_a_failed_attempt_is_reported_and_leaves_the_node_closed() -> None:
