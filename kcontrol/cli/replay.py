@@ -17,11 +17,11 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.recorded import Recorded, recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
+from kcontrol.core.differences import Difference
 from kcontrol.runtime.delivery import Destination, ReplayedStep
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.record_text import record_json, record_line
 from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.verify import Mismatch
 
 PRINT = "print"
 PRINTED_RECORDS = 1_000
@@ -112,7 +112,7 @@ def _check_options(wanted: Wanted) -> None:
         raise click.UsageError("--overwrite is for --output DIR")
 
 
-async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], place: Place, wanted: Wanted) -> list[Mismatch]:
+async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], place: Place, wanted: Wanted) -> list[Difference]:
     recorded = await recorded_steps(place.cluster, definition.name, *steps, place.checkpoints)
     with ExitStack() as stack:
         destinations = await _open(stack, place.cluster, recorded, wanted)
@@ -123,7 +123,7 @@ async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], pl
                 if left_out:
                     click.echo(f"step {step.boundary.step}: {left_out:,} more records are left out (--limit)", err=True)
 
-        def report(node: int, step: int, found: Sequence[Mismatch]) -> None:
+        def report(node: int, step: int, found: Sequence[Difference]) -> None:
             click.echo(verdict(node, step, found, wanted.as_json), err=wanted.printed)
 
         return await run_again(definition, recorded, place, report, deliver)

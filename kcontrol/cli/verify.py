@@ -12,8 +12,8 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.recorded import recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
+from kcontrol.core.differences import Difference
 from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.verify import Mismatch
 
 
 @click.command()
@@ -36,10 +36,10 @@ def verify(
     """
     definition = find_pipeline(pipeline)
 
-    def report(node: int, step: int, found: Sequence[Mismatch]) -> None:
+    def report(node: int, step: int, found: Sequence[Difference]) -> None:
         click.echo(verdict(node, step, found, as_json))
 
-    async def run() -> list[Mismatch]:
+    async def run() -> list[Difference]:
         recorded = await recorded_steps(cluster, definition.name, first, last, own)
         return await run_again(definition, recorded, Place("verify", cluster, master, own), report)
 

@@ -7,21 +7,15 @@ are compared, and handed on by a replay. Without state, nothing but these is run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from kcontrol.core.inputs import node_of
-from kcontrol.core.layout import writers_of
-from kcontrol.core.model import EMPTY_DIGEST, Checkpoint, InputSlice, OutputSlice, PipelineSpec, StepBoundary, StepResult
+from kcontrol.core.differences import Difference, differences, part_of
+from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.core.recorded_work import work_of
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import NotFoundError
 from kcontrol.runtime.ports import Engine
-
-Content = tuple[int, str]
-"""Records and their digest."""
-
-_NOTHING: Content = (0, EMPTY_DIGEST)
 
 
 @dataclass(frozen=True)
@@ -71,36 +65,6 @@ def _why_not(spec: PipelineSpec, steps: StepsView, first: int | None, there: Seq
     )
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    """One partition in which a step that was run again differs from the log. `what` is 'input' or 'output'."""
-
-    step: int
-    what: str
-    name: str
-    partition: int
-    expected: Content
-    found: Content
-
-    def __str__(self) -> str:
-        return (
-            f"step {self.step}: {self.what} {self.name!r} partition {self.partition} differs: the log has {self.expected[0]} "
-            f"records with digest {self.expected[1]}, this run has {self.found[0]} with {self.found[1]}"
-        )
-
-
-def mismatches(spec: PipelineSpec, node: int, boundary: StepBoundary, found: StepResult) -> list[Mismatch]:
-    """Every partition that `node` reads or writes in which `found` differs from the log."""
-    inputs = {input_.name: input_ for input_ in spec.inputs}
-    own = {output.name: set(mine) for output, mine in zip(spec.outputs, writers_of(spec, boundary.layout, node), strict=True)}
-    expected_inputs = [piece for piece in boundary.inputs if node_of(inputs[piece.input], spec.nodes, piece.partition) == node]
-    expected_outputs = [piece for piece in boundary.outputs if piece.partition in own[piece.output]]
-    return [
-        *_differences(boundary.step, "input", _inputs(expected_inputs), _inputs(found.inputs)),
-        *_differences(boundary.step, "output", _outputs(expected_outputs), _outputs(found.outputs)),
-    ]
-
-
 async def verify_steps(
     spec: PipelineSpec,
     node: int,
@@ -109,8 +73,11 @@ async def verify_steps(
     first: int,
     last: int,
     begin: Beginning,
-) -> AsyncIterator[tuple[int, list[Mismatch]]]:
-    """Run the steps after that of `begin` up to `last`; yields (step, mismatches) for those from `first` on.
+) -> AsyncIterator[tuple[int, list[Difference]]]:
+    """Run the steps after that of `begin` up to `last`; yields (step, differences) for those from `first` on.
+
+    An earlier step is yielded too if what went into it differs. With state nothing is run after such a step: no later one
+    could be compared with anything.
 
     boundaries: of all steps that are run, in order. Raises NotFoundError when one is not in the log; StepFailedError when a
     step can't be run at all; CheckpointError when the checkpoint can't be read.
@@ -125,24 +92,12 @@ async def verify_steps(
     await engine.open(start, create=begin.checkpoint is None, checkpoint=begin.checkpoint)
     for step in range(start + 1, last + 1):
         boundary = steps[step]
-        found = await engine.run_step(work_of(boundary, spec, node), boundary)
+        work = work_of(boundary, spec, node)
+        result = await engine.run_step(work, boundary)
+        found = differences(boundary, part_of(boundary, spec, node), work, result)
         await engine.finish_step(step)
-        if step >= first:
-            yield step, mismatches(spec, node, boundary, found)
-
-
-def _inputs(pieces: Iterable[InputSlice]) -> dict[tuple[str, int], Content]:
-    return {(piece.input, piece.partition): (piece.records, piece.digest) for piece in pieces}
-
-
-def _outputs(pieces: Iterable[OutputSlice]) -> dict[tuple[str, int], Content]:
-    return {(piece.output, piece.partition): (piece.records, piece.digest) for piece in pieces}
-
-
-def _differences(
-    step: int, what: str, expected: Mapping[tuple[str, int], Content], found: Mapping[tuple[str, int], Content]
-) -> Iterator[Mismatch]:
-    for name, partition in sorted(expected.keys() | found.keys()):
-        before, now = expected.get((name, partition), _NOTHING), found.get((name, partition), _NOTHING)
-        if before != now:
-            yield Mismatch(step, what, name, partition, before, now)
+        other_input = any(each.of_input for each in found)
+        if step >= first or other_input:
+            yield step, found
+        if other_input and spec.stateful:
+            return

@@ -54,7 +54,7 @@ class FetchAhead:
 
 async def _fetch(client: RawClient, ranges: Sequence[RangeId], max_bytes: int) -> Mapping[RangeId, Chunk]:
     try:
-        info = await client.topic(ranges[0].topic)
+        info = await client.topic(ranges[0].topic, partitions=[each.partition for each in ranges])
     except KcontrolError:
         return _NOTHING
     by_leader: dict[int, list[RangeId]] = {}

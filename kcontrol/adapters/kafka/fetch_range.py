@@ -129,7 +129,7 @@ class RangeFetcher:
     async def _leader(self) -> int:
         wanted = self._wanted
         try:
-            info = await self._client.topic(wanted.topic)
+            info = await self._client.topic(wanted.topic, partitions=[wanted.partition])
             if info.topic_id != wanted.topic_id:
                 # What is known may be older than the topic.
                 self._client.forget_topic(wanted.topic)

@@ -125,7 +125,7 @@ class ProduceQueue:
                     group.create_task(self._produce(leader, request))
 
     async def _by_leader(self, ready: Sequence[PartitionProgress]) -> dict[int, list[PartitionProgress]]:
-        info = await self._client.topic(self._output.topic, Operation.WRITE)
+        info = await self._client.topic(self._output.topic, Operation.WRITE, [progress.partition for progress in ready])
         led: dict[int, list[PartitionProgress]] = {}
         for progress in ready:
             led.setdefault(self._faults.leader(info, progress.partition), []).append(progress)

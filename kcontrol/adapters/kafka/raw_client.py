@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -41,9 +41,11 @@ class RawClient:
         """Call a function in the loop, soon and in the order of such calls, and don't wait for it."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    async def topic(self, name: str, wanted: Operation = Operation.READ) -> TopicInfo:
-        """Id and leaders, as they were when last asked for. Raises as `KafkaRpc.topic` does."""
-        if name not in self._topics:
+    async def topic(self, name: str, wanted: Operation = Operation.READ, partitions: Collection[int] = ()) -> TopicInfo:
+        """Id and leaders, as they were when last asked for; asked anew where one of `partitions` was not there then, since
+        a topic may be given more. Raises as `KafkaRpc.topic` does."""
+        known = self._topics.get(name)
+        if known is None or not known.leaders.keys() >= set(partitions):
             self._topics[name] = await self.rpc.topic(name, wanted)
         return self._topics[name]
 

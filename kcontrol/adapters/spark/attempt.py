@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcontrol.adapters.spark.input_check import InputCheck
 from kcontrol.core.model import FailureKind, OutputSlice, Skipped, SourceSplit, StepBoundary, StepWork
 from kcontrol.errors import StepFailedError
 
@@ -59,9 +60,12 @@ class Attempt:
         expected: StepBoundary | None,
         queries: frozenset[str],
         own_input: frozenset[tuple[str, int]] | None = None,
+        input_check: InputCheck | None = None,
     ) -> None:
-        """own_input: (input, partition) of all that this node reads, the division being that of all nodes; None: everything."""
+        """own_input: (input, partition) of all that this node reads, the division being that of all nodes; None: everything.
+        input_check: ends a replay as soon as it has read something else than the log says; None: somebody compares later."""
         self._own_input = own_input
+        self._input_check = input_check
         self.serial = serial
         self.work = work
         self.expected = expected
@@ -103,8 +107,16 @@ class Attempt:
             self._announced[query, task_attempt] = known | partitions
 
     def report_read(self, query: str, what: ReadRange, counted: Counted) -> None:
-        """A source task has read a range to its end. A range counts once; reading it twice must give the same."""
+        """A source task has read a range to its end. A range counts once; reading it twice must give the same.
+
+        Raises StepFailedError when it does not, or when a replay has read a partition to its end and it is not what it was.
+        """
         with self._changed:
+            if self._input_check is not None and not any(known == what for _, known in self._read):
+                at = (what.from_, what.to)
+                wrong = self._input_check.read(what.input, what.partition, at, counted.records, counted.digest)
+                if wrong:
+                    raise self._fail_locked(FailureKind.DIGEST, str(wrong[0]))
             before = self._read.setdefault((query, what), counted)
             if before != counted:
                 raise self._fail_locked(

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -29,11 +29,13 @@ from kcontrol.adapters.spark.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.parts import NodeParts
 from kcontrol.adapters.spark.queries import RunningQueries
 from kcontrol.adapters.spark.reading import count_split
-from kcontrol.adapters.spark.results import check_replay, step_result
+from kcontrol.adapters.spark.replay_check import ReplayCheck
+from kcontrol.adapters.spark.results import input_slices, step_result
 from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.core.differences import part_of
 from kcontrol.core.inputs import node_of
 from kcontrol.core.model import (
     Checkpoint,
@@ -53,7 +55,6 @@ OPEN_TRIES = 3
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
-Compare = Callable[[StepResult, StepBoundary, Mapping[str, Sequence[int]]], None]
 
 
 class _Phase(Enum):
@@ -91,13 +92,13 @@ class SparkEngine:
         incarnation: int,
         on_failure: Callable[[BaseException], None],
         compression: dict[str, str] | None = None,
-        compare: Callable[[StepResult, StepBoundary, dict[str, tuple[int, ...]]], None] = check_replay,
+        compares: bool = True,
         spool: Spool | None = None,
     ) -> None:
         _check_spec(spec, bound)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
-        self._compare = compare
+        self._compares = compares
         self._compression = compression or {}
         self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
@@ -273,25 +274,29 @@ class SparkEngine:
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         mine = [item for item in work.division if self._reads(item)]
         own = frozenset((item.input, item.partition) for item in mine)
+        check = None if expected is None else ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares)
+        of_input = None if check is None else check.of_input(work)
         with self._lock:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own)
+            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own, of_input)
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
-        results = attempt.wait_results(timeout_ms / 1000)
+        try:
+            results = attempt.wait_results(timeout_ms / 1000)
+        except StepFailedError as error:
+            if check is not None:
+                check.explain(error, lambda: input_slices(attempt, mine, self._read_again))
+            raise
         _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
         result = step_result(attempt, results, mine, self._read_again, self._node)
-        if expected is not None:
-            try:
-                self._compare(result, expected, self._own())
-            except StepFailedError as error:
-                raise attempt.fail(FailureKind(error.kind), str(error)) from error
+        if check is not None:
+            check.result(attempt, result)
         return result
 
     def _finish_step(self, step: int) -> None:
@@ -329,11 +334,6 @@ class SparkEngine:
     def _reads(self, item: InputRange) -> bool:
         spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
         return node_of(spec, self._spec.nodes, item.partition) == self._node
-
-    def _own(self) -> dict[str, tuple[int, ...]]:
-        attempt = self._attempt
-        assert attempt is not None
-        return {output.name: attempt.work.writers[index] for index, output in enumerate(self._spec.outputs)}
 
     def _own_partitions(self, attempt: Attempt, query: str) -> dict[str, tuple[int, ...]]:
         return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}

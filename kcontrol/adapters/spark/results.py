@@ -1,12 +1,12 @@
-"""From what tasks reported to a StepResult, and from a replay's StepResult to the log's verdict on it."""
+"""From what tasks reported to a StepResult."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kcontrol.adapters.spark.attempt import Attempt, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.input_check import add_digests, splits_by_partition
 from kcontrol.core.model import (
-    EMPTY_DIGEST,
     FailureKind,
     InputRange,
     InputSlice,
@@ -14,19 +14,10 @@ from kcontrol.core.model import (
     OutputSlice,
     Skipped,
     SourceSplit,
-    StepBoundary,
     StepResult,
 )
-from kcontrol.errors import StepFailedError
-
-_MODULUS = 1 << 128
 
 ReadAgain = Callable[[InputRange, SourceSplit], Counted]
-
-
-def add_digests(digests: Iterable[str]) -> str:
-    """The digest of all records together (design 3: a sum modulo 2**128)."""
-    return f"{sum(int(digest, 16) for digest in digests) % _MODULUS:032x}"
 
 
 def step_result(
@@ -39,21 +30,8 @@ def step_result(
     node: the number of this node.
     Raises StepFailedError (LOST) when two results contradict each other.
     """
-    reads = attempt.reads()
-    splits: dict[tuple[str, int], list[SourceSplit]] = {}
-    for split in attempt.work.layout.splits:
-        if split.from_ < split.to:
-            splits.setdefault((split.input, split.partition), []).append(split)
-    inputs = []
-    for item in mine:
-        counted = [
-            reads.get(ReadRange(s.input, s.partition, s.from_, s.to)) or read_again(item, s)
-            for s in splits.get((item.input, item.partition), [])
-        ]
-        records, digest = sum(c.records for c in counted), add_digests(c.digest for c in counted)
-        inputs.append(InputSlice(item.input, item.topic, item.topic_id, item.partition, item.from_, item.to, records, digest))
     return StepResult(
-        inputs=tuple(inputs),
+        inputs=input_slices(attempt, mine, read_again),
         outputs=_outputs(attempt, results),
         skipped=_skipped(attempt, results),
         watermark_moved=any(result.watermark_moved for result in results.values()),
@@ -64,6 +42,21 @@ def step_result(
             LateRows(name, node, rows) for name in sorted(results) if (rows := results[name].late_rows) is not None
         ),
     )
+
+
+def input_slices(attempt: Attempt, mine: Sequence[InputRange], read_again: ReadAgain) -> tuple[InputSlice, ...]:
+    """What the step's input was, by partition. See `step_result`."""
+    reads = attempt.reads()
+    splits = splits_by_partition(attempt.work.layout.splits)
+    inputs = []
+    for item in mine:
+        counted = [
+            reads.get(ReadRange(s.input, s.partition, s.from_, s.to)) or read_again(item, s)
+            for s in splits.get((item.input, item.partition), [])
+        ]
+        records, digest = sum(c.records for c in counted), add_digests(c.digest for c in counted)
+        inputs.append(InputSlice(item.input, item.topic, item.topic_id, item.partition, item.from_, item.to, records, digest))
+    return tuple(inputs)
 
 
 def _outputs(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[OutputSlice, ...]:
@@ -90,52 +83,3 @@ def _skipped(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[Skip
                     f"{counts[item.input]} and {item.records}",
                 )
     return tuple(Skipped(name, records) for name, records in sorted(counts.items()))
-
-
-def check_replay(found: StepResult, expected: StepBoundary, own: Mapping[str, Sequence[int]]) -> None:
-    """Compare a replay with the log: records and digests of every input and output partition of this node, and late rows.
-
-    own: by output, the partitions that this node writes. Raises StepFailedError (DIGEST) for the first difference.
-    """
-    found_inputs = {(item.input, item.partition): item for item in found.inputs}
-    for slice_ in expected.inputs:
-        key = (slice_.input, slice_.partition)
-        if key in found_inputs:
-            got = found_inputs[key]
-            _compare(expected.step, "input", key, (slice_.records, slice_.digest), (got.records, got.digest))
-    wanted = {(i.output, i.partition): i for i in expected.outputs if i.partition in own.get(i.output, ())}
-    given = {(item.output, item.partition): item for item in found.outputs}
-    for key in sorted(wanted.keys() | given.keys()):
-        before, now = wanted.get(key), given.get(key)
-        _compare(
-            expected.step,
-            "output",
-            key,
-            (before.records, before.digest) if before else (0, EMPTY_DIGEST),
-            (now.records, now.digest) if now else (0, EMPTY_DIGEST),
-        )
-
-    _compare_late_rows(found, expected)
-
-
-def _compare_late_rows(found: StepResult, expected: StepBoundary) -> None:
-    """Of the queries that were counted both times: not, in boundaries of before they were, or if a watermark was added."""
-    before = {(one.query, one.node): one.rows for one in expected.late_rows}
-    for one in found.late_rows:
-        rows = before.get((one.query, one.node), one.rows)
-        if rows != one.rows:
-            raise StepFailedError(
-                FailureKind.DIGEST,
-                f"step {expected.step}: the watermark of query {one.query!r} dropped other rows than the log says: expected "
-                f"{rows}, found {one.rows}",
-            )
-
-
-def _compare(step: int, what: str, key: tuple[str, int], expected: tuple[int, str], found: tuple[int, str]) -> None:
-    if expected != found:
-        name, partition = key
-        raise StepFailedError(
-            FailureKind.DIGEST,
-            f"step {step}: {what} {name!r} partition {partition} differs from the log: expected {expected[0]} records with "
-            f"digest {expected[1]}, found {found[0]} with {found[1]}",
-        )

@@ -9,11 +9,11 @@ import pytest
 from kcontrol.cli.main import run_command
 from kcontrol.cli.replay import PrintedRecords
 from kcontrol.cli.rerun import refuse, verdict
+from kcontrol.core.differences import Difference
 from kcontrol.errors import DigestMismatchError
-from kcontrol.runtime.verify import Mismatch
 from tests.support.replayed import record, replayed
 
-DIFFERENCE = Mismatch(4, "output", "totals", 1, (3, "00"), (2, "ff"))
+DIFFERENCE = Difference(4, "output", "totals", 1, (3, "00"), (2, "ff"))
 
 
 def test_records_are_printed_up_to_the_limit_of_each_step(capsys: pytest.CaptureFixture[str]) -> None:

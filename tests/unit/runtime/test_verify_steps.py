@@ -8,21 +8,23 @@ from dataclasses import replace
 
 import pytest
 
+from kcontrol.core.differences import Difference
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary, StepResult, StepWork, Tombstone
 from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.verify import Beginning, Mismatch, beginning, verify_steps
+from kcontrol.runtime.verify import Beginning, beginning, verify_steps
 from tests.unit.core.made import SPEC, boundary, checkpoint
 
 ANOTHER = f"{1:032x}"
 
 
 class RepeatingEngine:
-    """Gives what the log says, except for the input of the steps in `wrong`."""
+    """Gives what the log says, except for the input of the steps in `wrong`, and the watermark of those in `wrong_output`."""
 
-    def __init__(self, wrong: frozenset[int] = frozenset()) -> None:
+    def __init__(self, wrong: frozenset[int] = frozenset(), wrong_output: frozenset[int] = frozenset()) -> None:
         self.calls: list[tuple[str, int]] = []
         self._wrong = wrong
+        self._wrong_output = wrong_output
 
     def openable(self) -> tuple[int, ...]:
         return ()
@@ -37,7 +39,7 @@ class RepeatingEngine:
         inputs = expected.inputs
         if work.step in self._wrong:
             inputs = (replace(inputs[0], digest=ANOTHER), *inputs[1:])
-        return StepResult(inputs, expected.outputs, (), False)
+        return StepResult(inputs, expected.outputs, (), work.step in self._wrong_output)
 
     async def finish_step(self, step: int) -> None:
         self.calls.append(("finish", step))
@@ -54,22 +56,43 @@ LOG = [boundary(step, (4 + step, step - 1), (5 + step, step)) for step in range(
 
 
 def run(
-    engine: RepeatingEngine, log: list[StepBoundary], first: int, last: int, begin: Beginning = NOTHING
-) -> dict[int, list[Mismatch]]:
-    async def body() -> dict[int, list[Mismatch]]:
-        return {step: found async for step, found in verify_steps(SPEC, 0, log, engine, first, last, begin)}
+    engine: RepeatingEngine,
+    log: list[StepBoundary],
+    first: int,
+    last: int,
+    begin: Beginning = NOTHING,
+    spec: PipelineSpec = SPEC,
+) -> dict[int, list[Difference]]:
+    async def body() -> dict[int, list[Difference]]:
+        return {step: found async for step, found in verify_steps(spec, 0, log, engine, first, last, begin)}
 
     return asyncio.run(body())
 
 
-def test_steps_before_the_range_are_run_and_not_compared() -> None:
-    engine = RepeatingEngine(wrong=frozenset({1, 3}))
+def test_steps_before_the_range_are_run_and_their_output_is_not_compared() -> None:
+    engine = RepeatingEngine(wrong_output=frozenset({1, 3}))
     found = run(engine, LOG, 2, 4)
     assert list(found) == [2, 3, 4]
     assert [step for step, differences in found.items() if differences] == [3]
     assert engine.calls == [("open", 0), *((what, step) for step in (1, 2, 3, 4) for what in ("run", "finish"))]
     [difference] = found[3]
-    assert str(difference).startswith("step 3: input 'in' partition 0 differs: the log has 1 records with digest 000")
+    assert str(difference) == "step 3: watermark differs: the log has that it did not move, this run has that it moved"
+
+
+def test_with_state_nothing_is_run_on_top_of_other_input() -> None:
+    engine = RepeatingEngine(wrong=frozenset({2}))
+    found = run(engine, LOG, 3, 4)
+    assert list(found) == [2], "named, though it lies before the range"
+    [difference] = found[2]
+    assert str(difference).startswith("step 2: input 'in' partition 0 differs: the log has 1 records with digest 000")
+    assert engine.calls[-1] == ("finish", 2)
+
+
+def test_without_state_every_step_stands_by_itself() -> None:
+    engine = RepeatingEngine(wrong=frozenset({2}))
+    found = run(engine, LOG, 1, 4, spec=replace(SPEC, stateful=False))
+    assert [step for step, differences in found.items() if differences] == [2]
+    assert list(found) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(("log", "last", "missing"), [(LOG[1:], 4, 1), (LOG[:2] + LOG[3:], 5, 3), (LOG, 6, 6)])

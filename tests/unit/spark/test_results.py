@@ -1,4 +1,4 @@
-"""What tasks reported becomes the step's record, and a replay is held to it."""
+"""What tasks reported becomes the step's record."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.adapters.spark.attempt import Attempt, Counted, QueryResult, ReadRange
-from kcontrol.adapters.spark.results import add_digests, check_replay, step_result
+from kcontrol.adapters.spark.input_check import add_digests
+from kcontrol.adapters.spark.results import step_result
 from kcontrol.core.model import (
     EMPTY_DIGEST,
-    FailureKind,
     InputRange,
     InputSlice,
     LateRows,
     OutputSlice,
     Skipped,
     SourceSplit,
-    StepBoundary,
-    StepResult,
 )
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import TOPIC_ID, work
@@ -27,7 +25,6 @@ ONE = f"{1:032x}"
 SPLITS = (SourceSplit("events", 0, 0, 0, 5), SourceSplit("events", 1, 0, 5, 8))
 WHOLE = InputRange("events", "events", TOPIC_ID, 0, 0, 8)
 IDLE = InputRange("events", "events", TOPIC_ID, 1, 3, 3)
-OWN = {"out": (0, 1)}
 
 
 def attempt() -> Attempt:
@@ -97,61 +94,3 @@ def test_queries_must_agree_on_bad_records() -> None:
 def test_late_rows_are_those_of_queries_that_count_them_on_this_node() -> None:
     results = {"b": replace(result_of(), late_rows=0), "a": replace(result_of(), late_rows=5), "c": result_of()}
     assert step_result(attempt(), results, [], never, 2).late_rows == (LateRows("a", 2, 5), LateRows("b", 2, 0))
-
-
-def boundary(result: StepResult) -> StepBoundary:
-    of = work(splits=SPLITS)
-    return StepBoundary(
-        pipeline="p",
-        step=1,
-        token=of.token,
-        now_ms=1,
-        reason=of.reason,
-        fingerprint="f",
-        nodes=1,
-        inputs=result.inputs,
-        outputs=result.outputs,
-        layout=of.layout,
-        paused_inputs=(),
-        opened_ms=1,
-        committed_ms=1,
-        skipped=(),
-        watermark_moved=False,
-        late_rows=result.late_rows,
-    )
-
-
-FOUND = StepResult((InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, ONE),), (written(0), written(1)), (), False)
-FOUND = replace(FOUND, late_rows=(LateRows("q", 1, 3),))
-
-
-def test_a_replay_may_have_other_output_offsets_but_nothing_else() -> None:
-    elsewhere = replace(FOUND, outputs=tuple(replace(item, from_=0, to=0) for item in FOUND.outputs))
-    check_replay(elsewhere, boundary(FOUND), OWN)
-
-
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (replace(FOUND, inputs=(replace(FOUND.inputs[0], records=6),)), "input 'events' partition 0"),
-        (replace(FOUND, inputs=(replace(FOUND.inputs[0], digest=EMPTY_DIGEST),)), "input 'events' partition 0"),
-        (replace(FOUND, outputs=(written(0), written(1, EMPTY_DIGEST))), "output 'out' partition 1"),
-        (replace(FOUND, outputs=(written(0),)), "output 'out' partition 1 .* found 0 with"),
-        (replace(FOUND, late_rows=(LateRows("q", 1, 4),)), "query 'q' dropped other rows .* expected 3, found 4"),
-        (replace(FOUND, outputs=(*FOUND.outputs, replace(written(0), output="more"))), "output 'more' partition 0"),
-    ],
-)
-def test_every_difference_is_named(found: StepResult, message: str) -> None:
-    with pytest.raises(StepFailedError, match=message) as failed:
-        check_replay(found, boundary(FOUND), OWN)
-    assert failed.value.kind == FailureKind.DIGEST
-
-
-def test_late_rows_that_nobody_counted_are_not_compared() -> None:
-    """As in a boundary from before they were counted, or of another node."""
-    check_replay(FOUND, boundary(replace(FOUND, late_rows=())), OWN)
-    check_replay(FOUND, boundary(replace(FOUND, late_rows=(LateRows("q", 0, 9), LateRows("q", 1, 3)))), OWN)
-
-
-def test_what_another_node_writes_is_not_this_ones_to_find() -> None:
-    check_replay(replace(FOUND, outputs=(written(0),)), boundary(FOUND), {"out": (0,)})

@@ -1,0 +1,63 @@
+"""Holds a replay's input to the log while it is read: as soon as a partition is read to its end, not when queries are done.
+
+A step that is run again on other input gives what nobody has computed. So the attempt ends with the first partition that
+differs, before anything that came of it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kcontrol.core.differences import Difference, Part, input_differences
+from kcontrol.core.model import InputSlice, SourceSplit, StepBoundary
+
+_MODULUS = 1 << 128
+
+
+def add_digests(digests: Iterable[str]) -> str:
+    """The digest of all records together (design 3: a sum modulo 2**128)."""
+    return f"{sum(int(digest, 16) for digest in digests) % _MODULUS:032x}"
+
+
+def splits_by_partition(splits: Iterable[SourceSplit]) -> Mapping[tuple[str, int], list[SourceSplit]]:
+    """The splits that hold offsets, by (input, partition)."""
+    found: dict[tuple[str, int], list[SourceSplit]] = {}
+    for split in splits:
+        if split.from_ < split.to:
+            found.setdefault((split.input, split.partition), []).append(split)
+    return found
+
+
+class InputCheck:
+    """What a replay has read so far, against what the log says of it. Not safe for threads."""
+
+    def __init__(self, expected: StepBoundary, part: Part, splits: Sequence[SourceSplit]) -> None:
+        self._expected = expected
+        self._slices = {(piece.input, piece.partition): piece for piece in expected.inputs}
+        self._whole = part.whole
+        self._unread = {
+            key: {(split.from_, split.to) for split in own}
+            for key, own in splits_by_partition(splits).items()
+            if key in part.inputs
+        }
+        self._counted: dict[tuple[str, int], list[tuple[int, str]]] = {}
+
+    def read(self, input_name: str, partition: int, offsets: tuple[int, int], records: int, digest: str) -> list[Difference]:
+        """A split was read to its end, for the first time. The difference of its partition, if that is now read and differs."""
+        key = (input_name, partition)
+        unread = self._unread.get(key, set())
+        unread.discard(offsets)
+        counted = self._counted.setdefault(key, [])
+        counted.append((records, digest))
+        if unread or key not in self._slices:
+            return []
+        found = self._found(self._slices[key], counted)
+        return input_differences(self._expected, Part(frozenset({key}), {}, self._whole), [found])
+
+    def _found(self, expected: InputSlice, counted: Sequence[tuple[int, str]]) -> InputSlice:
+        return replace(
+            expected,
+            records=sum(records for records, _ in counted),
+            digest=add_digests(digest for _, digest in counted),
+        )

@@ -1,0 +1,120 @@
+"""What is compared when a step is run again: what follows from input and code, and each node its own part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kcontrol.core.differences import Difference, Part, differences, part_of
+from kcontrol.core.model import InputSlice, LateRows, Layout, OutputLayout, OutputSlice, Skipped, StepResult
+from kcontrol.core.recorded_work import work_of
+from tests.unit.core.made import SPEC, boundary
+
+ONE, TWO = f"{1:032x}", f"{2:032x}"
+MADE = replace(
+    boundary(3),
+    outputs=(OutputSlice("out", "output", 0, 10, 12, 2, ONE), OutputSlice("out", "output", 1, 4, 5, 1, TWO)),
+    layout=Layout((), 1, (OutputLayout("out", 2, 1, "exact"),)),
+    skipped=(Skipped("in", 2),),
+    watermark_moved=True,
+    late_rows=(LateRows("q", 0, 3), LateRows("q", 1, 9)),
+)
+FOUND = StepResult(MADE.inputs, MADE.outputs, (Skipped("in", 2), Skipped("other", 0)), True)
+FOUND = replace(FOUND, late_rows=(LateRows("q", 0, 3), LateRows("not counted then", 0, 1)))
+WORK = work_of(MADE, SPEC, 0)
+PART = part_of(MADE, SPEC, 0)
+
+
+def changed(pieces: tuple[Any, ...], index: int, **fields: Any) -> tuple[Any, ...]:
+    return (*pieces[:index], replace(pieces[index], **fields), *pieces[index + 1 :])
+
+
+def test_the_same_again_differs_in_nothing_wherever_its_output_would_have_come_to_lie() -> None:
+    elsewhere = replace(FOUND, outputs=tuple(replace(piece, from_=0, to=0) for piece in FOUND.outputs))
+    assert differences(MADE, PART, WORK, FOUND) == differences(MADE, PART, WORK, elsewhere) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "what", "name", "partition"),
+    [
+        (replace(FOUND, inputs=changed(FOUND.inputs, 0, records=7)), "input", "in", 0),
+        (replace(FOUND, inputs=changed(FOUND.inputs, 1, digest=ONE)), "input", "in", 1),
+        (replace(FOUND, inputs=changed(FOUND.inputs, 1, to=9)), "range", "in", 1),
+        (replace(FOUND, inputs=changed(FOUND.inputs, 1, topic_id="T9")), "range", "in", 1),
+        (replace(FOUND, inputs=FOUND.inputs[:1]), "input", "in", 1),
+        (replace(FOUND, outputs=changed(FOUND.outputs, 1, digest=ONE)), "output", "out", 1),
+        (replace(FOUND, outputs=changed(FOUND.outputs, 0, records=1)), "output", "out", 0),
+        (replace(FOUND, outputs=FOUND.outputs[1:]), "output", "out", 0),
+        (replace(FOUND, outputs=(*FOUND.outputs, replace(FOUND.outputs[0], output="more"))), "output", "more", 0),
+        (replace(FOUND, skipped=()), "bad records", "in", None),
+        (replace(FOUND, skipped=(Skipped("in", 3),)), "bad records", "in", None),
+        (replace(FOUND, skipped=(*FOUND.skipped, Skipped("other", 1))), "bad records", "other", None),
+        (replace(FOUND, watermark_moved=False), "watermark", "", None),
+        (replace(FOUND, late_rows=(LateRows("q", 0, 4),)), "late rows", "q", None),
+    ],
+)
+def test_every_difference_is_found_and_says_where(found: StepResult, what: str, name: str, partition: int | None) -> None:
+    [difference] = differences(MADE, PART, WORK, found)
+    assert (difference.step, difference.what, difference.name, difference.partition) == (3, what, name, partition)
+    assert str(difference).startswith(f"step 3: {what}")
+    assert "the log has" in str(difference)
+
+
+def test_a_step_that_was_run_at_another_time_or_cut_otherwise_is_another_step() -> None:
+    [later] = differences(MADE, PART, replace(WORK, now_ms=WORK.now_ms + 1), FOUND)
+    assert (later.what, later.of_input) == ("time", True)
+    [cut] = differences(MADE, PART, replace(WORK, layout=Layout((), 2, WORK.layout.outputs)), FOUND)
+    assert (cut.what, cut.of_input) == ("layout", True)
+
+
+def test_what_came_of_other_input_is_not_spoken_of() -> None:
+    other = StepResult(changed(FOUND.inputs, 0, digest=ONE), (), (), False)
+    assert [each.what for each in differences(MADE, PART, WORK, other)] == ["input"]
+
+
+def test_texts() -> None:
+    moved = Difference(3, "watermark", "", None, True, False)
+    assert str(moved) == "step 3: watermark differs: the log has that it moved, this run has that it did not move"
+    bad = Difference(3, "bad records", "in", None, 2, 3)
+    assert str(bad) == "step 3: bad records 'in' differs: the log has 2, this run has 3"
+    out = Difference(3, "output", "out", 1, (2, ONE), (0, "0" * 32))
+    assert str(out).startswith(
+        f"step 3: output 'out' partition 1 differs: the log has 2 records with digest {ONE}, this run has 0"
+    )
+
+
+TWO_NODES = replace(SPEC, nodes=2, inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),))
+OF_TWO = replace(MADE, nodes=2)
+
+
+def test_each_node_is_held_to_its_own_part() -> None:
+    parts = [part_of(OF_TWO, TWO_NODES, node) for node in range(2)]
+    assert [part.inputs for part in parts] == [{("in", 0)}, {("in", 1)}]
+    assert [part.outputs for part in parts] == [{"out": {0}}, {"out": {1}}]
+    for node, part in enumerate(parts):
+        own = StepResult((FOUND.inputs[node],), (FOUND.outputs[node],), (Skipped("in", node),), node == 1)
+        assert differences(OF_TWO, part, WORK, own) == []
+        less = replace(own, outputs=())
+        assert [(each.what, each.partition) for each in differences(OF_TWO, part, WORK, less)] == [("output", node)]
+
+
+def test_no_node_has_left_out_more_bad_records_than_all_or_moved_a_watermark_that_did_not_move() -> None:
+    part = part_of(OF_TWO, TWO_NODES, 0)
+    own = StepResult((FOUND.inputs[0],), (FOUND.outputs[0],), (Skipped("in", 3),), False)
+    assert [each.what for each in differences(OF_TWO, part, WORK, own)] == ["bad records"]
+    still = replace(OF_TWO, watermark_moved=False)
+    moved = replace(own, skipped=(), watermark_moved=True)
+    assert [each.what for each in differences(still, part, WORK, moved)] == ["watermark"]
+
+
+def test_what_the_definition_no_longer_has_is_nobodys() -> None:
+    gone = InputSlice("gone", "t", "T3", 0, 0, 1, 1, ONE)
+    made = replace(MADE, inputs=(*MADE.inputs, gone), outputs=(*MADE.outputs, OutputSlice("left", "t", 0, 0, 1, 1, ONE)))
+    assert part_of(made, SPEC, 0) == PART
+    assert differences(made, PART, WORK, FOUND) == []
+
+
+def test_a_part_may_be_empty() -> None:
+    assert differences(MADE, Part(frozenset(), {}, False), WORK, StepResult((), (), (), False)) == []
