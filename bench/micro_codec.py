@@ -53,7 +53,7 @@ def main() -> None:
             name = f"encode, digest {kind.name.lower()}, {partitions} partition(s)"
             show(name, rate(lambda k=kind, p=partitions: encode(rows, k, p)), aiokafka_write)
     show("decode, aiokafka", aiokafka_read, aiokafka_read)
-    for kind in (DigestKind.NONE, DigestKind.INPUT):
+    for kind in (DigestKind.NONE, DigestKind.INPUT_UNTIMED, DigestKind.INPUT):
         for headers in (False, True):
             name = f"decode, digest {kind.name.lower()}{', headers' if headers else ''}"
             show(name, rate(lambda k=kind, h=headers: decode(log, k, headers=h)), aiokafka_read)

@@ -2,8 +2,11 @@
 
 The hash of one record is MurmurHash3_x64_128 (seed 0) over
     kind (8 bytes), number (8 bytes), key, value, count of headers, header keys and values
-where kind is 1 for an output record and 2 for an input record, and number the partition count of the output or the offset of
-the input record, both little-endian. The rest is, byte for byte, what Kafka's record format v2 holds from the key's length on
+where kind is 1 for an output record and 3 for an input record, and number the partition count of the output or the offset of
+the input record, both little-endian. Above the eight bits of the kind of an input record stands when it was written: a bit for
+whether the broker set the timestamp, and the timestamp in milliseconds, in two's complement, as far as Arrow can hold it.
+In the first version, of kind 2, these bits were 0, and a changed timestamp went unseen; what was logged so is checked so.
+The rest is, byte for byte, what Kafka's record format v2 holds from the key's length on
 (lengths as zigzag varints, -1 for null; the `step` header of an output record does not count). Every field is
 length-prefixed and null is not empty, so different records are different bytes.
 
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kcontrol.core.model import EMPTY_DIGEST
+from kcontrol.errors import ConfigurationError
 
 _MODULUS = 1 << 128
 _MASK = (1 << 64) - 1
@@ -31,7 +35,25 @@ class DigestKind(IntEnum):
 
     NONE = 0
     OUTPUT = 1
-    INPUT = 2
+    INPUT_UNTIMED = 2
+    """Of input, without its timestamps: version 1."""
+    INPUT = 3
+
+
+INPUT_DIGEST_VERSION = 2
+"""Of the digests of input that are made now; in the log they say themselves which they are."""
+_INPUT_KINDS = {1: DigestKind.INPUT_UNTIMED, INPUT_DIGEST_VERSION: DigestKind.INPUT}
+
+
+def input_kind(version: int) -> DigestKind:
+    """What a version of the digests of input covers. Raises ConfigurationError for one that is not known here."""
+    kind = _INPUT_KINDS.get(version)
+    if kind is None:
+        raise ConfigurationError(
+            f"the log has digests of input of version {version}, of a newer kcontrol; this one knows up to version "
+            f"{INPUT_DIGEST_VERSION}: run this with the newer one"
+        )
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +84,26 @@ EMPTY = Digest()
 """The digest of no records."""
 
 
-def record_digest(kind: DigestKind, number: int, key: bytes | None, value: bytes | None, headers: Headers) -> Digest:
-    """The digest of one record, in plain Python: what the compiled loops must agree with. `number`: see above."""
-    body = b"".join((_field(key), _field(value), varint(len(headers)), *map(_header, headers)))
-    return body_digest(kind, number, body)
+def record_digest(
+    kind: DigestKind,
+    number: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    timestamp_ms: int = 0,
+    append_time: bool = False,
+) -> Digest:
+    """The digest of one record, in plain Python: what the compiled loops must agree with. `number`: see above.
 
-
-def body_digest(kind: DigestKind, number: int, body: bytes) -> Digest:
-    """The digest of one record that is already encoded from its key on, without added headers."""
+    timestamp_ms, append_time: when an input record was written, and whether the broker said so; other kinds don't cover it.
+    """
     if kind is DigestKind.NONE:
         return Digest(1, 0)
-    prefix = kind.to_bytes(8, "little") + (number & _MASK).to_bytes(8, "little")
+    first = int(kind)
+    if kind is DigestKind.INPUT:
+        first |= (timestamp_ms << 9 | append_time << 8) & _MASK
+    body = b"".join((_field(key), _field(value), varint(len(headers)), *map(_header, headers)))
+    prefix = first.to_bytes(8, "little") + (number & _MASK).to_bytes(8, "little")
     return Digest(1, murmur3_128(prefix + body))
 
 

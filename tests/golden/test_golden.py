@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcontrol.core.differences import part_of
+from kcontrol.core.model import PipelineSpec, StepBoundary
+from kcontrol.core.recorded_work import work_of
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json
@@ -36,6 +40,23 @@ def test_a_broken_history_is_refused(name: str) -> None:
     with pytest.raises(DamagedRecordError) as refused:
         project(PIPELINE, history)
     assert type(refused.value).__name__ == state_of(name)["refused"]
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDED if name.endswith("first-release")])
+def test_what_the_first_release_has_logged_can_be_run_again_though_its_outputs_are_wider_now(name: str) -> None:
+    """How many partitions an output had is in every layout; digests of input are of the first version."""
+    history = read_history(name)
+    spec = next(one.record for one in history.control if isinstance(one.record, PipelineSpec))
+    wide = replace(spec, outputs=tuple(replace(each, partitions=each.partitions + 5) for each in spec.outputs))
+    boundaries = [one.record for one in history.steps if isinstance(one.record, StepBoundary)]
+    assert boundaries
+    for boundary in boundaries:
+        assert {piece.digest_version for piece in boundary.inputs} == {1}
+        for node in range(spec.nodes):
+            assert work_of(boundary, wide, node) == work_of(boundary, spec, node)
+            assert part_of(boundary, wide, node) == part_of(boundary, spec, node)
+        written = {p for node in range(spec.nodes) for p in work_of(boundary, wide, node).writers[0]}
+        assert written == set(range(spec.outputs[0].partitions))
 
 
 def test_every_scenario_has_its_history() -> None:

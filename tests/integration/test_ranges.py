@@ -36,7 +36,8 @@ def read(
         wanted = EMPTY
         for row in rows:
             pairs = [(header["key"], header["value"]) for header in row["headers"]]
-            wanted += record_digest(DigestKind.INPUT, row["offset"], row["key"], row["value"], pairs)
+            when = (round(row["timestamp"].timestamp() * 1000), bool(row["timestampType"]))
+            wanted += record_digest(DigestKind.INPUT, row["offset"], row["key"], row["value"], pairs, *when)
         assert found.digest == wanted
     return rows
 

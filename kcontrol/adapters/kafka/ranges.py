@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.errors import RetriableError
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE, Fetched, default_codec
-from kcontrol.wire.digest import EMPTY, Digest
+from kcontrol.wire.digest import EMPTY, Digest, DigestKind
 
 _LARGEST_FETCH_BYTES = 1 << 30
 
@@ -78,35 +78,55 @@ class RangeReader:
         self._limits = limits or ReadLimits()
 
     def read(
-        self, input_name: str, topic: str, topic_id: str, partition: int, from_: int, to: int, *, headers: bool = False
+        self,
+        input_name: str,
+        topic: str,
+        topic_id: str,
+        partition: int,
+        from_: int,
+        to: int,
+        *,
+        headers: bool = False,
+        kind: DigestKind = DigestKind.INPUT,
     ) -> RangeRead:
         """Committed records with offsets [from_, to), in order, with the columns of `range_schema`; no batch is empty.
 
-        topic_id: as Kafka's tools show it. The iteration raises InputGoneError: these offsets, or the topic they were in, are
-        no longer there. DamagedRecordError: a batch is not what its format says. AccessError: not allowed. RetriableError:
-        Kafka did not deliver in time.
+        topic_id: as Kafka's tools show it. kind: what their digest covers. The iteration raises InputGoneError: these offsets,
+        or the topic they were in, are no longer there. DamagedRecordError: a batch is not what its format says. AccessError:
+        not allowed. RetriableError: Kafka did not deliver in time.
         """
-        return self.read_each(input_name, topic, topic_id, [(partition, from_, to)], headers=headers)
+        return self.read_each(input_name, topic, topic_id, [(partition, from_, to)], headers=headers, kind=kind)
 
     def read_each(
-        self, input_name: str, topic: str, topic_id: str, ranges: Sequence[tuple[int, int, int]], *, headers: bool = False
+        self,
+        input_name: str,
+        topic: str,
+        topic_id: str,
+        ranges: Sequence[tuple[int, int, int]],
+        *,
+        headers: bool = False,
+        kind: DigestKind = DigestKind.INPUT,
     ) -> RangeRead:
         """As `read`, of several (partition, from, to) of one topic in this order; the first fetches of many go together."""
         id_ = parse_topic_id(topic_id)
         wanted = [RangeId(input_name, topic, id_, partition, from_, to) for partition, from_, to in ranges]
-        return RangeRead(self._each(wanted, headers=headers), len(wanted))
+        return RangeRead(self._each(wanted, kind, headers=headers), len(wanted))
 
-    def _each(self, ranges: Sequence[RangeId], *, headers: bool) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+    def _each(
+        self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool
+    ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
         ahead = FetchAhead(self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes)
         try:
             for index, wanted in enumerate(ranges):
                 if wanted.from_ < wanted.to:
-                    for rows, digest in self._batches(wanted, ahead, headers=headers):
+                    for rows, digest in self._batches(wanted, ahead, kind, headers=headers):
                         yield index, rows, digest
         finally:
             ahead.close()
 
-    def _batches(self, wanted: RangeId, ahead: FetchAhead, *, headers: bool) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+    def _batches(
+        self, wanted: RangeId, ahead: FetchAhead, kind: DigestKind, *, headers: bool
+    ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
         codec, schema = default_codec(), range_schema(headers=headers)
         position, size = wanted.from_, self._client.fetch_size(wanted.topic)
         max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
@@ -128,7 +148,7 @@ class RangeReader:
                 if pending is None:
                     ahead.start()
                 runs = fetched.decode(
-                    codec, chunk.aborted, chunk.position, wanted.to, headers=headers, run_bytes=self._limits.run_bytes
+                    codec, chunk.aborted, chunk.position, wanted.to, kind, headers=headers, run_bytes=self._limits.run_bytes
                 )
                 for run in runs:
                     if run.rows.num_rows:

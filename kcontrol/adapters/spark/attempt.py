@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcontrol.adapters.spark.input_check import InputCheck
+from kcontrol.adapters.spark.input_check import InputCheck, recorded_version
 from kcontrol.core.model import FailureKind, OutputSlice, Skipped, SourceSplit, StepBoundary, StepWork
 from kcontrol.errors import StepFailedError
 
@@ -66,6 +66,8 @@ class Attempt:
         input_check: ends a replay as soon as it has read something else than the log says; None: somebody compares later."""
         self._own_input = own_input
         self._input_check = input_check
+        self.digest_version = recorded_version(expected, own_input)
+        """Of the digests of what is read."""
         self.serial = serial
         self.work = work
         self.expected = expected

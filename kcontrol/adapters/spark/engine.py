@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -287,14 +288,15 @@ class SparkEngine:
         self._queries.clock.set(work.now_ms)
         self._host.board.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
+        read_again = partial(self._read_again, attempt)
         try:
             results = attempt.wait_results(timeout_ms / 1000)
         except StepFailedError as error:
             if check is not None:
-                check.explain(error, lambda: input_slices(attempt, mine, self._read_again))
+                check.explain(error, lambda: input_slices(attempt, mine, read_again))
             raise
         _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
-        result = step_result(attempt, results, mine, self._read_again, self._node)
+        result = step_result(attempt, results, mine, read_again, self._node)
         if check is not None:
             check.result(attempt, result)
         return result
@@ -326,8 +328,8 @@ class SparkEngine:
         self._settle(time.monotonic() + self._spec.limits.open_timeout_ms / 1000)
         self._queries.stop()
 
-    def _read_again(self, item: InputRange, split: SourceSplit) -> Counted:
-        return count_split(self._host.settings, item, split)
+    def _read_again(self, attempt: Attempt, item: InputRange, split: SourceSplit) -> Counted:
+        return count_split(self._host.settings, item, split, attempt.digest_version)
 
     # --- who reads and writes what ------------------------------------------------------------------------------------
 

@@ -82,7 +82,14 @@ class DriverHost:
         tasks = [[(s.partition, s.from_, s.to) for s in splits] for splits in attempt.source_tasks(input_name)]
         topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
         placed_among = len(ranges) if self.checks_placing else 0
-        return {"serial": attempt.serial, "topic": topic, "topic_id": topic_id, "tasks": tasks, "placed_among": placed_among}
+        return {
+            "serial": attempt.serial,
+            "topic": topic,
+            "topic_id": topic_id,
+            "tasks": tasks,
+            "placed_among": placed_among,
+            "digest_version": attempt.digest_version,
+        }
 
     def _grant(self, attempt: Attempt, message: Message) -> dict[str, Any]:
         query, writer = message["query"], message["writer"]

@@ -6,11 +6,13 @@ differs, before anything that came of it counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kcontrol.core.differences import Difference, Part, input_differences
 from kcontrol.core.model import InputSlice, SourceSplit, StepBoundary
+from kcontrol.errors import ConfigurationError
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 
 _MODULUS = 1 << 128
 
@@ -27,6 +29,23 @@ def splits_by_partition(splits: Iterable[SourceSplit]) -> Mapping[tuple[str, int
         if split.from_ < split.to:
             found.setdefault((split.input, split.partition), []).append(split)
     return found
+
+
+def recorded_version(expected: StepBoundary | None, own: Collection[tuple[str, int]] | None) -> int:
+    """The version that the digests of a step's input must have: that in the log for a replay, else the newest.
+
+    own: (input, partition) of what is read; None: everything. Raises ConfigurationError for one that is not known here.
+    """
+    pieces = [piece for piece in expected.inputs if piece.records] if expected is not None else []
+    found = {piece.digest_version for piece in pieces if own is None or (piece.input, piece.partition) in own}
+    for version in found:
+        input_kind(version)
+    if len(found) > 1:
+        raise ConfigurationError(
+            f"the digests of what one node has read in this step are of versions {', '.join(map(str, sorted(found)))}: no "
+            "version of kcontrol has written that"
+        )
+    return found.pop() if found else INPUT_DIGEST_VERSION
 
 
 class InputCheck:

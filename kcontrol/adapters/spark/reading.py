@@ -13,6 +13,7 @@ from kcontrol.adapters.spark.channel import ChannelAddress, client_of
 from kcontrol.adapters.spark.placement_check import PlacementCheck
 from kcontrol.core.model import InputRange, SourceSplit
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 
 _ENOUGH_ROWS = 4_096
 _ENOUGH_BYTES = 1 << 20
@@ -34,6 +35,7 @@ def read_splits(
     with_headers: bool,
     columns: Collection[str] | None = None,
     check: PlacementCheck | None = None,
+    digest_version: int = INPUT_DIGEST_VERSION,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
     """Yields the records of splits (partition, from, to), in order; returns of each how many there were and their digest.
 
@@ -41,16 +43,18 @@ def read_splits(
     they are in Kafka all the same. check: looks at the first records of each partition.
     """
     needs_headers = with_headers and (columns is None or "headers" in columns)
-    reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers)
+    kind = input_kind(digest_version)
+    reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers, kind=kind)
     schema = range_schema(headers=with_headers)
     seen = reading if check is None else map(check.look, reading)
     yield from _joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 
-def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit) -> Counted:
+def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int) -> Counted:
     """What a split holds, read by the driver itself."""
-    reading = RangeReader(settings).read(item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
+    what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
+    reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
     for _ in reading:
         pass
     return Counted(reading.records, reading.digest.hex)

@@ -55,7 +55,8 @@ def input_slices(attempt: Attempt, mine: Sequence[InputRange], read_again: ReadA
             for s in splits.get((item.input, item.partition), [])
         ]
         records, digest = sum(c.records for c in counted), add_digests(c.digest for c in counted)
-        inputs.append(InputSlice(item.input, item.topic, item.topic_id, item.partition, item.from_, item.to, records, digest))
+        where = (item.input, item.topic, item.topic_id, item.partition, item.from_, item.to)
+        inputs.append(InputSlice(*where, records, digest, attempt.digest_version))
     return tuple(inputs)
 
 

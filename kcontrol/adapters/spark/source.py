@@ -52,7 +52,7 @@ def source_options(
 
 @dataclass
 class SourceTask(InputPartition):
-    """What one source task reads: `splits` are (partition, from, to) in this order."""
+    """What one source task reads: `splits` are (partition, from, to) in this order. digest_version: see `InputSlice`."""
 
     serial: int
     topic: str
@@ -60,6 +60,7 @@ class SourceTask(InputPartition):
     splits: tuple[tuple[int, int, int], ...]
     placed_among: int
     """How many partitions the topic has, if records must lie where `partitioned_by` says; else 0."""
+    digest_version: int
 
 
 class KcontrolSource(DataSource):
@@ -112,6 +113,7 @@ class StepReader(DataSourceStreamReader):
                 answer["topic_id"],
                 tuple((p, lo, hi) for p, lo, hi in splits),
                 answer["placed_among"],
+                answer["digest_version"],
             )
             for splits in answer["tasks"]
         ]
@@ -144,7 +146,8 @@ class StepReader(DataSourceStreamReader):
 
                 declared = DeclaredPlacing(self._input, **self._placed)
                 check = PlacementCheck(declared, partition.topic, partition.placed_among)
-            counted = yield from read_splits(settings, *what, self._with_headers, told["columns"], check)
+            more = (self._with_headers, told["columns"], check, partition.digest_version)
+            counted = yield from read_splits(settings, *what, *more)
         reads = [
             {"partition": number, "from": lo, "to": hi, "records": found.records, "digest": found.digest}
             for (number, lo, hi), found in zip(partition.splits, counted, strict=True)

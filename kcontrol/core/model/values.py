@@ -47,6 +47,8 @@ class InputSlice:
     to: int
     records: int
     digest: str
+    digest_version: int = 1
+    """What the digest covers: 1 keys, values and headers; 2 timestamps, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ _INTS_IN = types.Array(types.int32, 1, "C", readonly=True)
 _TABLE_IN = types.Array(types.int64, 2, "C", readonly=True)
 _BYTES, _INTS, _LONGS, _ULONGS = types.uint8[::1], types.int32[::1], types.int64[::1], types.uint64[::1]
 
+_INPUT = np.uint64(3)
+"""`DigestKind.INPUT`, whose hashes cover the timestamp as well."""
 _LIMIT_MS = 9_223_372_036_854_775
 """The largest timestamp, either side of zero, that still fits 64 bits in microseconds."""
 _C1, _C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)
@@ -172,6 +174,14 @@ def _add_digest(total: Any, kind: Number, number: Number, data: Any, start: Numb
 
 
 @inlined
+def _stamped(kind: Number, time: Number, append: Number) -> Number:
+    """Of input: when it was written, above the eight bits of the kind: a bit of type and at most 55 of time."""
+    if kind != _INPUT:
+        return kind
+    return np.uint64(time) << np.uint64(9) | np.uint64(append) << np.uint64(8) | kind
+
+
+@inlined
 def _take(data: Any, at: Number, end: Number, out: Any, filled: Number, valid: Any, row: Number) -> tuple[Number, Number]:
     """Copy a key or value to `out[filled:]`; returns the position after it, or -1, and how much is filled then."""
     size, at = _read_size(data, at, end, -1)
@@ -221,7 +231,7 @@ def decode(
     """Records of `batches` (a row each, see START...) with offsets [first, to) into the buffers of Arrow columns.
 
     key_ends, value_ends: int32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed. counts: zeroed.
-    kind 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in the outputs means anything.
+    kind: a DigestKind; 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in the outputs means anything.
     """
     row, key_bytes, value_bytes = 0, 0, 0
     for batch in range(len(batches)):
@@ -260,7 +270,8 @@ def decode(
             if time > _LIMIT_MS or time < -_LIMIT_MS:
                 return NEEDS_REFERENCE
             if kind != np.uint64(0):
-                _add_digest(digest, kind, np.uint64(offset), data, start, end)
+                stamped = _stamped(kind, time, batches[batch, APPEND_TIME])
+                _add_digest(digest, stamped, np.uint64(offset), data, start, end)
             offsets[row] = offset
             timestamps_us[row] = time * 1000
             timestamp_types[row] = np.int32(batches[batch, APPEND_TIME])

@@ -38,7 +38,8 @@ class ReferenceCodec:
                 if first <= record.offset < to:
                     row = (record.key, record.value, record.offset, record.timestamp_ms * 1000, append_time)
                     rows.append((*row, _header_rows(record.headers)) if headers else row)
-                    digest += record_digest(kind, record.offset, record.key, record.value, record.headers)
+                    content = (record.key, record.value, record.headers, record.timestamp_ms, payload.batch.append_time)
+                    digest += record_digest(kind, record.offset, *content)
         schema = decoded_schema(headers=headers)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]

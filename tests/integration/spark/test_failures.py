@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel import ChannelClient
-from kcontrol.core.model import FailureKind, StepWork
+from kcontrol.adapters.spark.reading import count_split
+from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
@@ -170,14 +172,49 @@ def test_a_replay_that_differs_from_the_log_says_what_differs(run_scenario: RunS
         await stepper.replay(1)
         version.write_text("2")
         await stepper.engine.open(0, create=True)
-        with pytest.raises(
-            StepFailedError, match="step 1: output 'out' partition 0 differs from the log: expected 1 rec"
-        ) as failed:
+        with pytest.raises(StepFailedError, match="step 1: output 'out' partition 0 differs: the log has 1 rec") as failed:
             await stepper.replay(1)
         assert failed.value.kind == FailureKind.DIGEST
         assert [row.value for row in stepper.committed("out")] == [b"1"]
 
     run_scenario([changing], scenario, INPUT, OUTPUT)
+
+
+def test_a_replay_of_other_input_is_stopped_by_its_input(run_scenario: RunScenario) -> None:
+    """By the digest of the version in the log, before any output is compared, and though the query fails on it."""
+
+    async def refused(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        with pytest.raises(
+            StepFailedError, match=r"^step 1: input 'events' partition 0 differs: the log has 1 records"
+        ) as failed:
+            await stepper.replay(1)
+        assert failed.value.kind == FailureKind.DIGEST
+        assert stepper.engine.openable() == ()
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"5"), (None, b"0")])
+        made = await stepper.step({("events", 0): 1})
+        [item] = made.inputs
+        split = made.layout.splits[0]
+        ranged = InputRange(item.input, item.topic, item.topic_id, 0, 0, 1)
+        untimed = count_split(stepper.settings, ranged, split, 1)
+        assert (item.digest_version, item.records, untimed.records) == (2, 1, 1)
+        assert untimed.digest != item.digest
+        stepper.log[1] = replace(made, inputs=(replace(item, digest=untimed.digest, digest_version=1),))
+        await stepper.engine.open(0, create=True)
+        [again] = (await stepper.replay(1)).inputs
+        assert (again.digest, again.digest_version) == (untimed.digest, 1), "as an older kcontrol has written it"
+
+        stepper.log[1] = replace(made, inputs=(replace(item, digest=untimed.digest),), outputs=())
+        await refused(stepper)
+        both = tuple(replace(each, to=2) for each in made.layout.splits)
+        layout = replace(made.layout, splits=both)
+        stepper.log[1] = replace(made, inputs=(replace(item, to=2),), layout=layout)
+        await refused(stepper)  # the query divides by zero, too
+
+    run_scenario([ratios], scenario, INPUT, OUTPUT)
 
 
 def test_input_that_is_gone_is_named(run_scenario: RunScenario) -> None:

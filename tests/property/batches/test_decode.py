@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 
 import mmh3
 import pyarrow as pa
@@ -18,8 +19,15 @@ CODECS = [codec_named("compiled"), codec_named("reference")]
 _EVERYTHING = 2**62
 
 
-def read(codec: Codec, data: bytes, first: int = 0, to: int = _EVERYTHING, run_bytes: int = 1 << 20) -> list[Decoded]:
-    return list(Fetched(data, "t-0").decode(codec, (), first, to, headers=True, run_bytes=run_bytes))
+def read(
+    codec: Codec,
+    data: bytes,
+    first: int = 0,
+    to: int = _EVERYTHING,
+    run_bytes: int = 1 << 20,
+    kind: DigestKind = DigestKind.INPUT,
+) -> list[Decoded]:
+    return list(Fetched(data, "t-0").decode(codec, (), first, to, kind, headers=True, run_bytes=run_bytes))
 
 
 def rows_of(decoded: list[Decoded]) -> list[Row]:
@@ -40,11 +48,21 @@ def digest_of(decoded: list[Decoded]) -> Digest:
     return sum((run.digest for run in decoded), EMPTY)
 
 
-def independent_digest(rows: list[Row]) -> Digest:
-    """By the definition in `kcontrol.wire.digest`, with another implementation of the hash."""
+def append_times(log: MadeLog) -> dict[int, bool]:
+    """By offset: whether the broker set the record's time."""
+    return {
+        row[0]: batch.append_time_ms is not None
+        for batch, piece in zip(log.batches, log.encoded(), strict=True)
+        for row in parsed(piece)
+    }
+
+
+def independent_digest(rows: list[Row], append: dict[int, bool] | None) -> Digest:
+    """By the definition in `kcontrol.wire.digest`, with another implementation of the hash. append: None for version 1."""
     total = 0
-    for offset, _, key, value, headers in rows:
-        parts = [(2).to_bytes(8, "little"), offset.to_bytes(8, "little")]
+    for offset, time_ms, key, value, headers in rows:
+        first = struct.pack("<q", 2 if append is None else time_ms * 512 + append[offset] * 256 + 3)
+        parts = [first, offset.to_bytes(8, "little")]
         for item in (key, value, len(headers), *(part for name, content in headers for part in (name.encode(), content))):
             if isinstance(item, int):
                 parts.append(varint(item))
@@ -64,10 +82,11 @@ def test_a_range_of_any_log(codec: Codec, log: MadeLog, data: st.DataObject) -> 
     to = data.draw(st.integers(first, offsets[-1] + 10), "to")
     wanted = [row for row in everything if first <= row[0] < to]
 
-    decoded = read(codec, encoded, first, to, data.draw(st.sampled_from([1, 500, 1 << 20]), "run_bytes"))
-
-    assert rows_of(decoded) == wanted
-    assert digest_of(decoded) == independent_digest(wanted)
+    run_bytes = data.draw(st.sampled_from([1, 500, 1 << 20]), "run_bytes")
+    for kind, append in ((DigestKind.INPUT, append_times(log)), (DigestKind.INPUT_UNTIMED, None)):
+        decoded = read(codec, encoded, first, to, run_bytes, kind)
+        assert rows_of(decoded) == wanted
+        assert digest_of(decoded) == independent_digest(wanted, append)
 
 
 @given(log=LOGS)

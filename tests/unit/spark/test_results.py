@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     SourceSplit,
 )
 from kcontrol.errors import StepFailedError
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION
 from tests.unit.spark.works import TOPIC_ID, work
 
 ONE = f"{1:032x}"
@@ -55,8 +56,8 @@ def test_splits_of_a_partition_become_one_slice_and_an_idle_partition_an_empty_o
     results = {"a": result_of(written(1), moved=True), "b": result_of(written(0))}
     result = step_result(it, results, [WHOLE, IDLE], never, 0)
     assert result.inputs == (
-        InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, f"{2:032x}"),
-        InputSlice("events", "events", TOPIC_ID, 1, 3, 3, 0, EMPTY_DIGEST),
+        InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, f"{2:032x}", INPUT_DIGEST_VERSION),
+        InputSlice("events", "events", TOPIC_ID, 1, 3, 3, 0, EMPTY_DIGEST, INPUT_DIGEST_VERSION),
     )
     assert result.outputs == (written(0), written(1))
     assert result.watermark_moved
