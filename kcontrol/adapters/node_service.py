@@ -24,6 +24,7 @@ from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.environment import environment_of
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
@@ -74,6 +75,7 @@ class NodeService:
         self._settings = settings
         self._pipeline = pipeline
         self._options = options
+        self._environment = environment_of(spark)
         self.host = DriverHost(spark, settings)
         """The side channel; queries are bound to its address."""
 
@@ -100,6 +102,7 @@ class NodeService:
             options.received_every_ms,
             observer=options.observer,
             listens=options.listens,
+            environment=self._environment,
         )
         try:
             return await self._while_spark_lives(session)
@@ -136,7 +139,7 @@ class NodeService:
     def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
         options = self._options
-        place = NodePlace(options.node, options.work_dir / log_id, log_id, options.checkpoints)
+        place = NodePlace(options.node, options.work_dir / log_id, log_id, options.checkpoints, self._environment)
 
         def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
             if spec.fingerprint != fingerprint:

@@ -80,7 +80,8 @@ def _node(facts: NodeFacts) -> str:
     if facts.incarnation is None:
         return "absent: it has never joined"
     heard = f", heard of {span_text(facts.silent_ms)} ago"
-    return f"{facts.phase}, step {facts.step}{heard}" + (f": {facts.error}" if facts.error else "")
+    more = (f": {facts.error}" if facts.error else "") + (f"; {facts.made_otherwise}" if facts.made_otherwise else "")
+    return f"{facts.phase}, step {facts.step}{heard}{more}"
 
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:

@@ -15,6 +15,7 @@ import click
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.environment import environment_of
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
@@ -22,6 +23,8 @@ from kcontrol.adapters.spark.spool import Spool, check_local
 from kcontrol.cli.options import data_home
 from kcontrol.cli.recorded import Recorded
 from kcontrol.core.differences import Difference
+from kcontrol.core.environments import made_otherwise
+from kcontrol.core.model import Environment, StepBoundary
 from kcontrol.errors import DigestMismatchError
 from kcontrol.runtime.delivery import ReplayedStep
 from kcontrol.runtime.pipeline import Pipeline
@@ -99,12 +102,15 @@ async def run_again(
     try:
         if deliver is not None:
             check_local(spark.sparkContext.master or "")
+        environment = environment_of(spark)
         bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
         with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
             spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
             for number, piece in enumerate(recorded.pieces()):
                 for node in range(piece.spec.nodes):
-                    where = NodePlace(node, Path(scratch, f"work-{number}"), checkpoints=place.checkpoints)
+                    directory = Path(scratch, f"work-{number}")
+                    where = NodePlace(node, directory, checkpoints=place.checkpoints, environment=environment)
+                    say_made_otherwise(piece.boundaries, node, environment)
                     engine = SparkEngine(
                         spark, bound, host, where, piece.spec, SCRATCH_INCARNATION, _ignore, compares=False, spool=spool
                     )
@@ -146,6 +152,17 @@ def _from_spool(spool: Spool | None, recorded: Recorded, node: int, deliver: Del
         spool.drop(step)
 
     return ran
+
+
+def say_made_otherwise(boundaries: Sequence[StepBoundary], node: int, here: Environment) -> None:
+    """Say on standard error with what else steps were made: once for each change of it, before anything is run."""
+    said = ""
+    for boundary in boundaries:
+        otherwise = made_otherwise(boundary, node, here)
+        if otherwise.partition(" was ")[2] != said:
+            said = otherwise.partition(" was ")[2]
+            text = f"{otherwise}; what differs may differ because of that" if said else f"step {boundary.step} was made as here"
+            click.echo(text, err=True)
 
 
 def verdict(node: int, step: int, found: Sequence[Difference], as_json: bool) -> str:

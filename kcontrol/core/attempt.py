@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kcontrol.core.assembly import has_done, is_silent
 from kcontrol.core.coordinator_state import Attempt, CoordinatorState, Plan
 from kcontrol.core.division import clipped
+from kcontrol.core.environments import made_in
 from kcontrol.core.inputs import node_of, paused_inputs
 from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import (
@@ -196,6 +197,7 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         work=tuple(written.times or _UNKNOWN for written in reports),
         before=_end_of(state, plan.step - 1, plan.spec.nodes),
         late_rows=tuple(one for written in reports for one in written.late_rows),
+        environments=made_in(state.view, attempt.token.incarnations),
     )
 
 

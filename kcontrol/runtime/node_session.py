@@ -40,7 +40,16 @@ from kcontrol.core.events import (
     WakeAt,
 )
 from kcontrol.core.inputs import node_of
-from kcontrol.core.model import InputSpec, Logged, LoggedStep, NodeJoin, PipelineSpec, ReceivedPartition, StepBoundary
+from kcontrol.core.model import (
+    Environment,
+    InputSpec,
+    Logged,
+    LoggedStep,
+    NodeJoin,
+    PipelineSpec,
+    ReceivedPartition,
+    StepBoundary,
+)
 from kcontrol.core.node import NodeMachine, decide
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.runtime.arrivals import Arrivals
@@ -83,15 +92,18 @@ class NodeSession:
         deadline_ms: int = DEFAULT_DEADLINE_MS,
         observer: NodeObserver = NOBODY,
         listens: str = "",
+        environment: Environment | None = None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
+        environment: what it computes with, for the same.
         """
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
         self._listens = listens
+        self._environment = environment
         self._state = NodeMachine.initial(pipeline, node)
         self._ports = ports
         self._received_every_ms = received_every_ms
@@ -145,7 +157,8 @@ class NodeSession:
         self._loop.call_soon_threadsafe(self._jobs.failed_while_idle, error)
 
     async def _join(self) -> int:
-        join = NodeJoin(self._pipeline, self._node, uuid4().hex, socket.gethostname(), os.getpid(), self._listens)
+        about = (socket.gethostname(), os.getpid(), self._listens, self._environment)
+        join = NodeJoin(self._pipeline, self._node, uuid4().hex, *about)
         (incarnation,) = await self._again(lambda: self._ports.control.append([join]), "joining")
         return incarnation
 

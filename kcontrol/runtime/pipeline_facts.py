@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from kcontrol.core.environments import made_otherwise
 from kcontrol.core.model import NodeJoin, NodePhase, PipelinePhase
 from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where
 from kcontrol.runtime.durations import span_text
@@ -32,6 +33,9 @@ class NodeFacts(Facts):
     replaying: int | None = Field(description="The step that it replays, if it is behind the log.")
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
+    made_otherwise: str = Field(
+        description="How what it computes with differs from what the last step was made with; '' if it does not."
+    )
 
 
 class PipelineStatus(Facts):
@@ -122,7 +126,13 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
         replaying=replaying.step if replaying is not None and behind else None,
         silent_ms=projection.signs.silent_ms(node, now_ms) or 0,
         error=state.error if state else "",
+        made_otherwise=_made_otherwise(projection, node, join),
     )
+
+
+def _made_otherwise(projection: PipelineProjection, node: int, join: NodeJoin | None) -> str:
+    last = projection.committed.last
+    return made_otherwise(last, node, join.environment) if last is not None and join is not None and node < last.nodes else ""
 
 
 def _node_phase(projection: PipelineProjection, node: int, now_ms: int) -> str:

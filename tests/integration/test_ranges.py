@@ -36,7 +36,7 @@ def read(
         wanted = EMPTY
         for row in rows:
             pairs = [(header["key"], header["value"]) for header in row["headers"]]
-            when = (round(row["timestamp"].timestamp() * 1000), bool(row["timestampType"]))
+            when = (row["timestamp"] // 1000, bool(row["timestampType"]))
             wanted += record_digest(DigestKind.INPUT, row["offset"], row["key"], row["value"], pairs, *when)
         assert found.digest == wanted
     return rows

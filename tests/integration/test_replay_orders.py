@@ -7,6 +7,7 @@ the log was made with is found out.
 from __future__ import annotations
 
 import json
+import platform
 import secrets
 from collections import Counter
 from collections.abc import Iterator
@@ -76,6 +77,10 @@ def test_steps_run_again_give_what_the_topics_hold(
     replays.orders.produce(600)
     replays.run()
     assert len(replays.orders.steps()) >= 4
+    for boundary in replays.orders.steps():
+        [environment] = boundary["environments"]
+        assert (environment["machine"], environment["python"]) == (platform.machine(), platform.python_version())
+        assert all(environment[name] for name in ("kcontrol", "spark", "java", "pyarrow", "pandas", "numpy"))
     _to_files_and_topics(replays, topic_factory)
     _printed_by_other_code(replays)
     _refused(replays)

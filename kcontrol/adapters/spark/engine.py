@@ -37,9 +37,11 @@ from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.workdir import WorkDir
 from kcontrol.core.differences import part_of
+from kcontrol.core.environments import made_otherwise
 from kcontrol.core.inputs import node_of
 from kcontrol.core.model import (
     Checkpoint,
+    Environment,
     FailureKind,
     InputRange,
     PipelineSpec,
@@ -78,6 +80,8 @@ class NodePlace:
     """Kafka's id of the steps topic. Only an engine that saves checkpoints needs it."""
     checkpoints: Path | None = None
     """Where the node's own checkpoints are, if they are not put elsewhere."""
+    environment: Environment | None = None
+    """What it computes with, to be named where a replay differs; None: not known."""
 
 
 class SparkEngine:
@@ -99,6 +103,8 @@ class SparkEngine:
         _check_spec(spec, bound)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
+        self._place = place
+        self._said_otherwise = ""
         self._compares = compares
         self._compression = compression or {}
         self._bound = bound
@@ -275,7 +281,7 @@ class SparkEngine:
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         mine = [item for item in work.division if self._reads(item)]
         own = frozenset((item.input, item.partition) for item in mine)
-        check = None if expected is None else ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares)
+        check = None if expected is None else self._replay_check(expected)
         of_input = None if check is None else check.of_input(work)
         with self._lock:
             if cancels != self._cancels:
@@ -300,6 +306,13 @@ class SparkEngine:
         if check is not None:
             check.result(attempt, result)
         return result
+
+    def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
+        otherwise = made_otherwise(expected, self._node, self._place.environment)
+        if otherwise and self._said_otherwise != otherwise.partition(" was ")[2]:
+            self._said_otherwise = otherwise.partition(" was ")[2]
+            _log.warning("%s, and so may steps that follow; what differs because of it will be found", otherwise)
+        return ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares, otherwise)
 
     def _finish_step(self, step: int) -> None:
         attempt = self._attempt

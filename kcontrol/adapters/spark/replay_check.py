@@ -22,6 +22,8 @@ class ReplayCheck:
     expected: StepBoundary
     part: Part
     compares: bool
+    made_otherwise: str = ""
+    """How what made the step differs from what runs it again; '' if it does not. It is named before any difference."""
 
     def of_input(self, work: StepWork) -> InputCheck | None:
         """For the attempt: judges the input while it is read."""
@@ -32,13 +34,16 @@ class ReplayCheck:
         if self.compares:
             wrong = differences(self.expected, self.part, attempt.work, found)
             if wrong:
-                raise attempt.fail(FailureKind.DIGEST, _first(wrong))
+                raise attempt.fail(FailureKind.DIGEST, self._told(_first(wrong)))
 
     def explain(self, error: StepFailedError, read: Callable[[], Sequence[InputSlice]]) -> None:
         """A query that fails where it once did not may have been given something else: then that is what is to be said.
+        A difference that ended the attempt is said again with what the step was made with.
 
         read: what the input was, as far as it is not known read again. Raises StepFailedError (DIGEST) if it differs.
         """
+        if error.kind == FailureKind.DIGEST and self.made_otherwise:
+            raise StepFailedError(FailureKind.DIGEST, self._told(str(error))) from error
         if error.kind != FailureKind.QUERY:
             return
         try:
@@ -48,7 +53,11 @@ class ReplayCheck:
             return
         wrong = input_differences(self.expected, self.part, found)
         if wrong:
-            raise StepFailedError(FailureKind.DIGEST, f"{_first(wrong)}; with that its queries fail: {error}") from error
+            what = self._told(f"{_first(wrong)}; with that its queries fail: {error}")
+            raise StepFailedError(FailureKind.DIGEST, what) from error
+
+    def _told(self, what: str) -> str:
+        return f"{self.made_otherwise}: {what}" if self.made_otherwise else what
 
 
 def _first(found: Sequence[Difference]) -> str:

@@ -35,6 +35,7 @@ from kcontrol.core.model.control import (
     StepWork,
     Written,
 )
+from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
     IN_WORK_DIR,
@@ -88,6 +89,7 @@ __all__ = [
     "Desired",
     "DesiredMode",
     "EndTimes",
+    "Environment",
     "FailureKind",
     "InputDesired",
     "InputRange",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
+from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
 from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
@@ -73,6 +74,8 @@ class NodeJoin:
     process_id: int
     listens: str = ""
     """URL at which the process answers for its metrics and profiles; '' if it does not listen."""
+    environment: Environment | None = None
+    """What it computes with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import Checkpoint
+from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.times import StepEnd, WorkTimes
 from kcontrol.core.model.values import InputSlice, LateRows, Layout, OutputSlice, Skipped, SkippedRange, Token
 from kcontrol.core.model.words import Reason
@@ -41,6 +42,8 @@ class StepBoundary:
     """How the step before ended; None if nothing is known of that, as for step 1."""
     late_rows: tuple[LateRows, ...] = ()
     """Of each query with state and a watermark, and each node, 0 too. One that is not named was not counted."""
+    environments: tuple[Environment, ...] = ()
+    """What its nodes computed with: one for all, or one by node number if they differ; () if it is not known of all."""
 
 
 StepRecord = StepBoundary | Checkpoint

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kcontrol.cli.main import run_command
 from kcontrol.cli.replay import PrintedRecords
-from kcontrol.cli.rerun import refuse, verdict
+from kcontrol.cli.rerun import refuse, say_made_otherwise, verdict
 from kcontrol.core.differences import Difference
+from kcontrol.core.model import Environment
 from kcontrol.errors import DigestMismatchError
 from tests.support.replayed import record, replayed
+from tests.unit.core.made import boundary
 
 DIFFERENCE = Difference(4, "output", "totals", 1, (3, "00"), (2, "ff"))
 
@@ -33,6 +36,15 @@ def test_records_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None
         (3, "totals", "k", "a\nb"),
         (3, "copies", None, "v"),
     ]
+
+
+def test_what_steps_were_made_with_is_said_once_for_each_change_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    here = Environment("x86_64", "0.1.0", "3.11.7", "4.1.1", "17", "19.0.0", "2.3.0", "2.2.0", "")
+    other = replace(here, numpy="1.26.0")
+    made = [replace(boundary(step), environments=(other if step in (2, 3, 5) else here,)) for step in range(1, 6)]
+    say_made_otherwise(made, 0, here)
+    clause = "was made with numpy 1.26.0; here is numpy 2.2.0; what differs may differ because of that"
+    assert capsys.readouterr().err.splitlines() == [f"step 2 {clause}", "step 4 was made as here", f"step 5 {clause}"]
 
 
 def test_verdicts() -> None:

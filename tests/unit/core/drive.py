@@ -28,6 +28,7 @@ from kcontrol.core.model import (
     ControlRecord,
     Desired,
     DesiredMode,
+    Environment,
     InputSlice,
     Logged,
     LoggedStep,
@@ -135,10 +136,10 @@ class CoordinatorDriver:
         self.feed(ProducerReady(7, self.producer_epoch, self.log.now_ms))
         return self.feed(EndsReached(self.log.steps_end, self.log.now_ms))
 
-    def join(self, number: int = 0) -> list[Any]:
+    def join(self, number: int = 0, environment: Environment | None = None) -> list[Any]:
         """A new life of a node."""
         self.lives[number] = self.log.end
-        return self.see(NodeJoin("p", number, f"u{self.log.end}", "host", 2))
+        return self.see(NodeJoin("p", number, f"u{self.log.end}", "host", 2, "", environment))
 
     def say(self, number: int = 0, **changes: Any) -> list[Any]:
         """A node's state: open at the last committed step and up to date, but for the changes."""

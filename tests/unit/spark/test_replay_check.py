@@ -93,6 +93,21 @@ def test_what_is_compared_once_all_is_known() -> None:
     assert it.failure is failed.value
 
 
+def test_what_the_step_was_made_with_is_named_before_what_differs() -> None:
+    check = replace(CHECK, made_otherwise="step 1 was made with machine x86_64; here is machine aarch64")
+    said = r"^step 1 was made with machine x86_64; here is machine aarch64: step 1: (input|watermark)"
+    it = attempt(check)
+    with pytest.raises(StepFailedError) as early:
+        it.report_read("a", OTHER, Counted(1, TWO))
+    with pytest.raises(StepFailedError, match=said) as failed:
+        check.explain(early.value, lambda: LOGGED)
+    assert failed.value.kind == FailureKind.DIGEST
+    with pytest.raises(StepFailedError, match=said):
+        check.result(attempt(check), StepResult(LOGGED, (), (), True))
+    with pytest.raises(StepFailedError, match=said):
+        check.explain(BOOM, lambda: (replace(LOGGED[0], digest=ONE), LOGGED[1]))
+
+
 BOOM = StepFailedError(FailureKind.QUERY, "step 1, query 'a': boom")
 
 

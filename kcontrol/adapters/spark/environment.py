@@ -1,0 +1,35 @@
+"""What this driver runs with, asked of the processes themselves."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kcontrol.core.model import Environment
+
+
+def environment_of(spark: SparkSession) -> Environment:
+    """Of the driver. Executors on other machines are taken to be like it, as Spark itself takes them."""
+    jvm: Any = spark.sparkContext._jvm
+    java = [str(jvm.java.lang.System.getProperty(name) or "") for name in ("java.version", "java.vendor")]
+    return Environment(
+        machine=platform.machine(),
+        kcontrol=_version("kcontrol"),
+        python=platform.python_version(),
+        spark=spark.version,
+        java=" ".join(filter(None, java)),
+        pyarrow=_version("pyarrow"),
+        pandas=_version("pandas"),
+        numpy=_version("numpy"),
+        protobuf=_version("protobuf"),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
