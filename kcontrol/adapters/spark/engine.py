@@ -103,8 +103,7 @@ class SparkEngine:
         _check_spec(spec, bound)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
-        self._place = place
-        self._said_otherwise = ""
+        self._environment, self._said_otherwise = place.environment, ""
         self._compares = compares
         self._compression = compression or {}
         self._bound = bound
@@ -308,10 +307,10 @@ class SparkEngine:
         return result
 
     def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
-        otherwise = made_otherwise(expected, self._node, self._place.environment)
-        if otherwise and self._said_otherwise != otherwise.partition(" was ")[2]:
+        otherwise = made_otherwise(expected, self._node, self._environment)
+        if otherwise.partition(" was ")[2] not in ("", self._said_otherwise):
             self._said_otherwise = otherwise.partition(" was ")[2]
-            _log.warning("%s, and so may steps that follow; what differs because of it will be found", otherwise)
+            _log.warning("%s", otherwise)
         return ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares, otherwise)
 
     def _finish_step(self, step: int) -> None:
