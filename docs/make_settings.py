@@ -162,6 +162,8 @@ def _toml() -> str:
         for name, setting, default in (
             ("bootstrap_servers", "bootstrap_servers", "needed, unless given otherwise"),
             ("prefix", "prefix", f"`{ClusterSettings.model_fields['prefix'].default!r}`"),
+            ("replication_factor", "replication_factor", "`0`"),
+            ("min_insync_replicas", "min_insync_replicas", "`0`"),
         )
     ]
     known = ", ".join(f"`{name}`" for name in sorted(KNOWN_SETTINGS))

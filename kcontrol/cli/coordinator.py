@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -14,6 +15,7 @@ from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
 from kcontrol.adapters.faust.worker import WorkerOptions, run_coordinator
 from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.cli.facts import prepare_cluster
@@ -22,6 +24,8 @@ from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.runtime.projections import Blocked
 from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger("kcontrol.coordinator")
 
 
 @click.command()
@@ -59,6 +63,8 @@ def coordinator(
     """
     listener = None if port is None else listen(host, port, token_file)
     partitions = prepare_cluster(cluster)
+    for sentence in unsafe_topics(cluster, None):
+        _log.warning("unsafe: %s", sentence)
     assigned = Assigned()
 
     def ready() -> None:

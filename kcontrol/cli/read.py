@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
+from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list, status_once
@@ -65,6 +66,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
             click.echo(f"           {where}")
     for warning in facts.warnings:
         click.echo(f"warning    {warning}")
+    for sentence in facts.unsafe:
+        click.echo(f"unsafe     {sentence}")
 
 
 def _coordinator(facts: PipelineStatus) -> str:
@@ -86,7 +89,9 @@ def _node(facts: NodeFacts) -> str:
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:
     async with pipeline_logs(cluster, pipeline) as logs:
-        return await status_once(logs, cluster), logs.own_control.rejected, logs.own_control.left_out
+        facts = await status_once(logs, cluster)
+        unsafe = await asyncio.to_thread(unsafe_topics, cluster, logs.spec())
+        return facts.model_copy(update={"unsafe": unsafe}), logs.own_control.rejected, logs.own_control.left_out
 
 
 @click.command()

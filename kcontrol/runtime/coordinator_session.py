@@ -86,6 +86,7 @@ class CoordinatorSession:
         self._folded = False
         self._begun = False
         self._catching_up = False
+        self._agent_is_late = False
         self._next_offset = 0
         self._heard_ms = 0
         self._ticked_ms = 0
@@ -121,6 +122,7 @@ class CoordinatorSession:
     def push(self, offset: int, logged: Logged | None) -> None:
         """Take in a record of the partition from Faust's agent; None for one that is nobody's (a schema, say)."""
         self._pushed.append((offset, logged))
+        self._agent_is_late = self._agent_is_late and offset < self._next_offset
         if self._folded:
             self._take_pushed()
 
@@ -159,9 +161,12 @@ class CoordinatorSession:
 
     async def _tick(self) -> None:
         now_ms = self._now_ms()
-        if now_ms - min(self._heard_ms, self._ticked_ms) > QUIET_MS:
-            # A process that was stopped for a while wakes up with old news: read before judging who is alive.
+        if self._agent_is_late or now_ms - min(self._heard_ms, self._ticked_ms) > QUIET_MS:
+            # A process that was stopped for a while wakes up with old news: read before judging who is alive. And while Faust
+            # waits for a broker that hangs, nothing is pushed: once our own reader was first, it reads on at every tick.
+            known = self._next_offset
             await self._read_control()
+            self._agent_is_late = self._agent_is_late or self._next_offset > known
             self._heard_ms = self._now_ms()
         self._ticked_ms = self._now_ms()
         self._dispatch(Tick(self._ticked_ms))

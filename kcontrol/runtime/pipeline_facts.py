@@ -65,6 +65,9 @@ class PipelineStatus(Facts):
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
+    unsafe: list[str] = Field(
+        default=[], description="What is not safe about its topics, for a pipeline that claims exactly once; asked of Kafka."
+    )
 
 
 class Trouble(Facts):

@@ -16,6 +16,8 @@ from kcontrol.wire.names import INTERNAL_PREFIX, Names
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,60}\Z")
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})\Z")
+MAX_REPLICATION_FACTOR = 100
+
 REFUSED_SETTINGS = {
     "bootstrap.servers": "set bootstrap_servers instead",
     "group.id": "kcontrol names its groups itself, from prefix",
@@ -37,6 +39,8 @@ class ClusterSettings(BaseModel):
     client: settings for every Kafka client, by librdkafka's names; secrets included, so never shown.
     prefix: the first part of all topic names, transactional ids and group ids that kcontrol makes.
     name_overrides: other names for single ones of them (`kcontrol.wire.names.Names`).
+    replication_factor: of the topics that kcontrol makes for itself; 0: 3, or as many as there are brokers if they are fewer.
+    min_insync_replicas: of the same; 0: 2 where there are 3 replicas, else the broker's default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -45,6 +49,8 @@ class ClusterSettings(BaseModel):
     client: Mapping[str, str] = Field(default_factory=dict, repr=False)
     prefix: str = "kcontrol"
     name_overrides: Mapping[str, str] = Field(default_factory=dict)
+    replication_factor: int = Field(default=0, ge=0, le=MAX_REPLICATION_FACTOR)
+    min_insync_replicas: int = Field(default=0, ge=0, le=MAX_REPLICATION_FACTOR)
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -84,4 +90,6 @@ class ClusterSettings(BaseModel):
             "client": dict(self.client),
             "prefix": self.prefix,
             "name_overrides": dict(self.name_overrides),
+            "replication_factor": self.replication_factor,
+            "min_insync_replicas": self.min_insync_replicas,
         }

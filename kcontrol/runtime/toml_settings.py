@@ -3,6 +3,8 @@
     [kafka]
     bootstrap_servers = "broker-1:9092,broker-2:9092"
     prefix = "kcontrol"
+    replication_factor = 3              # of kcontrol's own topics
+    min_insync_replicas = 2
 
     [kafka.client]                      # librdkafka's names
     "security.protocol" = "SASL_SSL"
@@ -32,7 +34,8 @@ FILE_NAME = "kcontrol.toml"
 ENVIRONMENT_NAME = "KCONTROL_BOOTSTRAP_SERVERS"
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_TABLE = ("bootstrap_servers", "prefix", "client", "names")
+_SCALARS = ("prefix", "replication_factor", "min_insync_replicas")
+_TABLE = ("bootstrap_servers", *_SCALARS, "client", "names")
 
 
 def find_bootstrap_servers(option: str | None, env: Mapping[str, str], cwd: Path) -> str | None:
@@ -64,7 +67,8 @@ def resolve_settings(option: str | None, env: Mapping[str, str], cwd: Path) -> C
             f"no Kafka address: give --bootstrap-servers HOST:PORT, set {ENVIRONMENT_NAME}, "
             f"or put bootstrap_servers into the table [kafka] of {cwd / FILE_NAME}"
         )
-    rest = {"prefix": table.get("prefix"), "client": table.get("client"), "name_overrides": table.get("names")}
+    rest = {"client": table.get("client"), "name_overrides": table.get("names")}
+    rest |= {name: table.get(name) for name in _SCALARS}
     given = {name: value for name, value in rest.items() if value is not None}
     try:
         settings = ClusterSettings(bootstrap_servers=servers, **given)

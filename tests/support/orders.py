@@ -36,6 +36,7 @@ PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
 CUSTOMERS = 7
 TIMEOUT_S = 30.0
+PRODUCE_TIMEOUT_S = 90.0
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Orders:
 
     def __post_init__(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
-        topics = [NewTopic(self.topic(stem), num_partitions=count, replication_factor=1) for stem, count in PARTITIONS.items()]
+        topics = [NewTopic(self.topic(stem), num_partitions=count) for stem, count in PARTITIONS.items()]
         for future in admin.create_topics(topics).values():
             future.result(TIMEOUT_S)
 
@@ -65,21 +66,26 @@ class Orders:
 
     def produce(self, count: int, payment_bytes: int = 0) -> None:
         """`count` orders and as many payments (of at least so many bytes), numbered on from the last call."""
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        producer = self._producer()
         for _ in range(count):
             number = self.produced["orders"]
             order = {"id": f"o{number}", "customer": f"c{number % CUSTOMERS}", "amount": number * 13 % 101}
             self._send(producer, "orders", json.dumps(order), number % PARTITIONS["orders"])
             payment = f"payment {self.produced['payments']} ".ljust(payment_bytes, "x")
             self._send(producer, "payments", payment, number % PARTITIONS["payments"])
-        assert producer.flush(TIMEOUT_S) == 0
+        assert producer.flush(PRODUCE_TIMEOUT_S) == 0
 
     def pay(self, count: int, partition: int) -> None:
         """`count` payments more, all into one partition."""
-        producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 1})
+        producer = self._producer()
         for _ in range(count):
             self._send(producer, "payments", f"payment {self.produced['payments']} ", partition)
         assert producer.flush(TIMEOUT_S) == 0
+
+    def _producer(self) -> Producer:
+        """Idempotent, or a batch whose answer is lost would be there twice."""
+        quick = {"socket.timeout.ms": 3_000, "socket.connection.setup.timeout.ms": 2_000, "log_level": 0}
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": 1, "enable.idempotence": True, **quick})
 
     def _send(self, producer: Producer, stem: str, value: str, partition: int) -> None:
         def acknowledged(error: KafkaError | None, message: Message) -> None:

@@ -16,8 +16,8 @@ TIMEOUT_S = 30.0
 
 
 def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> NewTopic:
-    """A topic to be created."""
-    return NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})})
+    """A topic to be created, replicated as is the broker's default: three times where there are three brokers."""
+    return NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})
 
 
 def create_topic(settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:

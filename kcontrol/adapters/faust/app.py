@@ -21,6 +21,10 @@ from kcontrol.runtime.settings import ClusterSettings
 HEARTBEAT_PARTS = 3
 """Heartbeats within one session timeout."""
 
+REQUEST_PARTS = 2
+"""Faust gives a broker that hangs up after so many session timeouts. It must be longer than one: joining the group waits for
+members that are gone. What Faust does not deliver meanwhile, sessions read for themselves."""
+
 MIN_SESSION_TIMEOUT_S = 6.0
 """The broker's own default for `group.min.session.timeout.ms`."""
 
@@ -54,7 +58,7 @@ def make_app(
         web_enabled=False,
         broker_session_timeout=session_timeout_s,
         broker_heartbeat_interval=session_timeout_s / HEARTBEAT_PARTS,
-        broker_request_timeout=max(40.0, session_timeout_s * 2),
+        broker_request_timeout=session_timeout_s * REQUEST_PARTS,
         broker_commit_interval=1.0,
         consumer_auto_offset_reset="latest",
         stream_wait_empty=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -122,7 +123,9 @@ async def list_pipelines(
 @router.get("/{pipeline}", responses=responses(404, 409, 500))
 async def get_pipeline(plane: ThePlane, pipeline: ThePipeline) -> PipelineAnswer:
     """Whether it runs, how far it is, what waits, and why it halted if it has: what `kcontrol status` prints."""
-    return PipelineAnswer(as_of=as_of(plane, pipeline), status=status_of(pipeline, plane.clock.now_ms()))
+    unsafe = await asyncio.to_thread(plane.unsafe, pipeline.spec())
+    status = status_of(pipeline, plane.clock.now_ms()).model_copy(update={"unsafe": unsafe})
+    return PipelineAnswer(as_of=as_of(plane, pipeline), status=status)
 
 
 @router.get("/{pipeline}/spec", response_model=SpecAnswer, responses=responses(404, 409, 500))

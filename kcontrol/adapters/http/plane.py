@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S
 from kcontrol.adapters.http.record_texts import BoundaryTexts
+from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import KcontrolError
 from kcontrol.runtime.ports import Clock
 from kcontrol.runtime.projection import PipelineProjection
@@ -32,7 +33,7 @@ class NotReachedError(KcontrolError):
 @dataclass(frozen=True)
 class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was asked
-    to wait for what is not there yet."""
+    to wait for what is not there yet. unsafe: what is not safe about a pipeline's topics; called in a thread."""
 
     settings: ClusterSettings
     projections: Projections
@@ -41,6 +42,7 @@ class Plane:
     checks: Sequence[Check] = field(default=())
     longest_wait_s: float = MAX_WAIT_S
     texts: BoundaryTexts = field(default_factory=BoundaryTexts)
+    unsafe: Callable[[PipelineSpec], list[str]] = field(default=lambda _: [])
 
 
 class AsOf(BaseModel):

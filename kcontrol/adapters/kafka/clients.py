@@ -17,8 +17,17 @@ from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider, named_fun
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
 
-REQUEST_TIMEOUT_MS = 10_000
-"""After so long without an answer a broker is taken for gone and the connection is made anew."""
+REQUEST_TIMEOUT_MS = 5_000
+"""After so long without an answer a broker is taken to hang, and its connection is closed (`socket.timeout.ms`)."""
+
+CONNECT_TIMEOUT_MS = 10_000
+"""For a connection with its handshakes, which may take a token from elsewhere (`socket.connection.setup.timeout.ms`)."""
+
+_ADMIN_TIMEOUT_MS = 10_000
+"""As REQUEST_TIMEOUT_MS, of librdkafka, by which topics are looked at and made; a broker may take its time for that."""
+
+_REQUEST_SETTING, _CONNECT_SETTING = "socket.timeout.ms", "socket.connection.setup.timeout.ms"
+_MIN_TIMEOUT_MS, _MAX_TIMEOUT_MS = 1_000, 300_000
 
 TOKEN_PROVIDER = "sasl.oauthbearer.token.provider"
 """Ours, not librdkafka's: `package.module:function`, see `oauth.TokenFunction`."""
@@ -28,6 +37,8 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 KNOWN_SETTINGS = frozenset(
     {
         "client.id",
+        _REQUEST_SETTING,
+        _CONNECT_SETTING,
         "security.protocol",
         "sasl.mechanism",
         "sasl.mechanisms",
@@ -62,6 +73,20 @@ logging.getLogger("aiokafka.conn").addFilter(_NoLogins())
 
 
 @dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a broker that says nothing is waited for, in ms: for an answer that it need not hold back, and to connect."""
+
+    request_ms: int = REQUEST_TIMEOUT_MS
+    connect_ms: int = CONNECT_TIMEOUT_MS
+
+    @classmethod
+    def of(cls, settings: ClusterSettings) -> Patience:
+        """Of the client settings. Raises ConfigurationError naming the one that is no number of 1,000 to 300,000."""
+        request_ms = _timeout_ms(settings.client, _REQUEST_SETTING, REQUEST_TIMEOUT_MS)
+        return cls(request_ms, _timeout_ms(settings.client, _CONNECT_SETTING, CONNECT_TIMEOUT_MS))
+
+
+@dataclass(frozen=True, slots=True)
 class Security:
     """How to speak to the cluster, checked. `ssl_context` is for the SSL protocols, the SASL fields for the SASL ones."""
 
@@ -92,14 +117,14 @@ def security_of(settings: ClusterSettings) -> Security:
     return Security(protocol, context, mechanism, _need(client, "sasl.username"), _need(client, "sasl.password"), None)
 
 
-def aiokafka_options(settings: ClusterSettings, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> dict[str, Any]:
-    """Keyword arguments for AIOKafkaClient, AIOKafkaProducer and AIOKafkaConsumer."""
+def aiokafka_options(settings: ClusterSettings) -> dict[str, Any]:
+    """Keyword arguments for aiokafka's clients and connections."""
     security = security_of(settings)
     options: dict[str, Any] = {
         "bootstrap_servers": settings.bootstrap_servers,
         "client_id": settings.client.get("client.id", "kcontrol"),
         "security_protocol": security.protocol,
-        "request_timeout_ms": request_timeout_ms,
+        "request_timeout_ms": Patience.of(settings).request_ms,
     }
     if security.ssl_context is not None:
         options["ssl_context"] = security.ssl_context
@@ -118,13 +143,25 @@ def confluent_options(settings: ClusterSettings) -> dict[str, Any]:
     security_of(settings)
     # A restarted broker is found again at once rather than after librdkafka's ten seconds.
     reconnect = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1_000}
+    waits = {_REQUEST_SETTING: _ADMIN_TIMEOUT_MS, _CONNECT_SETTING: Patience.of(settings).connect_ms}
     client = {name: value for name, value in settings.client.items() if name != TOKEN_PROVIDER}
-    options: dict[str, Any] = {"client.id": "kcontrol", **reconnect, **client, "bootstrap.servers": settings.bootstrap_servers}
+    options: dict[str, Any] = {"client.id": "kcontrol", **reconnect, **waits, **client}
+    options["bootstrap.servers"] = settings.bootstrap_servers
     dotted = settings.client.get(TOKEN_PROVIDER)
     if dotted:
         function = named_function(TOKEN_PROVIDER, dotted)
         options["oauth_cb"] = lambda _config: function()
     return options
+
+
+def _timeout_ms(client: Mapping[str, str], name: str, default: int) -> int:
+    text = client.get(name, str(default))
+    if not (text.isascii() and text.isdigit()) or not _MIN_TIMEOUT_MS <= int(text) <= _MAX_TIMEOUT_MS:
+        raise ConfigurationError(
+            f"Kafka client setting {name!r} is {text!r}; it must be a number of milliseconds from {_MIN_TIMEOUT_MS} to "
+            f"{_MAX_TIMEOUT_MS}."
+        )
+    return int(text)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -10,8 +10,9 @@ from aiokafka.protocol.admin import ApiVersionRequest
 from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import COMPACTED, MAX_REPLICATION, TopicAdmin, check_own_topic
-from kcontrol.errors import ClusterError, RetriableError
+from kcontrol.errors import ClusterError, ConfigurationError, RetriableError, TopicError
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.topic_safety import SAFE_IN_SYNC, SAFE_REPLICATION
 
 CONTROL_PARTITIONS = 8
 """Of the control topic; never changed afterwards, because a pipeline's partition follows from it."""
@@ -50,13 +51,14 @@ async def check_cluster(settings: ClusterSettings, timeout_s: float = _TIMEOUT_S
 
 def ensure_control_topic(admin: TopicAdmin, settings: ClusterSettings, partitions: int = CONTROL_PARTITIONS) -> None:
     """Create the control topic or check the one that is there. Raises TopicError."""
-    _ensure(admin, settings.names().control_topic(), "The control topic", partitions, (Operation.READ, Operation.WRITE))
+    name = settings.names().control_topic()
+    _ensure(admin, settings, name, "The control topic", partitions, (Operation.READ, Operation.WRITE))
 
 
 def ensure_steps_topic(admin: TopicAdmin, settings: ClusterSettings, pipeline: str) -> None:
     """Create a pipeline's steps topic or check the one that is there. Raises TopicError."""
     what = f"The steps topic of pipeline {pipeline!r},"
-    _ensure(admin, settings.names().steps_topic(pipeline), what, STEPS_PARTITIONS, (Operation.READ,))
+    _ensure(admin, settings, settings.names().steps_topic(pipeline), what, STEPS_PARTITIONS, (Operation.READ,))
 
 
 def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, control_partitions: int = CONTROL_PARTITIONS) -> None:
@@ -67,6 +69,24 @@ def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, contro
         ensure_steps_topic(admin, settings, pipeline)
 
 
-def _ensure(admin: TopicAdmin, name: str, what: str, partitions: int, needs: Sequence[Operation]) -> None:
-    state = admin.find(name, needs) or admin.create(name, partitions, {"cleanup.policy": COMPACTED})
-    check_own_topic(state, what, partitions, min(MAX_REPLICATION, admin.broker_count()))
+def _ensure(
+    admin: TopicAdmin, settings: ClusterSettings, name: str, what: str, partitions: int, needs: Sequence[Operation]
+) -> None:
+    brokers = admin.broker_count()
+    replication = settings.replication_factor or min(MAX_REPLICATION, brokers)
+    state = admin.find(name, needs)
+    if state is None:
+        if replication > brokers:
+            raise TopicError(
+                f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster has {brokers} brokers."
+            )
+        state = admin.create(name, partitions, _config(settings, replication), replication)
+    check_own_topic(state, what, partitions, replication)
+
+
+def _config(settings: ClusterSettings, replication: int) -> dict[str, str]:
+    """On three replicas a record counts once two have it, whatever the broker's default is."""
+    in_sync = settings.min_insync_replicas or (SAFE_IN_SYNC if replication >= SAFE_REPLICATION else 0)
+    if in_sync > replication:
+        raise ConfigurationError(f"min_insync_replicas is {in_sync}, but kcontrol's topics have {replication} replicas.")
+    return {"cleanup.policy": COMPACTED, **({"min.insync.replicas": str(in_sync)} if in_sync else {})}

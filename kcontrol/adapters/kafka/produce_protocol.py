@@ -9,18 +9,30 @@ from typing import Any
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.produce import ProduceRequest_v8
 
+HELD_MS = 2_000
+"""For so long a broker waits for the replicas before it says that they take longer, and is asked the same again. Short, so
+that a broker that waits for others is told from one that hangs."""
+
 _ALL_REPLICAS = -1
 
 
 class ProduceRecordsRequest(Request[ProduceRequest_v8]):  # type: ignore[misc]
-    """Batches for partitions of one topic, one batch each, in a transaction; acknowledged by all replicas in sync."""
+    """Batches for partitions of one topic, one batch each; acknowledged by all replicas in sync.
+
+    transactional_id: of the transaction that they are in, if any.
+    """
 
     API_KEY = 0
 
-    def __init__(self, transactional_id: str, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]) -> None:
+    def __init__(self, transactional_id: str | None, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]) -> None:
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._topics = [(topic, list(batches))]
+
+    @property
+    def held_ms(self) -> int:
+        """How long the broker may wait for the replicas before it answers."""
+        return self._timeout_ms
 
     def build(self, request_struct_class: type[ProduceRequest_v8]) -> ProduceRequest_v8:
         return request_struct_class(self._transactional_id, _ALL_REPLICAS, self._timeout_ms, self._topics)

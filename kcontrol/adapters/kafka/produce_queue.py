@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.produce_backlog import Backlog
 from kcontrol.adapters.kafka.produce_codes import Outcome, outcome_of
 from kcontrol.adapters.kafka.produce_faults import OutputId, ProduceFaults
-from kcontrol.adapters.kafka.produce_protocol import ProduceAnswer, ProduceRecordsRequest, answers
+from kcontrol.adapters.kafka.produce_protocol import HELD_MS, ProduceAnswer, ProduceRecordsRequest, answers
 from kcontrol.adapters.kafka.raw_client import RawClient
 from kcontrol.adapters.kafka.rpc import Deadline, describe_code
 from kcontrol.errors import RetriableError
@@ -29,7 +29,6 @@ from kcontrol.wire.batches import SealedBatch
 
 REQUEST_BYTES = 4 << 20
 """Batches of several partitions go in one request up to so many bytes."""
-_PRODUCE_TIMEOUT_MS = 8_000
 _FIRST_RETRY_S = 0.002
 _LONGEST_RETRY_S = 0.25
 _LATEST, _ANY_REPLICA, _READ_UNCOMMITTED = -1, -1, 0
@@ -135,7 +134,7 @@ class ProduceQueue:
         try:
             await self._learn_ends(leader, [progress for progress in group if progress.end < 0])
             batches = [(progress.partition, progress.waiting[0].data) for progress in group]
-            request = ProduceRecordsRequest(self._transactional_id, _PRODUCE_TIMEOUT_MS, self._output.topic, batches)
+            request = ProduceRecordsRequest(self._transactional_id, HELD_MS, self._output.topic, batches)
             response = await self._client.rpc.send(leader, request)
         except RetriableError as error:
             # It may have been written: the same bytes again tell.

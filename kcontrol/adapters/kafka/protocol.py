@@ -232,6 +232,11 @@ class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
 
+    @property
+    def held_ms(self) -> int:
+        """How long the broker may wait before it answers."""
+        return self._max_wait_ms
+
     def build(self, request_struct_class: type[FetchStruct]) -> FetchStruct:
         partitions = [
             (each.partition, each.leader_epoch, each.offset, _UNKNOWN, _UNKNOWN, each.max_bytes, _NO_TAGS)

@@ -1,4 +1,4 @@
-"""Requests to Kafka through aiokafka's client, with its many errors turned into the few that our callers can act on.
+"""Requests to Kafka over aiokafka's connections, with its many errors turned into the few that our callers can act on.
 
 Used where a consumer or producer would hide what matters: exact positions, waiting fetches, and the steps of a transaction
 that other processes write in.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import errors as kafka_errors
-from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from kcontrol.adapters.kafka.access import (
     DENIED_CODES,
@@ -27,7 +26,8 @@ from kcontrol.adapters.kafka.access import (
 )
 from kcontrol.adapters.kafka.access import group as group_right
 from kcontrol.adapters.kafka.access import topic as topic_right
-from kcontrol.adapters.kafka.clients import REQUEST_TIMEOUT_MS, aiokafka_options
+from kcontrol.adapters.kafka.clients import aiokafka_options
+from kcontrol.adapters.kafka.connections import Connections, Lane, NoAnswerError, NoConnectionError
 from kcontrol.adapters.kafka.protocol import TopicMetadataRequest
 from kcontrol.adapters.kafka.refusals import raise_if_refused
 from kcontrol.errors import ClusterError, RetriableError, TopicError
@@ -39,27 +39,20 @@ UNKNOWN_TOPIC_GRACE_MS = 2_000
 NO_BROKERS_GRACE_MS = 2_000
 """A broker that has just started knows of none, itself neither."""
 
-STALE_S = 15.0
-"""After so long without an answer the brokers' addresses are asked for at the bootstrap address again."""
-
 UNKNOWN_TOPIC = 3
 
+__all__ = ["Deadline", "KafkaRpc", "Lane", "NotSentError", "TopicInfo", "describe", "describe_code"]
+
+_Answer = TypeVar("_Answer")
+_GROUP, _TRANSACTION = 0, 1
+
 _ASK_AGAIN_S = 0.02
-_PASSING = (kafka_errors.KafkaConnectionError, kafka_errors.RequestTimedOutError, kafka_errors.CorrelationIdError, OSError)
-_NOT_SENT = (kafka_errors.NodeNotReadyError, kafka_errors.StaleMetadata)
 _DENIED = (kafka_errors.TransactionalIdAuthorizationFailed, kafka_errors.GroupAuthorizationFailedError)
 _TOO_OLD = (NotImplementedError, kafka_errors.IncompatibleBrokerVersion)
 
 
 class NotSentError(RetriableError):
     """There was no connection: the broker has not seen the request."""
-
-
-class Lane(IntEnum):
-    """Connections to one broker. It answers one request of a connection at a time, so what waits has its own."""
-
-    PROMPT = 0
-    WAITING = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +84,31 @@ class Deadline:
 
 
 class KafkaRpc:
-    """One aiokafka client, connected at first use.
+    """Requests to one cluster; it connects at first use.
 
-    All methods raise RetriableError when a broker can't be reached, AccessError when it refuses the login or the certificate.
+    All methods raise RetriableError when a broker can't be reached or does not answer in time (`clients.Patience`), AccessError
+    when it refuses the login or the certificate.
     """
 
-    def __init__(self, settings: ClusterSettings, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
+    def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
-        self._options = aiokafka_options(settings, request_timeout_ms)
-        self._client: Any = None
-        self._answered_s = 0.0
-        self._connecting = asyncio.Lock()
+        self._connections = Connections(settings)
+        self._finding = asyncio.Lock()
 
     async def send(self, node: int, request: Any, lane: Lane = Lane.PROMPT) -> Any:
         """The broker's response, whatever error codes are in it.
 
-        Raises NotSentError, RetriableError when the connection broke (the broker may have seen the request), or ClusterError
-        when the broker is too old for the request.
+        A broker that hangs is given up after the time for an answer and that for which it may hold the answer back
+        (`held_ms` of the request). Raises NotSentError, RetriableError when the connection broke or was given up (the broker
+        may have seen the request), or ClusterError when the broker is too old for the request.
         """
-        client = await self._connected()
-        try:
-            answer = await client.send(node, request, group=lane)
-            self._answered_s = time.monotonic()
-            return answer
-        except _NOT_SENT as error:
-            await self._forget_stale(client)
-            await raise_if_refused(self._settings, self._options)
-            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection to node {node}") from error
-        except _PASSING as error:
-            raise RetriableError(f"Kafka at {self._settings.bootstrap_servers}: {describe(error)}") from error
-        except _TOO_OLD as error:
-            raise ClusterError(
-                f"Kafka at {self._settings.bootstrap_servers} is too old: {error}. 4.0 or newer is needed."
-            ) from error
+        await self._found()
+        return await self._asked(self._connections.send(node, request, lane, getattr(request, "held_ms", 0)))
+
+    async def send_any(self, request: Any) -> Any:
+        """The response of whichever broker answers first. Raises NotSentError, or ClusterError as `send` does."""
+        await self._found()
+        return await self._asked(self._connections.ask_any(request))
 
     def raise_if_denied(self, code: int, right: Right, doing: str = "") -> None:
         """Raise AccessError naming `right` if the error code says that something is not allowed. doing: see `denied`."""
@@ -153,87 +138,68 @@ class KafkaRpc:
 
     async def nodes(self) -> list[int]:
         """Ids of all brokers."""
-        client = await self._connected()
-        return sorted(broker.nodeId for broker in client.cluster.brokers())
+        await self._found()
+        return self._connections.brokers
 
     async def transaction_coordinator(self, transaction: str) -> int:
         """The node that coordinates a transactional id. Raises AccessError: this client may not use the id."""
         right = transactional_id(transaction, Operation.WRITE)
-        return await self._coordinator(CoordinationType.TRANSACTION, transaction, right)
+        return await self._coordinator(_TRANSACTION, transaction, right)
 
     async def group_coordinator(self, group: str) -> int:
         """The node that coordinates a consumer group. Raises AccessError: this client may not use the group."""
-        return await self._coordinator(CoordinationType.GROUP, group, group_right(group, Operation.READ))
+        return await self._coordinator(_GROUP, group, group_right(group, Operation.READ))
 
     async def _coordinator(self, kind: int, key: str, right: Right) -> int:
-        client = await self._connected()
-        try:
-            node: int = await client.coordinator_lookup(kind, key)
-            await self._learn_node(client, node)
-        except _NOT_SENT as error:
-            await raise_if_refused(self._settings, self._options)
-            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers}: no connection") from error
-        except _DENIED as error:
-            raise denied(self._settings, right) from error
-        except (*_PASSING, kafka_errors.BrokerResponseError) as error:
-            raise RetriableError(f"coordinator of {right.resource}: {describe(error)}") from error
+        answer = await self.send_any(FindCoordinatorRequest(key, kind))
+        if answer.error_code:
+            error = kafka_errors.for_code(answer.error_code)
+            if issubclass(error, _DENIED):
+                raise denied(self._settings, right)
+            raise RetriableError(f"coordinator of {right.resource}: {describe_code(answer.error_code)}")
+        node: int = answer.coordinator_id
+        self._connections.learn_node(node, answer.host, answer.port)
         return node
 
     async def close(self) -> None:
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.close()
+        await self._connections.close()
 
-    async def _connected(self) -> Any:
-        if self._client is not None:
-            return self._client
-        async with self._connecting:
-            if self._client is None:
-                self._client = await self._bootstrap()
-                self._answered_s = time.monotonic()
-        return self._client
+    async def _found(self) -> None:
+        """Once: learn who the brokers are."""
+        if self._connections.brokers:
+            return
+        async with self._finding:
+            deadline = Deadline(NO_BROKERS_GRACE_MS)
+            while not self._connections.brokers:
+                await self._asked(self._connections.find())
+                if self._connections.brokers:
+                    return
+                # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer to it.
+                await self._raise_if_refused()
+                where = f"Kafka at {self._settings.bootstrap_servers}"
+                deadline.check(f"{where}: finding its brokers", "it names none", NotSentError)
+                await asyncio.sleep(_ASK_AGAIN_S)
 
-    async def _bootstrap(self) -> Any:
-        deadline = Deadline(NO_BROKERS_GRACE_MS)
-        while True:
-            client = await self._contact()
-            if client.cluster.brokers():
-                return client
-            await client.close()
-            # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer to it.
-            await raise_if_refused(self._settings, self._options)
-            deadline.check(f"Kafka at {self._settings.bootstrap_servers}: finding its brokers", "it names none", NotSentError)
-            await asyncio.sleep(_ASK_AGAIN_S)
-
-    async def _contact(self) -> Any:
-        client = AIOKafkaClient(**self._options)
+    async def _asked(self, asking: Awaitable[_Answer]) -> _Answer:
+        where = f"Kafka at {self._settings.bootstrap_servers}"
         try:
-            await client.bootstrap()
-        except (*_PASSING, *_NOT_SENT) as error:
-            await client.close()
-            await raise_if_refused(self._settings, self._options)
-            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} can't be reached") from error
-        except BaseException:
-            await client.close()
-            raise
-        return client
+            return await asking
+        except NoConnectionError as error:
+            if not error.hangs:
+                await self._raise_if_refused()
+            raise NotSentError(f"{where} can't be reached: {error}") from error
+        except (NoAnswerError, OSError) as error:
+            raise RetriableError(f"{where}: {describe(error)}") from error
+        except _TOO_OLD as error:
+            raise ClusterError(f"{where} is too old: {error}. 4.0 or newer is needed.") from error
 
-    async def _forget_stale(self, client: Any) -> None:
-        """Begin again from the bootstrap address when no broker that is known has answered for long: they may have moved."""
-        if client is self._client and time.monotonic() - self._answered_s > STALE_S:
-            self._client = None
-            await client.close()
+    async def _raise_if_refused(self) -> None:
+        await raise_if_refused(self._settings, aiokafka_options(self._settings))
 
     async def _topic_metadata(self, name: str) -> Any:
-        client = await self._connected()
-        node = client.get_random_node()
-        if node is None:
-            raise NotSentError(f"Kafka at {self._settings.bootstrap_servers} names no broker yet")
-        return (await self.send(node, TopicMetadataRequest(name))).topics[0]
-
-    async def _learn_node(self, client: Any, node: int) -> None:
-        if client.cluster.broker_metadata(node) is None:
-            await client.force_metadata_update()
+        answer = await self.send_any(TopicMetadataRequest(name))
+        self._connections.learn(answer)
+        return answer.topics[0]
 
 
 def describe(error: BaseException) -> str:

@@ -90,13 +90,7 @@ class TopicAdmin:
         resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, name)
         asked = self._admin.describe_configs([resource])[resource]
         config = self._await(asked, f"reading the settings of topic {name!r}", topic_right(name, Operation.DESCRIBE_CONFIGS))
-        return TopicState(
-            name=name,
-            topic_id=_topic_id(described.topic_id),
-            partitions=len(described.partitions),
-            replication=min(len(partition.replicas) for partition in described.partitions),
-            config={entry.name: entry.value or "" for entry in config.values()},
-        )
+        return _state(name, described, config)
 
     def get(self, name: str, what: str, needs: Sequence[Operation] = ()) -> TopicState:
         """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there. needs: see `find`."""
@@ -108,12 +102,40 @@ class TopicAdmin:
             )
         return state
 
-    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicState:
-        """Create a topic, replicated as far as there are brokers (at most 3 times), and return it once it can be seen.
+    def look(self, names: Sequence[str]) -> Mapping[str, TopicState | str | None]:
+        """Topics as far as this client may see them: None for one that isn't there, for one that can't be seen the reason.
 
-        One that another process has just created is returned as it is.
+        Without DescribeConfigs on a topic its `config` is empty.
         """
-        topic = _kafka.NewTopic(name, partitions, min(MAX_REPLICATION, self.broker_count()), config=dict(config or {}))
+        asked = self._admin.describe_topics(TopicCollection(list(names)))
+        resources = {name: _kafka.ConfigResource(_kafka.ResourceType.TOPIC, name) for name in names}
+        settings = self._admin.describe_configs(list(resources.values()))
+        found: dict[str, TopicState | str | None] = {}
+        for name in names:
+            try:
+                described = self._await(asked[name], f"describing topic {name!r}", topic_right(name, Operation.DESCRIBE))
+            except _NoSuchTopicError:
+                found[name] = None
+                continue
+            except AccessError as error:
+                found[name] = str(error)
+                continue
+            right = topic_right(name, Operation.DESCRIBE_CONFIGS)
+            try:
+                config = self._await(settings[resources[name]], f"reading the settings of topic {name!r}", right)
+            except (AccessError, _NoSuchTopicError):
+                config = {}
+            found[name] = _state(name, described, config)
+        return found
+
+    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None, replication: int = 0) -> TopicState:
+        """Create a topic, and return it once it can be seen.
+
+        replication: how many times; 0: as far as there are brokers, at most 3 times. One that another process has just created
+        is returned as it is.
+        """
+        times = replication or min(MAX_REPLICATION, self.broker_count())
+        topic = _kafka.NewTopic(name, partitions, times, config=dict(config or {}))
         try:
             right = topic_right(name, Operation.CREATE)
             self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
@@ -187,6 +209,16 @@ def _topic_id(given: Any) -> str:
     """librdkafka shows another base64 alphabet than Kafka does."""
     high, low = (bits % 2**64 for bits in (given.get_most_significant_bits(), given.get_least_significant_bits()))
     return topic_id_text(uuid.UUID(int=high << 64 | low))
+
+
+def _state(name: str, described: Any, config: Mapping[str, Any]) -> TopicState:
+    return TopicState(
+        name=name,
+        topic_id=_topic_id(described.topic_id),
+        partitions=len(described.partitions),
+        replication=min(len(partition.replicas) for partition in described.partitions),
+        config={entry.name: entry.value or "" for entry in config.values()},
+    )
 
 
 class _NoSuchTopicError(Exception):

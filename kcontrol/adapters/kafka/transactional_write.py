@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from kcontrol.adapters.kafka.access import Operation, write_right
+from kcontrol.adapters.kafka.produce_protocol import HELD_MS, ProduceRecordsRequest
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, describe_code
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.errors import RetriableError, TopicError
 
 _SOON_S = 0.002
 _RECONNECT_S = 0.05
-_ALL_REPLICAS = -1
-_PRODUCE_TIMEOUT_MS = 10_000
 _BATCH_BYTES = 1 << 30
 """The builder's own bound is not wanted: the broker says what is too large."""
 
@@ -39,7 +37,7 @@ class TransactionalWrite:
         Raises FencedError, RetriableError, TopicError, or AccessError.
         """
         what = f"writing the boundary to topic {topic!r}"
-        request = ProduceRequest(self._id, _ALL_REPLICAS, _PRODUCE_TIMEOUT_MS, [(topic, [(partition, self._batch(records))])])
+        request = ProduceRecordsRequest(self._id, HELD_MS, topic, [(partition, self._batch(records))])
         deadline = Deadline(self._deadline_ms)
         leader: int | None = None
         while True:

@@ -37,7 +37,7 @@ def test_without_settings_nothing_is_added() -> None:
         "bootstrap_servers": "127.0.0.1:9092",
         "client_id": "kcontrol",
         "security_protocol": "PLAINTEXT",
-        "request_timeout_ms": 10_000,
+        "request_timeout_ms": 5_000,
     }
     assert confluent_options(_settings())["bootstrap.servers"] == "127.0.0.1:9092"
 
