@@ -29,6 +29,9 @@ COMPACTED = "compact"
 _kafka: Any = untyped_admin
 """confluent-kafka exports what is used here without types."""
 
+UNKNOWN_TOPIC_GRACE_S = 0.5
+"""A topic that was made a moment ago is not known to every broker at once."""
+
 _VISIBLE_POLL_S = 0.02
 _ANSWER_POLL_S = 0.05
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
@@ -89,12 +92,20 @@ class TopicAdmin:
             raise denied(self._settings, topic_right(name, *lacking))
         resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, name)
         asked = self._admin.describe_configs([resource])[resource]
-        config = self._await(asked, f"reading the settings of topic {name!r}", topic_right(name, Operation.DESCRIBE_CONFIGS))
+        try:
+            config = self._await(
+                asked, f"reading the settings of topic {name!r}", topic_right(name, Operation.DESCRIBE_CONFIGS)
+            )
+        except _NoSuchTopicError:
+            # Another broker has answered, which does not know yet that it was made, or knows already that it was deleted.
+            return None
         return _state(name, described, config)
 
     def get(self, name: str, what: str, needs: Sequence[Operation] = ()) -> TopicState:
         """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there. needs: see `find`."""
-        state = self.find(name, needs)
+        grace_over = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
+        while (state := self.find(name, needs)) is None and time.monotonic() < grace_over:
+            time.sleep(_VISIBLE_POLL_S)
         if state is None:
             raise TopicError(
                 f"{what}: there is no topic {name!r} at {self._settings.bootstrap_servers}; create it "
