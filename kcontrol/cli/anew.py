@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from pyspark import SparkContext
+
 JVM_END_TIMEOUT_S = 20.0
 
 
@@ -27,6 +29,15 @@ def end_jvm(gateway: Any) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def end_spark() -> None:
+    """End the Spark session of this process and its JVM, if loading a pipeline's file has taken one; it can't have another."""
+    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    if context is not None:
+        context.stop()
+    if gateway is not None:
+        end_jvm(gateway)
 
 
 def begin_anew() -> NoReturn:

@@ -25,7 +25,7 @@ from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.session import session
-from kcontrol.cli.anew import begin_anew, end_jvm
+from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
@@ -113,10 +113,15 @@ async def _serve(
         facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), "stands_by": True}
         text = f"node {options.node} of pipeline {pipeline.name} stands by: the pipeline is stopped (pid {os.getpid()})"
         click.echo(json.dumps(facts) if as_json else text)
+        stood_by.set()
+        end_spark()
 
+    stood_by = asyncio.Event()
     await _before(stop, until_wanted(cluster, pipeline.name, stands_by))
     if stop.is_set():
         return None
+    if stood_by.is_set():
+        return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
     spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
     gateway = spark.sparkContext._gateway
     profiler.jvm = Jvm(gateway)

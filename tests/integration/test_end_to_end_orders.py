@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+import psutil
 import pytest
 
 from kcontrol import StepConsumer
@@ -154,8 +155,7 @@ def _stands_by(story: Story) -> None:
     node = status["nodes"][0]["process_id"]
     log = home / "logs" / story.orders.name / "node-0.log"
     until(lambda: "stands by: the pipeline is stopped" in log.read_text(), "the node stands by", PATIENCE_S)
-    children = Path(f"/proc/{node}/task/{node}/children").read_text().split()
-    assert not [child for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java"]
+    until(lambda: "java" not in {each.name() for each in psutil.Process(node).children(recursive=True)}, "no JVM", PATIENCE_S)
 
 
 def _halted_and_fixed(story: Story) -> None:

@@ -18,6 +18,11 @@ pytestmark = [pytest.mark.timeout(1_200), pytest.mark.heavy]
 PATIENCE_S = 500.0
 
 
+def children(process_id: int) -> set[str]:
+    """What a process has started, by name."""
+    return {each.name() for each in psutil.Process(process_id).children(recursive=True)}
+
+
 def test_a_node_stands_by_while_its_pipeline_is_stopped(settings: ClusterSettings, tmp_path: Path) -> None:
     """A paused pipeline opens no node, so this takes a Spark session each time and no query."""
     orders = Orders(settings.bootstrap_servers, f"standby-{secrets.token_hex(3)}")
@@ -40,7 +45,7 @@ def test_a_node_stands_by_while_its_pipeline_is_stopped(settings: ClusterSetting
         ask("stop", orders.name, "--timeout", "300")
         node.says("stands by: the pipeline is stopped", PATIENCE_S)
         assert json.loads(ask("status", orders.name, "--json"))["phase"] == "stopped"
-        assert not [each for each in psutil.Process(node.pid).children(recursive=True) if each.name() == "java"]
+        until(lambda: "java" not in children(node.pid), "its JVM has ended", PATIENCE_S)
         ask("pause", orders.name, "--timeout", "300")
         until(lambda: len(joins()) >= 1 and node.text().count("joins (pid") == 2, "it joins again", PATIENCE_S, node.text)
         assert set(joins()) == {node.pid}, "it is the same process"
