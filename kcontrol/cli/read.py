@@ -15,6 +15,7 @@ from kcontrol.cli.overview import print_list, status_once
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.model import Logged, LoggedStep, StepBoundary
+from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.runtime.durations import span_text
 from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus
@@ -55,6 +56,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
     if facts.late_rows:
         click.echo(f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: kcontrol steps")
     click.echo(f"led by     {_coordinator(facts)}")
+    if facts.clock_difference_ms:
+        click.echo(f"clock      {difference_text(facts.clock_difference_ms)}")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
     for each in facts.nodes:

@@ -33,6 +33,7 @@ from kcontrol.core.model import (
     Written,
 )
 from kcontrol.core.skips import skips_due
+from kcontrol.core.step_clock import step_time
 
 _UNKNOWN = WorkTimes(0, 0, 0, 0)
 
@@ -40,9 +41,8 @@ _UNKNOWN = WorkTimes(0, 0, 0, 0)
 def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]) -> Plan:
     """What the next step holds: everything received, up to the policy's limit, at a time later than the step before."""
     division = clipped(received, spec.policy.max_records)
-    now_ms = max(state.now_ms, state.steps.now_ms + 1)
     paused, skips = paused_inputs(spec, state.view), skips_due(spec, state.steps, state.view)
-    return Plan(state.steps.step + 1, spec, reason, now_ms, division, layout_of(spec, division), paused, skips)
+    return Plan(state.steps.step + 1, spec, reason, step_time(state), division, layout_of(spec, division), paused, skips)
 
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
@@ -188,12 +188,12 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         outputs=tuple(outputs),
         layout=plan.layout,
         paused_inputs=plan.paused,
-        opened_ms=attempt.opened_ms,
-        committed_ms=state.now_ms,
+        opened_ms=state.wall(attempt.opened_ms),
+        committed_ms=state.wall(state.now_ms),
         skipped=_skipped(plan, reports),
         watermark_moved=any(written.watermark_moved for written in reports),
         skipped_ranges=plan.skips,
-        received_ms=state.arrived_ms or 0,
+        received_ms=0 if state.arrived_ms is None else state.wall(state.arrived_ms),
         work=tuple(written.times or _UNKNOWN for written in reports),
         before=_end_of(state, plan.step - 1, plan.spec.nodes),
         late_rows=tuple(one for written in reports for one in written.late_rows),

@@ -82,8 +82,9 @@ def _answer(state: CoordinatorState, request_id: str, step: int, error: str) -> 
 
 def start_timer(state: CoordinatorState) -> None:
     """At the beginning of a tenure: the interval goes on from the newest checkpoint, as far as clocks agree."""
-    made_ms = state.steps.checkpoints[-1].now_ms if state.steps.checkpoints else state.now_ms
-    state.saving_ms = min(made_ms, state.now_ms)
+    wall_ms = state.wall(state.now_ms)
+    made_ms = state.steps.checkpoints[-1].now_ms if state.steps.checkpoints else wall_ms
+    state.saving_ms = state.now_ms - max(0, wall_ms - made_ms)
 
 
 def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
@@ -223,8 +224,8 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
         boundary_offset=saving.boundary_offset,
         location=saving.policy.location,
         parts=_parts(state, saving),
-        begun_ms=saving.begun_ms,
-        now_ms=state.now_ms,
+        begun_ms=state.wall(saving.begun_ms),
+        now_ms=state.wall(state.now_ms),
         request_id=saving.request_id,
         first_step=0,
         resized_step=0,

@@ -41,6 +41,7 @@ from kcontrol.core.model import (
     CommandKind,
     Desired,
     FailureKind,
+    Logged,
     NodeJoin,
     NodeState,
     Replaying,
@@ -49,6 +50,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.resting import report, rest
 from kcontrol.core.retry import Retry, after_failure
+from kcontrol.core.step_clock import hear_witness
 from kcontrol.core.stopping import forget_stop
 from kcontrol.core.takeover import refuse_doubles, take_over
 
@@ -72,6 +74,8 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     """
     turn = Turn(state.copy())
     _pass_time(turn, event.now_ms)
+    if isinstance(event, Tick | Assigned):
+        turn.state.wall_ahead_ms = event.wall_ms - turn.state.now_ms
     if isinstance(event, _ANSWERS) and turn.state.overdue_answers:
         _pass_over(turn)
     else:
@@ -152,7 +156,7 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
     if isinstance(record, Claim) and record.pipeline == state.pipeline:
         _on_claim(turn, record, logged.offset)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
-        _on_sign_of_life(turn, record)
+        _on_sign_of_life(turn, record, logged)
     elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.epoch:
         state.status = None
     if state.at is State.ATTEMPTING:
@@ -195,11 +199,12 @@ def _resign(turn: Turn, claim: Claim) -> None:
     turn.effects.append(Resign(f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"))
 
 
-def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin) -> None:
+def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -> None:
     state = turn.state
     life = state.view.incarnation(record.node)
     if life is not None and (isinstance(record, NodeJoin) or record.incarnation == life):
         state.heard = {**state.heard, record.node: (life, state.now_ms)}
+        hear_witness(state, record.node, logged)
 
 
 def _on_step(turn: Turn, event: StepSeen) -> None:
@@ -235,6 +240,8 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state.inputs_offset = -1
     state.inherited = False
     forget_stop(state)
+    state.step_ahead_ms = None
+    state.witnesses = {}
     _go(turn, Cause.ASSIGNED)
 
 
@@ -338,7 +345,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
 
 def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
     if isinstance(event, StepCommitted):
-        turn.state.answered = (event.step, event.now_ms)
+        turn.state.answered = (event.step, turn.state.wall(turn.state.now_ms))
     _go(turn, Cause.COMMITTED)
 
 

@@ -52,7 +52,7 @@ class Attempt:
     works: tuple[StepWork, ...]
     """By node."""
     opened_ms: int
-    """When its transaction was opened."""
+    """When its transaction was opened, by the monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,13 @@ class CoordinatorState:
     steps: StepsView
     at: State = State.IDLE
     now_ms: int = 0
-    """The newest time seen; never goes back."""
+    """The newest reading of the monotonic clock."""
+    wall_ahead_ms: int = 0
+    """What the wall clock showed more than the monotonic clock at the last tick: stamps are made of it, and nothing else."""
+    step_ahead_ms: int | None = None
+    """The same of the clock of steps, see step_clock.py; None until all nodes were in place."""
+    clock_difference_ms: int = 0
+    """Wall clock less clock of steps, if that is worth a word; else 0."""
     wake_ms: int | None = None
     """The `WakeAt` that is still to come."""
 
@@ -135,7 +141,7 @@ class CoordinatorState:
     arrived_ms: int | None = None
     """When input beyond the last committed step was first seen."""
     answered: tuple[int, int] = (0, 0)
-    """(step, when Kafka said so) of the last step that this coordinator has committed."""
+    """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
 
     # --- the nodes
     serial: int = 0
@@ -143,6 +149,8 @@ class CoordinatorState:
     """By node, the newest command of this claim."""
     heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node: (incarnation, when its newest state came in)."""
+    witnesses: Mapping[int, int] = field(default_factory=dict)
+    """By node: what the log's timestamp of its newest state is ahead of the monotonic clock when that came in."""
     caught_up_ms: int = -1
     """Since when silence of a node means something; -1: it means nothing, its records may just not have been read yet."""
     waits: Mapping[int, Wait] = field(default_factory=dict)
@@ -199,6 +207,10 @@ class CoordinatorState:
         twin = object.__new__(CoordinatorState)
         twin.__dict__.update(self.__dict__)
         return twin
+
+    def wall(self, at_ms: int) -> int:
+        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this machine."""
+        return at_ms + self.wall_ahead_ms
 
     @property
     def claim_uuid(self) -> str:

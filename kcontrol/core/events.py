@@ -3,6 +3,9 @@
 Events come from a shell in `kcontrol.runtime`, in the order in which they happened; time comes in as `Tick`. Effects are
 carried out by the shell in order. An effect that takes time is answered by exactly one event; the state machines never have
 two transactional effects under way.
+
+`now_ms` of an event, and `at_ms` of a wake-up, are readings of a monotonic clock of the process: every deadline counts them.
+The wall clock (`wall_ms`) only stamps records, and comes in beside the other in `Assigned`, `Joined` and each `Tick`.
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ from kcontrol.core.model import (
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The clock. Sent at least every 100 ms, and when a wait that a `WakeAt` named is over."""
+    """Both clocks. Sent at least every 100 ms, and when a wait that a `WakeAt` named is over."""
 
     now_ms: int
+    wall_ms: int
+    """Milliseconds since the Unix epoch, by this machine; may have been set, forward or back, since the last tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ class Assigned:
     host: str
     process_id: int
     now_ms: int
+    wall_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +217,7 @@ class Joined:
     incarnation: int
     openable: tuple[int, ...]
     now_ms: int
+    wall_ms: int
     restorable: tuple[int, ...] = ()
 
 
@@ -368,33 +375,11 @@ class Exit:
     shut_down: bool = False
 
 
-CoordinatorEvent = (
-    Tick
-    | ControlSeen
-    | StepSeen
-    | Assigned
-    | ProducerReady
-    | EndsReached
-    | PartitionsAdded
-    | StepCommitted
-    | CheckpointCommitted
-    | TransactionFailed
-)
+CoordinatorAnswer = ProducerReady | EndsReached | PartitionsAdded | StepCommitted | CheckpointCommitted | TransactionFailed
+CoordinatorEvent = Tick | ControlSeen | StepSeen | Assigned | CoordinatorAnswer
 CoordinatorEffect = Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | CommitCheckpoint | Resign
-NodeEvent = (
-    Tick
-    | ControlSeen
-    | StepSeen
-    | Joined
-    | InputArrived
-    | EngineOpened
-    | AttemptWritten
-    | StepFinished
-    | StepPinned
-    | PartSaved
-    | EngineFailed
-    | EngineClosed
-)
+EngineAnswer = EngineOpened | AttemptWritten | StepFinished | StepPinned | PartSaved | EngineFailed | EngineClosed
+NodeEvent = Tick | ControlSeen | StepSeen | Joined | InputArrived | EngineAnswer
 NodeEffect = (
     Publish | WakeAt | OpenEngine | RunStep | FinishStep | PinStep | SavePart | DropParts | CancelAttempt | CloseEngine | Exit
 )

@@ -35,6 +35,9 @@ class NodeMachine:
     """Of the steps that may have to be replayed."""
     at: State = State.JOINING
     now_ms: int = 0
+    """The newest reading of the monotonic clock; so are all times here but those in records."""
+    wall_ahead_ms: int = 0
+    """What the wall clock showed more at the last tick."""
     wake_ms: int | None = None
     incarnation: int = -1
     fingerprint: str = ""
@@ -96,6 +99,10 @@ class NodeMachine:
         twin.steps, twin.boundaries = StepsView(self.pipeline), Boundaries()
         return twin
 
+    def wall(self, at_ms: int) -> int:
+        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this machine."""
+        return at_ms + self.wall_ahead_ms
+
     def go_back(self, step: int) -> None:
         """The engine is to hold this step; how its last one ended says nothing of another."""
         self.ended = self.ended if step == self.step else None
@@ -104,7 +111,7 @@ class NodeMachine:
 
     def go_on(self, step: int) -> None:
         """The engine has finished this step."""
-        self.ended = EndTimes(self.seen_ms, self.now_ms) if self.seen_ms else None
+        self.ended = EndTimes(self.wall(self.seen_ms), self.wall(self.now_ms)) if self.seen_ms else None
         self.step = step
         self.has_run = True
 

@@ -87,15 +87,15 @@ def report(state: NodeMachine, work: StepWork, result: StepResult, failure: Fail
 
 
 def _times(state: NodeMachine, result: StepResult) -> WorkTimes:
-    begun_ms = state.begun_ms
-    return WorkTimes(begun_ms, begun_ms + result.plan_ms, begun_ms + result.run_ms, state.now_ms)
+    begun_ms = state.wall(state.begun_ms)
+    return WorkTimes(begun_ms, begun_ms + result.plan_ms, begun_ms + result.run_ms, state.wall(state.now_ms))
 
 
 def say_ended(turn: NodeTurn, result: StepResult) -> None:
     """Tell when Spark had recorded the step before, which is known only now: the next boundary is to hold it."""
     state = turn.state
     if state.ended is not None and result.recorded_ms is not None:
-        state.ended = replace(state.ended, recorded_ms=state.begun_ms + result.recorded_ms)
+        state.ended = replace(state.ended, recorded_ms=state.wall(state.begun_ms) + result.recorded_ms)
         _say_state(turn, again=True)
 
 

@@ -24,14 +24,16 @@ def due(
     watermark_moved: bool,
     skips: bool = False,
     now_ms: int,
+    step_now_ms: int,
 ) -> Due:
-    """Whether a step is due at `now_ms`.
+    """Whether a step is due at `now_ms`, by the monotonic clock; `step_now_ms` is the same moment by the clock of steps.
 
     waiting: offsets received beyond the last committed step, none of paused inputs.
-    arrived_ms: when the first of them was seen, None if there are none.
+    arrived_ms: when the first of them was seen, by the monotonic clock; None if there are none.
     last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
     skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them done with.
-    The clock ticks at multiples of its period, so that a late step does not shift the ones after it.
+    The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step does not shift the
+    ones after it.
     """
     if waiting >= max(1, policy.min_records):
         return Due(Reason.RECORDS)
@@ -47,7 +49,7 @@ def due(
         wakes.append(delay_over_ms)
     if policy.clock_ms > 0:
         tick_ms = (last_now_ms // policy.clock_ms + 1) * policy.clock_ms
-        if now_ms >= tick_ms:
+        if step_now_ms >= tick_ms:
             return Due(Reason.CLOCK)
-        wakes.append(tick_ms)
+        wakes.append(now_ms + tick_ms - step_now_ms)
     return Due(None, min(wakes, default=None))

@@ -21,6 +21,7 @@ from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, NodePhase
 from kcontrol.core.reasons import due
 from kcontrol.core.retry import Retry
 from kcontrol.core.skips import skips_due
+from kcontrol.core.step_clock import follow_clock, step_time
 from kcontrol.core.stopping import (
     Go,
     acknowledge,
@@ -191,6 +192,7 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         return
     _move(turn, go, Cause.IN_PLACE, (State.READY,))
     state.assembled = True
+    follow_clock(state, spec)
     if state.producer_timeout_ms != spec.limits.transaction_timeout_ms:
         go(turn, Cause.LIMITS_CHANGED)
     elif state.now_ms < state.retry.not_before_ms:
@@ -225,6 +227,7 @@ def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
         now_ms=state.now_ms,
+        step_now_ms=step_time(state),
     )
     state.plan = None
     if found.reason is not None:
@@ -262,6 +265,7 @@ def _news(status: Status) -> tuple[object, ...]:
     return (
         *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
         *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
+        status.clock_difference_ms,
     )
 
 
@@ -296,6 +300,7 @@ def _status(turn: Turn) -> Status:
         checkpoint_failure=state.saving_failure,
         answers=state.answers,
         inputs_offset=state.inputs_offset,
+        clock_difference_ms=state.clock_difference_ms,
     )
 
 

@@ -58,7 +58,7 @@ class CheckpointParts:
         except Exception as problem:  # noqa: BLE001 - whatever storage raises costs this checkpoint, and is told to the coordinator
             error = str(problem) or type(problem).__name__
             self._log.warning("saving step %d to %s: %s", effect.step, effect.location, error, exc_info=problem)
-        self._dispatch(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self._clock.now_ms()))
+        self._dispatch(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self._clock.monotonic_ms()))
 
     async def _drop(self, kept: Sequence[Checkpoint]) -> None:
         async with self._turn:

@@ -42,6 +42,7 @@ from kcontrol.core.events import (
     WakeAt,
 )
 from kcontrol.core.model import FailureKind, Logged
+from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
 from kcontrol.runtime.ports import Clock, ControlLog, OwnedStepsLog, Transaction
@@ -111,7 +112,8 @@ class CoordinatorSession:
             await self._read_control()
             self._folded = True
             self._take_pushed()
-            self._dispatch(Assigned(uuid4().hex, socket.gethostname(), os.getpid(), self._now_ms()))
+            wall_ms = self._ports.clock.now_ms()
+            self._dispatch(Assigned(uuid4().hex, socket.gethostname(), os.getpid(), self._now_ms(), wall_ms))
             self._spawn(self._publisher.run())
             self._spawn(self._ticker.run())
             reason = await resigned
@@ -169,7 +171,7 @@ class CoordinatorSession:
             self._agent_is_late = self._agent_is_late or self._next_offset > known
             self._heard_ms = self._now_ms()
         self._ticked_ms = self._now_ms()
-        self._dispatch(Tick(self._ticked_ms))
+        self._dispatch(Tick(self._ticked_ms, self._ports.clock.now_ms()))
 
     def _dispatch(self, event: CoordinatorEvent) -> None:
         if self._resigned is None or self._resigned.done():
@@ -177,6 +179,9 @@ class CoordinatorSession:
         decision = decide(self._state, event)
         if decision.state.at is not self._state.at:
             self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+        difference_ms = decision.state.clock_difference_ms
+        if difference_ms and difference_ms != self._state.clock_difference_ms:
+            self._log.warning("%s", difference_text(difference_ms))
         self._observer.moved(self._state, decision.state)
         self._state = decision.state
         for effect in decision.effects:
@@ -251,7 +256,7 @@ class CoordinatorSession:
         return PartitionsAdded(self._now_ms())
 
     async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:
-        boundary = replace(effect.boundary, committed_ms=self._now_ms())
+        boundary = replace(effect.boundary, committed_ms=self._ports.clock.now_ms())
         producer = effect.producer_id, effect.producer_epoch
         await self._ports.transaction.commit_step(*producer, boundary, effect.expected_offset)
         return StepCommitted(boundary.step, self._now_ms())
@@ -263,4 +268,4 @@ class CoordinatorSession:
         return CheckpointCommitted(made.step, self._now_ms())
 
     def _now_ms(self) -> int:
-        return self._ports.clock.now_ms()
+        return self._ports.clock.monotonic_ms()

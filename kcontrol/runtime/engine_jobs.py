@@ -139,4 +139,4 @@ class EngineJobs:
             return None
 
     def _now_ms(self) -> int:
-        return self._clock.now_ms()
+        return self._clock.monotonic_ms()

@@ -137,7 +137,8 @@ class NodeSession:
                 restorable = await self._restorable(engine)
                 if self._needs_all_steps(spec, engine, restorable):
                     restorable = await self._read_all_steps(engine)
-                self._dispatch(Joined(incarnation, engine.openable(), self._now_ms(), restorable))
+                joined = Joined(incarnation, engine.openable(), self._now_ms(), self._ports.clock.now_ms(), restorable)
+                self._dispatch(joined)
                 self._start(watchers)
                 ended = await self._exit
                 await self._publisher.drained()
@@ -250,7 +251,7 @@ class NodeSession:
             self._dispatch(StepSeen(logged, self._now_ms()))
 
     async def _tick(self) -> None:
-        self._dispatch(Tick(self._now_ms()))
+        self._dispatch(Tick(self._now_ms(), self._ports.clock.now_ms()))
 
     def _dispatch(self, event: NodeEvent) -> None:
         if self._exit.done():
@@ -292,4 +293,4 @@ class NodeSession:
                     self._exit.set_result(effect)
 
     def _now_ms(self) -> int:
-        return self._ports.clock.now_ms()
+        return self._ports.clock.monotonic_ms()

@@ -62,6 +62,9 @@ class PipelineStatus(Facts):
         description="Milliseconds since it was last heard of; it speaks every two seconds. null before the first."
     )
     has_coordinator: bool = Field(description="Whether it has been heard of lately: whether anybody acts on requests.")
+    clock_difference_ms: int = Field(
+        description="The coordinator's wall clock less the time that steps go by, if one of them is wrong; else 0."
+    )
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
@@ -105,6 +108,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         coordinator=life.coordinator,
         coordinator_silent_ms=life.silent_ms,
         has_coordinator=life.is_led,
+        clock_difference_ms=said.clock_difference_ms if said else 0,
         fingerprint=spec.fingerprint,
         inputs=waiting_inputs(projection, now_ms),
         nodes=[node_of(projection, node, now_ms) for node in range(spec.nodes)],

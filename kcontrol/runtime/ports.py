@@ -29,7 +29,13 @@ from kcontrol.core.model import (
 class Clock(Protocol):
     """The only source of time."""
 
-    def now_ms(self) -> int: ...
+    def now_ms(self) -> int:
+        """The wall clock: milliseconds since the Unix epoch. It may be set at any time, so nothing may wait for it."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some moment before the process began. Never goes back and never jumps: deadlines count this."""
+        ...
 
 
 class ControlLog(Protocol):

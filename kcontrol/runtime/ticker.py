@@ -20,7 +20,7 @@ class Ticker:
         self._sooner = asyncio.Event()
 
     def wake_at(self, at_ms: int) -> None:
-        """Tick at `at_ms` if that is before the next tick."""
+        """Tick at `at_ms`, by the monotonic clock, if that is before the next tick."""
         if at_ms < self._due_ms:
             self._due_ms = at_ms
             self._sooner.set()
@@ -28,13 +28,12 @@ class Ticker:
     async def run(self) -> None:
         """Tick until cancelled."""
         while True:
-            self._due_ms = self._clock.now_ms() + LONGEST_PAUSE_MS
+            self._due_ms = self._clock.monotonic_ms() + LONGEST_PAUSE_MS
             await self._tick()
             await self._until_due()
 
     async def _until_due(self) -> None:
-        # A clock that was set back must not stop the ticks, so the wait is bounded whatever the difference says.
-        while (remaining_ms := min(self._due_ms - self._clock.now_ms(), LONGEST_PAUSE_MS)) > 0:
+        while (remaining_ms := self._due_ms - self._clock.monotonic_ms()) > 0:
             self._sooner.clear()
             try:
                 # Not wait_for: before Python 3.12 it loses a cancellation that comes together with what it waits for.

@@ -40,7 +40,7 @@ from kcontrol.core.events import (
 from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
 from kcontrol.core.node_state import NodeMachine
-from tests.simulation.engine import Directory, SimulatedEngine
+from tests.simulation.engine import BOOTED_BEFORE_MS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
 from tests.simulation.reader import Reader
 from tests.simulation.world import Fenced, NotTheEnd, World, twin_of
@@ -62,6 +62,8 @@ class CoordinatorActor:
         self.world = world
         self.uuid = uuid
         self.skew_ms = skew_ms
+        """What its wall clock is ahead of the broker's."""
+        self.booted_ms = world.now_ms - BOOTED_BEFORE_MS
         self.reader = Reader(world)
         self.state = CoordinatorState.initial(world.spec.pipeline, transactional_id="sim", steps_topic="steps")
         self.effects: deque[Publish] = deque()
@@ -95,7 +97,7 @@ class CoordinatorActor:
         if self.reader.has_read_all:
             check_steps(self.world, self.state.steps)
             check_fold(self.world, self.state.view)
-        self.decide(Assigned(self.uuid, "sim", 1, self.now_ms))
+        self.decide(Assigned(self.uuid, "sim", 1, self.now_ms, self.wall_ms))
 
     def _begin_steps(self) -> None:
         newest = self.reader.begin_at_checkpoint()
@@ -110,7 +112,12 @@ class CoordinatorActor:
 
     @property
     def now_ms(self) -> int:
-        """This process's clock."""
+        """This process's monotonic clock."""
+        return self.world.now_ms - self.booted_ms
+
+    @property
+    def wall_ms(self) -> int:
+        """Its machine's wall clock."""
         return self.world.now_ms + self.skew_ms
 
     def decide(self, event: CoordinatorEvent) -> None:
@@ -177,7 +184,7 @@ class CoordinatorActor:
 
     def tick(self) -> None:
         """The clock."""
-        self.decide(Tick(self.now_ms))
+        self.decide(Tick(self.now_ms, self.wall_ms))
 
     def take_answer(self) -> bool:
         """The answer to the transactional effect under way, if it is there."""
@@ -283,6 +290,7 @@ class NodeActor:
         self.effects: deque[Publish] = deque()
         self.leaving: Exit | None = None
         self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
+        self.skew_ms = 0
         self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
         self.told: list[list[int]] = []
         self.exited = False
@@ -312,15 +320,25 @@ class NodeActor:
             self._read_to_ends()
         if self.reader.has_read_all:
             check_steps(self.world, self.state.steps)
-        self.decide(Joined(self.incarnation, self.directory.openable(), self.world.now_ms, restorable))
+        self.decide(Joined(self.incarnation, self.directory.openable(), self.now_ms, self.wall_ms, restorable))
 
     def _read_to_ends(self) -> None:
         target = (self.reader.control_end(), self.reader.steps_end())
         while not self.reader.reached(target):
-            event = self.reader.next_event(self.world.now_ms, False)
+            event = self.reader.next_event(self.now_ms, False)
             if event is None:
                 break
             self.decide(event)
+
+    @property
+    def now_ms(self) -> int:
+        """This process's monotonic clock."""
+        return self.engine.now_ms
+
+    @property
+    def wall_ms(self) -> int:
+        """Its machine's wall clock."""
+        return self.world.now_ms + self.skew_ms
 
     def decide(self, event: NodeEvent) -> None:
         """One event."""
@@ -346,14 +364,14 @@ class NodeActor:
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of one of the logs."""
-        event = self.reader.next_event(self.world.now_ms, prefer_steps)
+        event = self.reader.next_event(self.now_ms, prefer_steps)
         if event is not None:
             self.decide(event)
         return event is not None
 
     def tick(self) -> None:
         """The clock."""
-        self.decide(Tick(self.world.now_ms))
+        self.decide(Tick(self.now_ms, self.wall_ms))
 
     def watch(self) -> bool:
         """The watcher of the inputs, if there is something new."""
@@ -370,7 +388,7 @@ class NodeActor:
                 for partition, end in enumerate(ends)
                 if node_of(item, spec.nodes, partition) == self.number
             )
-            self.decide(InputArrived(item.name, seen, 0, world.now_ms))
+            self.decide(InputArrived(item.name, seen, 0, self.now_ms))
         return True
 
     def work(self) -> bool:
@@ -379,7 +397,7 @@ class NodeActor:
 
     def take_answer(self) -> bool:
         """The engine's next answer, if there is one."""
-        answer = self.engine.take_answer(self.world.now_ms)
+        answer = self.engine.take_answer(self.now_ms)
         if answer is None:
             return False
         self.decide(answer)

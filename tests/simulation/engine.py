@@ -39,6 +39,8 @@ from tests.simulation.invariants import (
 )
 from tests.simulation.world import Fenced, StoredPart, World, twin_of
 
+BOOTED_BEFORE_MS = 5_000
+"""What the monotonic clock of a process shows at its start."""
 _KEPT = 3
 _SLOWEST_SAVE = 12
 
@@ -71,6 +73,7 @@ class SimulatedEngine:
         """The definition that its life was started with."""
         self.directory = directory
         self.random = random
+        self.booted_ms = world.now_ms - BOOTED_BEFORE_MS
         self.queue: deque[object] = deque()
         self.answers: deque[NodeEvent] = deque()
         self.opened = False
@@ -88,6 +91,11 @@ class SimulatedEngine:
         self.drops: deque[DropParts] = deque()
         self.trouble: type | None = None
         """What will fail next: a PinStep or a SavePart."""
+
+    @property
+    def now_ms(self) -> int:
+        """The monotonic clock of the process."""
+        return self.world.now_ms - self.booted_ms
 
     def clone(self, world: World, directory: Directory, random: Random) -> SimulatedEngine:
         """The same in another world."""
@@ -130,7 +138,7 @@ class SimulatedEngine:
         self.answers.append(self._failed(kind, error))
 
     def _failed(self, kind: FailureKind, error: str) -> EngineFailed:
-        return EngineFailed(kind, error, self.world.now_ms, self._openable())
+        return EngineFailed(kind, error, self.now_ms, self._openable())
 
     def _openable(self) -> tuple[int, ...]:
         found = self.directory.openable()
@@ -174,7 +182,7 @@ class SimulatedEngine:
             case CloseEngine():
                 self._record()
                 self.opened = False
-                self._end(EngineClosed(self.world.now_ms))
+                self._end(EngineClosed(self.now_ms))
         return True
 
     def _reached(self, step: int) -> None:
@@ -200,7 +208,7 @@ class SimulatedEngine:
         if not error and (not self.opened or len(self.history) != step or self.ran is not None):
             error = f"step {step} is not what the engine holds"
         self.pinned = self.history
-        self._end(StepPinned(step, error, self.world.now_ms))
+        self._end(StepPinned(step, error, self.now_ms))
 
     def _save(self, effect: SavePart) -> None:
         self.to_save -= 1
@@ -211,7 +219,7 @@ class SimulatedEngine:
         if not error:
             saved = SavedFiles(f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}", 1, 1)
             self.world.store[saved.manifest] = StoredPart(self.number, self.pinned)
-        self.answers.append(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self.world.now_ms))
+        self.answers.append(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self.now_ms))
 
     def _fails(self, kind: type) -> str:
         if self.trouble is not kind:
@@ -252,7 +260,7 @@ class SimulatedEngine:
         self.opened = True
         self.ran = None
         self._reached(effect.step)
-        self._end(EngineOpened(effect.step, self.world.now_ms))
+        self._end(EngineOpened(effect.step, self.now_ms))
 
     def _run(self, effect: RunStep) -> None:
         work = effect.work
@@ -281,7 +289,7 @@ class SimulatedEngine:
         if self.to_write:
             self._write(work)
             return
-        self._end(AttemptWritten(work.step, self._result(work), self.world.now_ms))
+        self._end(AttemptWritten(work.step, self._result(work), self.now_ms))
 
     def _expired(self, work: StepWork) -> bool:
         """Whether Kafka has no longer what a new step needs. What was committed can be read for ever, so that all can go on."""
@@ -330,4 +338,4 @@ class SimulatedEngine:
         self._record()
         self.recording = (step, self.history)
         self._reached(step)
-        self._end(StepFinished(step, self._openable(), self.world.now_ms))
+        self._end(StepFinished(step, self._openable(), self.now_ms))

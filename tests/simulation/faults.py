@@ -17,6 +17,7 @@ Fault = Callable[[Fleet, Counter[str]], bool]
 MOST_COORDINATORS = 3
 _MOST_PARTITIONS = 6
 _SKEWS_MS = (0, 0, -3_000, 4_000)
+_SET_MS = (0, -3_600_000, 3_600_000, -1_500, 31_536_000_000)
 _REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep, CommitCheckpoint, CommitCheckpoint)
 _STALLS_MS = (3_000, 12_000, 25_000)
 _PASSING = (FailureKind.LOST, FailureKind.LOST, FailureKind.QUERY, FailureKind.BROKER, FailureKind.FENCED)
@@ -216,7 +217,11 @@ def message_of_the_dead_arrives(fleet: Fleet, counts: Counter[str]) -> bool:
 
 
 def clock_jumps(fleet: Fleet, counts: Counter[str]) -> bool:
+    """All stand still for a while, and the wall clock of one of them is set, forward or back."""
     fleet.world.now_ms += _STALLS_MS[int(fleet.random.random() * len(_STALLS_MS))]
+    actors = fleet.alive()
+    turn = fleet.world.events
+    actors[turn % len(actors)].skew_ms = _SET_MS[turn // len(actors) % len(_SET_MS)]
     return True
 
 

@@ -25,6 +25,10 @@ ZOMBIE = "a zombie coordinator's or node's message never changes a committed thi
 is not in the boundary has written is committed."""
 
 
+ONE_CLOCK = "no wall clock moves the time of a step further than is tolerated"
+"""Steps that are made within one millisecond take the next ones."""
+
+
 def require(holds: bool, name: str, found: object) -> None:
     """Raise Violation unless it holds."""
     if not holds:
@@ -40,6 +44,8 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
     require(boundary.step == step + 1, "steps are contiguous", (step, boundary.step))
     require(boundary.token not in world.tokens, "a token is committed once", boundary.token)
     require(last is None or boundary.now_ms > last.now_ms, "time strictly grows", boundary.now_ms)
+    latest_ms = world.now_ms + world.spec.limits.clock_tolerance_ms + boundary.step
+    require(boundary.now_ms <= latest_ms, ONE_CLOCK, (boundary.now_ms, world.now_ms))
     require(
         boundary.nodes == len(boundary.token.incarnations) and boundary.nodes in world.sizes,
         "a step is made by as many nodes as its boundary says",

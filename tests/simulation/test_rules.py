@@ -160,7 +160,7 @@ def _time_may_stand_still() -> Patches:
     right = attempt.make_plan
 
     def make_plan(state: CoordinatorState, *rest: Any) -> Plan:
-        return replace(right(state, *rest), now_ms=state.now_ms)
+        return replace(right(state, *rest), now_ms=state.wall(state.now_ms))
 
     return (patch.object(resting, "make_plan", make_plan),)
 

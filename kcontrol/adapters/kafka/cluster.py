@@ -85,8 +85,12 @@ def _ensure(
 
 
 def _config(settings: ClusterSettings, replication: int) -> dict[str, str]:
-    """On three replicas a record counts once two have it, whatever the broker's default is."""
+    """On three replicas a record counts once two have it, whatever the broker's default is.
+
+    Timestamps are the broker's: the witness that no process's clock can lead astray, see core/step_clock.py.
+    """
     in_sync = settings.min_insync_replicas or (SAFE_IN_SYNC if replication >= SAFE_REPLICATION else 0)
     if in_sync > replication:
         raise ConfigurationError(f"min_insync_replicas is {in_sync}, but kcontrol's topics have {replication} replicas.")
-    return {"cleanup.policy": COMPACTED, **({"min.insync.replicas": str(in_sync)} if in_sync else {})}
+    ours = {"cleanup.policy": COMPACTED, "message.timestamp.type": "LogAppendTime"}
+    return {**ours, **({"min.insync.replicas": str(in_sync)} if in_sync else {})}

@@ -57,9 +57,9 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 
     async def token(self) -> str:
         """A valid token. Raises TokenRefusedError or TokenUnreachableError."""
-        if time.time() >= self._renew_at_s:
+        if time.monotonic() >= self._renew_at_s:
             self._token, expires_s = await asyncio.get_running_loop().run_in_executor(None, self._fetch)
-            self._renew_at_s = time.time() + max(0.0, expires_s - time.time()) * _LIFETIME_USED
+            self._renew_at_s = time.monotonic() + max(0.0, expires_s - time.time()) * _LIFETIME_USED
         return self._token
 
     def extensions(self) -> dict[str, str]:

@@ -166,6 +166,12 @@ CHECKPOINT_DURATION = _gauge(
     _PIPELINE,
     "From the command to the nodes to the record of the newest checkpoint.",
 )
+CLOCK_DIFFERENCE = _gauge(
+    Where.SERVER,
+    "kcontrol_clock_difference_seconds",
+    _PIPELINE,
+    "The coordinator's wall clock less the time that steps go by, if they differ by more than half of clock_tolerance.",
+)
 CHECKPOINT_FAILED = _gauge(
     Where.SERVER, "kcontrol_checkpoint_failed", _PIPELINE, "1 if the last try at a checkpoint was given up, else 0."
 )
@@ -244,7 +250,7 @@ CATALOGUE: Sequence[Metric] = (
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
     *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
     *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, COORDINATED, COORDINATOR_HEARD),
-    *(LAG_KNOWN, REJECTED),
+    *(LAG_KNOWN, CLOCK_DIFFERENCE, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
 )

@@ -94,7 +94,7 @@ class CoordinatorMetrics:
 def _opened_ms(after: CoordinatorState) -> int:
     """When the transaction of the attempt under way was opened; 0 while there is none."""
     under_way = after.at in (State.ATTEMPTING, State.COMMITTING)
-    return after.attempt.opened_ms if under_way and after.attempt is not None else 0
+    return after.wall(after.attempt.opened_ms) if under_way and after.attempt is not None else 0
 
 
 def _reason(after: CoordinatorState) -> str:

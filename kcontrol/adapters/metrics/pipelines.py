@@ -32,7 +32,7 @@ _GAUGES = (
     ),
     *(catalogue.CHECKPOINT_STEP, catalogue.CHECKPOINT_TIMESTAMP, catalogue.CHECKPOINT_SIZE, catalogue.CHECKPOINT_DURATION),
     *(catalogue.CHECKPOINT_FAILED, catalogue.CLAIM_EPOCH, catalogue.COORDINATOR),
-    *(catalogue.COORDINATED, catalogue.COORDINATOR_HEARD, catalogue.LAG_KNOWN),
+    *(catalogue.COORDINATED, catalogue.COORDINATOR_HEARD, catalogue.LAG_KNOWN, catalogue.CLOCK_DIFFERENCE),
 )
 
 
@@ -134,5 +134,6 @@ class PipelineMetrics(Collector):
             put(catalogue.CHECKPOINT_DURATION, max(0, newest.now_ms - newest.begun_ms) / 1000)
         put(catalogue.CHECKPOINT_FAILED, bool(status.checkpoint_failure))
         put(catalogue.CLAIM_EPOCH, status.claim_epoch)
+        put(catalogue.CLOCK_DIFFERENCE, status.clock_difference_ms / 1000)
         if claim is not None:
             put(catalogue.COORDINATOR, 1, claim.host, str(claim.process_id))

@@ -234,6 +234,8 @@ class Status:
     """To the newest requests for a checkpoint, newest last; at most 16."""
     inputs_offset: int = -1
     """Control offset of the newest `InputDesired` or `SkipRequest` that is taken note of: every later step goes by it."""
+    clock_difference_ms: int = 0
+    """The coordinator's wall clock less the time that steps go by, when that is worth a word: one of them is wrong. Else 0."""
 
 
 ControlRecord = (

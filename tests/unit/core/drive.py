@@ -58,13 +58,22 @@ class Log:
 
     def __init__(self) -> None:
         self.now_ms = START_MS
+        self.set_ms = 0
+        """By how much the machine's wall clock was set forward; back if less than 0."""
+        self.stamped_ms = 0
+        """What the log's timestamps are ahead of the monotonic clock."""
         self.end = 0
         self.steps_end = 0
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock. In most tests it shows the same as the monotonic clock, as does the broker's."""
+        return self.now_ms + self.set_ms
 
     def next(self, record: ControlRecord | Tombstone) -> ControlSeen:
         """The record at the end of the log, as an event."""
         self.end += 1
-        return ControlSeen(Logged(self.end - 1, self.now_ms, record), self.now_ms)
+        return ControlSeen(Logged(self.end - 1, self.now_ms + self.stamped_ms, record), self.now_ms)
 
     def next_step(self, record: StepRecord | Tombstone) -> StepSeen:
         """The same in the log of steps."""
@@ -116,7 +125,7 @@ class CoordinatorDriver:
     def tick(self, after_ms: int = 0) -> list[Any]:
         """The clock, so much later."""
         self.log.now_ms += after_ms
-        return self.feed(Tick(self.log.now_ms))
+        return self.feed(Tick(self.log.now_ms, self.log.wall_ms))
 
     def is_quiet(self, after_ms: int) -> bool:
         """Whether a tick so much later brings nothing but the status once more, as a sign of life."""
@@ -126,7 +135,7 @@ class CoordinatorDriver:
 
     def take_over(self) -> list[Any]:
         """From the assignment to the end of both logs; what it does then."""
-        effects = self.feed(Assigned("c", "host", 1, self.log.now_ms))
+        effects = self.feed(Assigned("c", "host", 1, self.log.now_ms, self.log.wall_ms))
         self.see(published(Claim, effects)[0])
         return self.ready()
 
@@ -237,11 +246,11 @@ class NodeDriver:
     def tick(self, after_ms: int = 0) -> list[Any]:
         """The clock, so much later."""
         self.log.now_ms += after_ms
-        return self.feed(Tick(self.log.now_ms))
+        return self.feed(Tick(self.log.now_ms, self.log.wall_ms))
 
     def joined(self, *openable: int) -> list[Any]:
         """The join record has its offset."""
-        return self.feed(Joined(self.life, openable, self.log.now_ms))
+        return self.feed(Joined(self.life, openable, self.log.now_ms, self.log.wall_ms))
 
     def claim(self) -> list[Any]:
         """A newer coordinator."""

@@ -152,7 +152,7 @@ def test_a_pin_that_was_overtaken_by_an_opening_saves_nothing() -> None:
 
 
 def joined(driver: NodeDriver, own: tuple[int, ...], restorable: tuple[int, ...]) -> list[Any]:
-    return driver.feed(Joined(driver.life, own, driver.log.now_ms, restorable))
+    return driver.feed(Joined(driver.life, own, driver.log.now_ms, driver.log.wall_ms, restorable))
 
 
 def test_a_node_can_open_its_own_steps_and_the_checkpoints_that_it_can_read() -> None:

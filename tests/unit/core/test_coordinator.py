@@ -45,7 +45,7 @@ from tests.unit.core.made import SPEC, boundary
 def test_a_tenure_claims_fences_and_reads_before_it_says_anything() -> None:
     driver = CoordinatorDriver()
     now = driver.log.now_ms
-    assert published(Claim, driver.feed(Assigned("c", "host", 1, now))) == [Claim("p", "c", "host", 1)]
+    assert published(Claim, driver.feed(Assigned("c", "host", 1, now, now))) == [Claim("p", "c", "host", 1)]
     assert driver.see(Claim("p", "c", "host", 1)) == [InitProducer(60_000)]
     assert driver.state.epoch == driver.log.end - 1
     assert driver.feed(ProducerReady(7, 1, now)) == [ReadToEnds(settled=True)]
@@ -55,7 +55,7 @@ def test_a_tenure_claims_fences_and_reads_before_it_says_anything() -> None:
 
 def test_a_claim_older_than_the_own_one_does_not_end_the_tenure() -> None:
     driver = CoordinatorDriver()
-    driver.feed(Assigned("c", "host", 1, driver.log.now_ms))
+    driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms))
     assert driver.see(Claim("p", "before", "host", 1)) == []
     assert driver.see(Claim("p", "c", "host", 1)) == [InitProducer(60_000)]
     assert isinstance(driver.see(Claim("p", "after", "host", 1))[0], Resign)
@@ -363,7 +363,7 @@ def test_decide_leaves_the_given_state_alone() -> None:
     before = CoordinatorState(**vars(driver.state))
     given = driver.state
     coordinator.decide(given, PartitionsAdded(driver.log.now_ms))
-    coordinator.decide(given, Tick(driver.log.now_ms + 100_000))
+    coordinator.decide(given, Tick(driver.log.now_ms + 100_000, driver.log.now_ms))
     assert given == before
 
 

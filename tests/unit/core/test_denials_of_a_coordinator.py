@@ -57,7 +57,7 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
     earlier = Status("p", 0, PipelinePhase.HALTED, 7, "a bug", ("r0", "old"), 5, "", (), 3)
     driver.see(Resume("p", "old"))
     driver.see(earlier)
-    claim = only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms))))
+    claim = only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms))))
     driver.see(claim)
     effects = driver.feed(TransactionFailed(FailureKind.DENIED, "grant it", driver.log.now_ms))
     (said,) = published(Status, effects)
@@ -74,7 +74,7 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
 
 def test_nothing_is_said_before_it_is_known_who_is_in_charge() -> None:
     driver = CoordinatorDriver()
-    driver.see(only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms)))))
+    driver.see(only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))))
     driver.feed(ProducerReady(7, 1, driver.log.now_ms))
     driver.feed(TransactionFailed(FailureKind.BROKER, "away", driver.log.now_ms))
     driver.tick(60_000)

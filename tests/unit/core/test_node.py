@@ -280,7 +280,7 @@ def test_a_newer_life_ends_this_one(openable: tuple[int, ...]) -> None:
 def test_a_life_that_was_replaced_before_it_began_ends() -> None:
     driver = NodeDriver()
     driver.see(NodeJoin("p", 0, "newer", "host", 3))
-    assert only(Exit, driver.feed(Joined(driver.life, (), driver.log.now_ms))).replaced
+    assert only(Exit, driver.feed(Joined(driver.life, (), driver.log.now_ms, driver.log.wall_ms))).replaced
 
 
 def test_stop_closes_and_shutdown_ends() -> None:

@@ -101,7 +101,16 @@ CLOCK = replace(POLICY, clock_ms=1_000)
 def test_when_a_step_is_due(
     policy: StepPolicySpec, waiting: int, arrived_ms: int | None, moved: bool, now_ms: int, found: Due
 ) -> None:
-    said = due(policy, waiting=waiting, arrived_ms=arrived_ms, last_now_ms=4_200, watermark_moved=moved, now_ms=now_ms)
+    """Arrivals count by one clock, the policy's ticks by another."""
+    said = due(
+        policy,
+        waiting=waiting,
+        arrived_ms=arrived_ms,
+        last_now_ms=1_000_004_200,
+        watermark_moved=moved,
+        now_ms=now_ms,
+        step_now_ms=1_000_000_000 + now_ms,
+    )
     assert said == found
 
 

@@ -61,3 +61,6 @@ class ScriptedEngine:
 class Clock:
     def now_ms(self) -> int:
         return 7
+
+    def monotonic_ms(self) -> int:
+        return 7

@@ -49,6 +49,9 @@ class WallClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
 
 class NoInput:
     """A watcher that never sees anything: steps come by the clock."""

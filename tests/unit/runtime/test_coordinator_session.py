@@ -55,6 +55,9 @@ class World:
     def now_ms(self) -> int:
         return 1_000
 
+    def monotonic_ms(self) -> int:
+        return 1_000
+
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
         return list(range(len(records)))
 

@@ -1,0 +1,31 @@
+"""The rules about clocks, switched off: the simulator, which sets wall clocks at any moment, must find what they are for."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.core import step_clock
+from tests.simulation.actors import CoordinatorActor, NodeActor
+from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.invariants import ONE_CLOCK
+
+
+def _deadlines_count_the_wall_clock() -> Patches:
+    return tuple(patch.object(actor, "now_ms", property(lambda self: self.wall_ms)) for actor in (CoordinatorActor, NodeActor))
+
+
+def _the_wall_clock_is_believed() -> Patches:
+    return (patch.object(step_clock, "_witness", lambda state, nodes: None),)
+
+
+RULES = (
+    Rule(_deadlines_count_the_wall_clock, "without faults the pipeline makes progress"),
+    Rule(_the_wall_clock_is_believed, ONE_CLOCK),
+)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
+    check_breaks(rule)
