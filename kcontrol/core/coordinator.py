@@ -73,9 +73,7 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     come in: then shell and core disagree, and going on would be a guess.
     """
     turn = Turn(state.copy())
-    _pass_time(turn, event.now_ms)
-    if isinstance(event, Tick | Assigned):
-        turn.state.wall_ahead_ms = event.wall_ms - turn.state.now_ms
+    _pass_time(turn, event)
     if isinstance(event, _ANSWERS) and turn.state.overdue_answers:
         _pass_over(turn)
     else:
@@ -100,11 +98,12 @@ def _pass_over(turn: Turn) -> None:
         _go(turn, Cause.CLAIM_SEEN)
 
 
-def _pass_time(turn: Turn, now_ms: int) -> None:
-    state = turn.state
+def _pass_time(turn: Turn, event: CoordinatorEvent) -> None:
+    state, now_ms = turn.state, event.now_ms
     if now_ms - state.now_ms > turn.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.caught_up_ms >= 0:
         state.caught_up_ms = now_ms
     state.now_ms = max(state.now_ms, now_ms)
+    state.wall_ahead_ms = event.wall_ms - state.now_ms if isinstance(event, Tick | Assigned) else state.wall_ahead_ms
     if state.wake_ms is not None and state.wake_ms <= state.now_ms:
         state.wake_ms = None
 

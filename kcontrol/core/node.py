@@ -61,9 +61,8 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     if state.at is State.EXITED:
         return NodeDecision(state, ())
     turn = NodeTurn(state.copy())
-    turn.state.now_ms = max(state.now_ms, event.now_ms)
-    if isinstance(event, Tick | Joined):
-        turn.state.wall_ahead_ms = event.wall_ms - turn.state.now_ms
+    turn.state.now_ms = now_ms = max(state.now_ms, event.now_ms)
+    turn.state.wall_ahead_ms = event.wall_ms - now_ms if isinstance(event, Tick | Joined) else state.wall_ahead_ms
     if state.wake_ms is not None and state.wake_ms <= turn.state.now_ms:
         turn.state.wake_ms = None
     _HANDLERS[type(event)](turn, event)

@@ -26,7 +26,6 @@ from kcontrol.core.events import (
     InputArrived,
     Joined,
     NodeEvent,
-    PartitionsAdded,
     ProducerReady,
     Publish,
     ReadToEnds,
@@ -38,21 +37,13 @@ from kcontrol.core.events import (
     WakeAt,
 )
 from kcontrol.core.inputs import node_of
-from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status, Tombstone
+from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status
 from kcontrol.core.node_state import NodeMachine
 from tests.simulation.engine import BOOTED_BEFORE_MS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
 from tests.simulation.reader import Reader
+from tests.simulation.requests import perform, publish
 from tests.simulation.world import Fenced, NotTheEnd, World, twin_of
-
-
-def publish(world: World, effect: Publish, count: int | None = None, twice: bool = False) -> None:
-    """Append its first `count` records, each maybe twice."""
-    everything = (*effect.records, *(Tombstone(key) for key in effect.forget))
-    for record in everything[:count]:
-        world.append(record)
-        if twice and not isinstance(record, NodeJoin):
-            world.append(record)
 
 
 class CoordinatorActor:
@@ -259,23 +250,6 @@ def write_half(world: World, effect: CommitStep | CommitCheckpoint) -> None:
     record = effect.boundary if isinstance(effect, CommitStep) else effect.checkpoint
     world.write_last(effect.producer_epoch, record)
     raise NotTheEnd("nobody has heard where it came to lie", 0)
-
-
-def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> CoordinatorEvent:
-    """A request to the transaction coordinator, or two: what ends a transaction is written before. Raises Fenced, NotTheEnd."""
-    match effect:
-        case InitProducer():
-            return ProducerReady(*world.init_producer(), now_ms)
-        case AddPartitions():
-            world.add_partitions(effect.producer_epoch, effect.partitions)
-            return PartitionsAdded(now_ms)
-        case CommitStep():
-            world.commit(effect.producer_epoch, effect.boundary, effect.expected_offset)
-            return StepCommitted(effect.boundary.step, now_ms)
-        case CommitCheckpoint():
-            world.commit_checkpoint(effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset)
-            return CheckpointCommitted(effect.checkpoint.step, now_ms)
-    raise AssertionError(effect)
 
 
 class NodeActor:

@@ -89,7 +89,7 @@ def test_it_is_told_what_readers_have_seen() -> None:
 
 
 def _take_over(driver: CoordinatorDriver, records: Sequence[StepRecord | Tombstone]) -> list[object]:
-    driver.see(published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms)))[0])
+    driver.see(published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))[0])
     driver.feed(ProducerReady(7, 1, driver.log.now_ms))
     for record in records:
         driver.see_step(record)
