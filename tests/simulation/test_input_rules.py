@@ -16,7 +16,7 @@ from kcontrol.core.node_table import State as NodeState
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.faults import engine_failed, input_expires, user_resumes, user_skips
+from tests.simulation.faults import engine_failed, input_expires, node_killed, partition_added, user_resumes, user_skips
 
 
 def _paused_inputs_are_read() -> Patches:
@@ -145,7 +145,8 @@ RULES = (
     Rule(
         _added_partitions_are_forgotten_with_the_node_that_saw_them,
         "a division names every partition that one before it named",
-        1670,
+        150,
+        (partition_added, partition_added, node_killed, node_killed),
     ),
     Rule(_keyed_partitions_are_taken_up_on_several_nodes, "partitions of keyed inputs are not taken up on several nodes", 40),
 )
