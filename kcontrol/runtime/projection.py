@@ -159,6 +159,11 @@ class PipelineProjection:
     def _begins(self, item: InputSpec, count: int) -> dict[tuple[str, int], int]:
         return {(item.name, number): next_offset(self.committed, item, number) for number in range(count)}
 
+    def forget_steps(self) -> None:
+        """As before the first step: they will be seen from the beginning of what is left of the log."""
+        self.committed, self.index, self.steps_offset = StepsView(self.pipeline), StepIndex(), -1
+        self.recent.clear()
+
     def begin_at(self, newest: Checkpoint) -> None:
         """Before the first step: they will be seen from where that checkpoint, the newest one, says that reading may begin.
 

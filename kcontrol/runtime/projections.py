@@ -240,15 +240,22 @@ class Projections:
             self._move()
 
     async def _follow_steps(self, name: str, one: _Pipeline, steps: StepsArchive) -> None:
-        phase, failures = _steps_phase(name), 0
+        phase, failures, anew = _steps_phase(name), 0, False
         while True:
             try:
                 self._take_steps(name, one, await steps.read_to_end())
-                one.ready, one.broken, failures = True, "", 0
+                one.ready, one.broken, failures, anew = True, "", 0, False
                 self._unblock(phase)
                 async for chunk in steps.tail():
                     self._take_steps(name, one, chunk)
             except DamagedRecordError as error:
+                if not anew:
+                    # Left behind, perhaps: compaction may have removed dropped steps before they were read here.
+                    _log.warning("%s: %s; reading anew what is left", phase, error)
+                    anew = True
+                    one.projection.forget_steps()
+                    steps.begin_at_start()
+                    continue
                 _log.error("pipeline %s is shown no more: %s", name, error)
                 one.broken = str(error)
                 self._unblock(phase)

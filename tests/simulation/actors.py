@@ -39,6 +39,7 @@ from kcontrol.core.events import (
 from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status
 from kcontrol.core.node_state import NodeMachine
+from kcontrol.errors import DamagedRecordError
 from tests.simulation.engine import BOOTED_BEFORE_MS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
 from tests.simulation.reader import Reader
@@ -170,7 +171,12 @@ class CoordinatorActor:
         steps = not self.world.replicated or self.target is not None
         event = self.reader.next_event(self.now_ms, prefer_steps, steps)
         if event is not None:
-            self.decide(event)
+            try:
+                self.decide(event)
+            except DamagedRecordError:
+                self.doomed = self.reader.was_left_behind(self.state.steps)
+                if not self.doomed:
+                    raise
         return event is not None
 
     def tick(self) -> None:
@@ -340,7 +346,12 @@ class NodeActor:
         """One record of one of the logs."""
         event = self.reader.next_event(self.now_ms, prefer_steps)
         if event is not None:
-            self.decide(event)
+            try:
+                self.decide(event)
+            except DamagedRecordError:
+                self.exited = self.reader.was_left_behind(self.state.steps)
+                if not self.exited:
+                    raise
         return event is not None
 
     def tick(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.events import ControlSeen, StepSeen
 from kcontrol.core.model import Checkpoint
+from kcontrol.core.steps_view import StepsView
 from tests.simulation.replicas import Route
 from tests.simulation.world import World, twin_of
 
@@ -63,6 +64,13 @@ class Reader:
             self.steps_at = newest.begin_offset
             return newest
         return None
+
+    def was_left_behind(self, view: StepsView) -> bool:
+        """Whether steps that it has not read were dropped, and compaction has removed them before it came there.
+
+        Such a process ends, or begins a new session, and reads what is left.
+        """
+        return view.step + 1 < self.world.first_step
 
     def next_event(self, now_ms: int, prefer_steps: bool, steps: bool = True) -> ControlSeen | StepSeen | None:
         """The next record of one of the logs; not of the steps, if they are not to be looked at."""

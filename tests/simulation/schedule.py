@@ -246,6 +246,9 @@ class Schedule:
                         raise Violation("without faults the processes come to rest", fleet.describe())
                     if self.in_turns:
                         break
+            for actor in [each for each in actors if isinstance(each, CoordinatorActor) and each.doomed]:
+                fleet.kill_coordinator(actor)
+                actors, busy = fleet.alive(), True
         self.world.now_ms += _ROUND_MS
         for actor in actors:
             actor.tick()
