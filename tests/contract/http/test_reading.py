@@ -92,7 +92,7 @@ def test_steps_in_brief(run: Run) -> None:
         assert (page["first"], page["last"], page["next_from"]) == (1, 4, None)
         assert [one["step"] for one in page["steps"]] == [2, 3, 4]
         assert page["steps"][1] == {
-            **{"step": 3, "reason": "records", "attempt": 1, "records_in": 2, "records_out": 3},
+            **{"step": 3, "reason": "records", "attempt": 1, "records_in": 2, "records_out": 3, "late_rows": 0},
             **{"now_ms": made[2].now_ms, "opened_ms": made[2].opened_ms, "committed_ms": made[2].committed_ms},
         }
         page = await api.get(f"{P}/steps/brief", **{"from": 1, "limit": 2})
