@@ -135,7 +135,8 @@ def test_a_pipeline_whose_parts_have_only_their_own_rights_and_keep_every_secret
         for name in ("orders", "payments"):
             skip = operator.command("skip", office.name, "--input", name, "--partition", "0", "--to-offset", "0")
             assert "steps never go back" in skip.stderr
-        assert node.wait(PATIENCE_S) == 0
+        node.says("stands by", PATIENCE_S)
+        assert node.terminate() == 0
         assert coordinator.terminate() == 0
     consumed = _consume(office)
     assert consumed == office.sent
