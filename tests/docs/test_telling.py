@@ -45,7 +45,7 @@ grep -q 4711 sum.txt
 port 9092
 ```
 ```bash
-kcontrol status  # exit code 2
+kcontrol steps  # exit code 2
 ```
 <!-- prints -->
 ```text
