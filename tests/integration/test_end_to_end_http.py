@@ -134,7 +134,7 @@ def test_a_pipeline_is_submitted_run_looked_into_and_shut_down_over_http(story: 
 
         _profile(client, server, own)
         server.ask("/shutdown")
-        node.says("stands by", PATIENCE_S)
+        node.says('"stands_by": true', PATIENCE_S)
         assert node.terminate() == 0
         assert TOKEN not in node.text()
 
