@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from types import TracebackType
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.adapters.kafka.requests import overview
 from kcontrol.adapters.kafka.step_records import Record, Step, StepReader
+from kcontrol.adapters.kafka.step_stream import StreamedStep
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
@@ -23,9 +24,12 @@ from kcontrol.runtime.retrying import until_deadline
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.toml_settings import resolve_settings
 
-__all__ = ["Record", "Step", "StepConsumer"]
+__all__ = ["Record", "Step", "StepConsumer", "StreamedStep"]
 
 _log = logging.getLogger(__name__)
+
+MAX_BYTES_HELD = 64 << 20
+LEAST_BYTES_HELD = 64 << 10
 
 
 class StepConsumer:
@@ -41,6 +45,10 @@ class StepConsumer:
     outputs: names of the outputs wanted; None: all. Others are not read.
     timeout: seconds to wait for the next step; the iteration then ends and can be taken up again. None: wait for ever.
     verify_digests: besides their counts, compare the records with the digests in the boundary. Costs time.
+    max_bytes_held: of a step that is `streamed`, about so much is in memory at a time; a single batch of Kafka's that is larger
+        comes whole.
+
+    A step is in memory whole, unless it is `streamed`.
 
     Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no longer in the log, or
     its records no longer in their topics. DigestMismatchError: what is there is not what the step wrote. DamagedRecordError: a
@@ -58,9 +66,12 @@ class StepConsumer:
         outputs: Collection[str] | None = None,
         timeout: float | None = None,
         verify_digests: bool = False,
+        max_bytes_held: int = MAX_BYTES_HELD,
     ) -> None:
         if settings is not None and bootstrap_servers is not None:
             raise ConfigurationError("StepConsumer: give settings or bootstrap_servers, not both.")
+        if max_bytes_held < LEAST_BYTES_HELD:
+            raise ConfigurationError(f"StepConsumer: max_bytes_held is {max_bytes_held}; give {LEAST_BYTES_HELD} or more.")
         settings = settings or resolve_settings(bootstrap_servers, os.environ, Path.cwd())
         self._pipeline = pipeline
         self._timeout = timeout
@@ -68,6 +79,8 @@ class StepConsumer:
         self._client = client_for(settings)
         spec = self._client.start(overview(settings, pipeline)).result().spec
         self._reader = StepReader(settings, spec, outputs, verify_digests=verify_digests)
+        self._streaming = StepReader(settings, spec, outputs, verify_digests=verify_digests, max_bytes_held=max_bytes_held)
+        self._streamed: StreamedStep | None = None
         self._steps = KafkaStepsLog(settings, pipeline)
         self._tail: AsyncIterator[list[LoggedStep]] | None = None
         self._ready: list[StepBoundary] = []
@@ -78,18 +91,46 @@ class StepConsumer:
         return self
 
     def __next__(self) -> Step:
-        boundary = self._next_boundary()
-        self._refuse_again(boundary)
-        if self._next is not None and boundary.step > self._next:
-            raise InputGoneError(
-                f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is {boundary.step}. "
-                f"Start with from_step={boundary.step} if what is missing may be."
-            )
+        self._leave_streamed()
+        boundary = self._checked_boundary()
         step = self._reader.read(boundary)
+        self._take(boundary)
+        return step
+
+    def streamed(self) -> Iterator[StreamedStep]:
+        """The same steps from the same place on, each to be read piece by piece, so that it may be larger than memory:
+
+            for step in steps.streamed():
+                for output, records in step.chunks():
+                    save(step.number, output, records)
+
+        A step counts as taken when its chunks were iterated to their end. One that was left half way is given again, whole, by
+        whoever begins anew: another call of this, `next` on the consumer, or another consumer. To go on to the next step
+        without having read this one raises ConfigurationError; `step.skip()` says that it is meant.
+        """
+        self._leave_streamed()
+        return iter(self._next_streamed, None)
+
+    def _next_streamed(self) -> StreamedStep:
+        left = self._streamed
+        if left is not None and not left.is_taken:
+            raise ConfigurationError(
+                f"step {left.number} of pipeline {self._pipeline!r} was not read to its end: iterate over all of its "
+                "chunks(), or call its skip()"
+            )
+        boundary = self._checked_boundary()
+        self._streamed = StreamedStep(self._streaming, boundary, lambda: self._take(boundary))
+        return self._streamed
+
+    def _leave_streamed(self) -> None:
+        if self._streamed is not None:
+            self._streamed.leave()
+            self._streamed = None
+
+    def _take(self, boundary: StepBoundary) -> None:
         self._ready.pop(0)
         self._next = boundary.step + 1
         self._returned = boundary.step
-        return step
 
     def close(self) -> None:
         """Let go of the connections. The iteration is over."""
@@ -102,6 +143,16 @@ class StepConsumer:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _checked_boundary(self) -> StepBoundary:
+        boundary = self._next_boundary()
+        self._refuse_again(boundary)
+        if self._next is not None and boundary.step > self._next:
+            raise InputGoneError(
+                f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is {boundary.step}. "
+                f"Start with from_step={boundary.step} if what is missing may be."
+            )
+        return boundary
 
     def _next_boundary(self) -> StepBoundary:
         """The first boundary that is wanted and has not been returned. Raises StopIteration when there is none in time."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kcontrol.adapters.kafka.protocol import topic_id_text
-from kcontrol.adapters.kafka.ranges import RangeReader
+from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.adapters.kafka.writer import STEP_HEADER
 from kcontrol.core.model import OutputSlice, PipelineSpec, StepBoundary
@@ -18,6 +22,10 @@ from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 Headers = Sequence[tuple[str, bytes | None]]
 
 _EXACT = "exact"
+RECORD_BYTES = 256
+"""What a record is counted for besides its key and value: its place, its timestamp, and what Python needs for it."""
+_SHARES = 4
+"""What may be held at a time is divided into: a fetch, the one after it, their rows in Arrow, and records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,59 +55,85 @@ class StepReader:
     """Reads steps of one pipeline."""
 
     def __init__(
-        self, settings: ClusterSettings, spec: PipelineSpec, outputs: Collection[str] | None, *, verify_digests: bool
+        self,
+        settings: ClusterSettings,
+        spec: PipelineSpec,
+        outputs: Collection[str] | None,
+        *,
+        verify_digests: bool,
+        max_bytes_held: int | None = None,
     ) -> None:
+        """max_bytes_held: about so much of a step is in memory while `chunks` is iterated; None: what is usual for a fetch."""
         known = {output.name for output in spec.outputs}
         for name in sorted(set(outputs or ()) - known):
             raise NotFoundError(f"Pipeline {spec.pipeline!r} has no output {name!r}; it has {', '.join(sorted(known))}.")
         self._outputs = known if outputs is None else set(outputs)
         self._topic_ids = {output.topic: output.topic_id for output in spec.outputs}
         self._client = client_for(settings)
-        self._ranges = RangeReader(settings)
         self._verify_digests = verify_digests
+        self._chunk_bytes = None if max_bytes_held is None else max_bytes_held // _SHARES
+        if self._chunk_bytes is None:
+            self._ranges = RangeReader(settings)
+        else:
+            self._ranges = RangeReader(settings, ReadLimits(fetch_max_bytes=self._chunk_bytes, run_bytes=self._chunk_bytes))
 
     def read(self, boundary: StepBoundary) -> Step:
-        """The step that ends with this boundary. Raises InputGoneError or DigestMismatchError."""
+        """The step that ends with this boundary, whole. Raises InputGoneError or DigestMismatchError."""
         records: dict[str, list[Record]] = {name: [] for name in sorted(self._outputs)}
-        for part in sorted(boundary.outputs, key=lambda part: (part.output, part.partition)):
-            if part.output in self._outputs and part.from_ < part.to:
-                records[part.output] += self._read_slice(boundary, part)
+        for output, chunk in self.chunks(boundary):
+            records[output] += chunk
         return Step(boundary.step, boundary.now_ms, records, boundary)
 
-    def _read_slice(self, boundary: StepBoundary, part: OutputSlice) -> list[Record]:
+    def chunks(self, boundary: StepBoundary) -> Generator[tuple[str, list[Record]]]:
+        """The same piece by piece: the name of an output and some records of it, in order of output, partition and offset.
+
+        Raises as `read` does, at the end of the partition in which something is wrong: after its records.
+        """
+        for part in sorted(boundary.outputs, key=lambda part: (part.output, part.partition)):
+            if part.output in self._outputs and part.from_ < part.to:
+                for chunk in self._slice(boundary, part):
+                    yield part.output, chunk
+
+    def _slice(self, boundary: StepBoundary, part: OutputSlice) -> Iterator[list[Record]]:
         where = f"Step {boundary.step} of pipeline {boundary.pipeline!r}, output {part.output!r}, partition {part.partition}"
+        partitions = self._compared_partitions(boundary, part)
+        count, digest = 0, EMPTY
         try:
-            found = list(self._records(boundary.step, part))
+            for chunk in self._records(boundary.step, part):
+                count += len(chunk)
+                if partitions is not None:
+                    every = (record_digest(DigestKind.OUTPUT, partitions, each.key, each.value, each.headers) for each in chunk)
+                    digest = sum(every, digest)
+                yield chunk
         except InputGoneError as error:
             raise InputGoneError(f"{where}: its records are no longer all in Kafka. {error}") from error
-        if len(found) != part.records:
+        if count != part.records:
             raise DigestMismatchError(
                 f"{where}: the boundary counts {part.records} records at offsets {part.from_} to {part.to} of topic "
-                f"{part.topic!r}, but {len(found)} are there: compaction has removed some, or somebody else wrote among them."
+                f"{part.topic!r}, but {count} are there: compaction has removed some, or somebody else wrote among them."
             )
-        if self._verify_digests:
-            self._compare(where, boundary, part, found)
-        return found
+        if partitions is not None and digest.hex != part.digest:
+            raise DigestMismatchError(f"{where}: the boundary has the digest {part.digest}, the records have {digest.hex}.")
 
-    def _records(self, step: int, part: OutputSlice) -> Iterator[Record]:
+    def _records(self, step: int, part: OutputSlice) -> Iterator[list[Record]]:
         own = str(step).encode()
         topic_id = self._topic_id(part.topic)
         read = self._ranges.read(part.output, part.topic, topic_id, part.partition, part.from_, part.to, headers=True)
         for batch in read:
-            for row in batch.to_pylist():
-                headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
-                # Others may write to the topic too; what is the step's carries its number.
-                if headers and headers[-1] == (STEP_HEADER, own):
-                    yield _record(row, headers[:-1])
+            for rows in pieces(batch, self._chunk_bytes):
+                chunk = []
+                for row in rows.to_pylist():
+                    headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+                    # Others may write to the topic too; what is the step's carries its number.
+                    if headers and headers[-1] == (STEP_HEADER, own):
+                        chunk.append(_record(row, headers[:-1]))
+                if chunk:
+                    yield chunk
 
-    def _compare(self, where: str, boundary: StepBoundary, part: OutputSlice, found: Sequence[Record]) -> None:
+    def _compared_partitions(self, boundary: StepBoundary, part: OutputSlice) -> int | None:
+        """The partition count that goes into the digests of an output's records; None if they are not compared."""
         layout = next((each for each in boundary.layout.outputs if each.output == part.output), None)
-        if layout is None or layout.digest != _EXACT:
-            return
-        digests = (record_digest(DigestKind.OUTPUT, layout.partitions, each.key, each.value, each.headers) for each in found)
-        digest = sum(digests, EMPTY)
-        if digest.hex != part.digest:
-            raise DigestMismatchError(f"{where}: the boundary has the digest {part.digest}, the records have {digest.hex}.")
+        return layout.partitions if self._verify_digests and layout is not None and layout.digest == _EXACT else None
 
     def _topic_id(self, topic: str) -> str:
         if topic not in self._topic_ids:
@@ -112,3 +146,20 @@ class StepReader:
 def _record(row: Mapping[str, Any], headers: Headers) -> Record:
     timestamp_ms = round(row["timestamp"].timestamp() * 1000)
     return Record(row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms)
+
+
+def pieces(batch: pa.RecordBatch, max_bytes: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch in order, cut so that none of the pieces counts more than `max_bytes`, unless it is a single row."""
+    if max_bytes is None or not batch.num_rows:
+        yield batch
+        return
+    sizes = np.full(batch.num_rows, RECORD_BYTES, np.int64)
+    for name in ("key", "value"):
+        lengths = pc.fill_null(pc.binary_length(batch.column(name)), 0)
+        sizes += lengths.to_numpy(zero_copy_only=False)
+    ends = np.cumsum(sizes)
+    begin, taken = 0, 0
+    while begin < batch.num_rows:
+        end = max(int(np.searchsorted(ends, taken + max_bytes, side="right")), begin + 1)
+        yield batch.slice(begin, end - begin)
+        begin, taken = end, int(ends[end - 1])

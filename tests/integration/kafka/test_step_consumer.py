@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import kcontrol
 from kcontrol.adapters.kafka.step_consumer import Step, StepConsumer
-from kcontrol.adapters.kafka.step_records import StepReader
+from kcontrol.adapters.kafka.step_records import RECORD_BYTES, Record, StepReader, pieces
+from kcontrol.adapters.kafka.step_stream import StreamedStep
 from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
@@ -119,6 +123,104 @@ def test_what_differs_from_the_boundary_is_an_error(maker: StepsMaker, change: d
     reader = StepReader(maker.settings, maker.spec, None, verify_digests=True)
     with pytest.raises(DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"):
         reader.read(replace(boundary, outputs=false))
+
+
+_HELD_BYTES = 4 << 20
+
+
+def _large(number: int) -> dict[str, Rows]:
+    """About 32 MB, which don't compress."""
+    of_step = random.Random(number)
+    return {"delays": {partition: [of_step.randbytes(4_000) for _ in range(4_000)] for partition in (0, 1)}}
+
+
+def _chunk_bytes(records: list[Record]) -> int:
+    return sum(len(each.key or b"") + len(each.value or b"") + RECORD_BYTES for each in records)
+
+
+def test_a_step_that_is_streamed_is_never_held_whole(maker: StepsMaker) -> None:
+    rows = _large(1)["delays"]
+    maker.step(1, {"delays": rows, "totals": {0: [b"end"]}})
+    size = sum(len(value) for values in rows.values() for value in values)
+    with StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S, verify_digests=False, max_bytes_held=_HELD_BYTES) as consumer:
+        step = next(consumer.streamed())
+        in_arrow = pa.total_allocated_bytes()
+        tracemalloc.start()
+        try:
+            tracemalloc.reset_peak()
+            values: dict[str, list[int]] = {"delays": [], "totals": []}
+            most, arrow = 0, 0
+            for output, records in step.chunks():
+                values[output] += [hash(each.value) for each in records]
+                most = max(most, _chunk_bytes(records))
+                arrow = max(arrow, pa.total_allocated_bytes() - in_arrow)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert values["delays"] == [hash(value) for _, each in sorted(rows.items()) for value in each]
+        assert values["totals"] == [hash(b"end")]
+        assert most <= _HELD_BYTES // 4
+        assert peak + arrow < 4 * _HELD_BYTES < size
+        assert step.is_taken
+
+
+def test_a_step_that_was_left_half_way_is_given_again_whole(maker: StepsMaker) -> None:
+    for number in (1, 2, 3):
+        maker.step(number, _outputs(number))
+    with StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S, verify_digests=True) as consumer:
+        steps = consumer.streamed()
+        assert _streamed(next(steps)) == _expected(1)
+        left = next(steps)
+        chunks = left.chunks()
+        assert next(chunks)[0] == "delays"
+        with pytest.raises(ConfigurationError, match=r"step 2 .* was not read to its end"):
+            next(steps)
+        again = consumer.streamed()
+        assert _streamed(next(again)) == _expected(2)
+        with pytest.raises(ConfigurationError, match=r"step 2 .* can't be read on: its consumer has gone on"):
+            list(chunks)
+        assert not left.is_taken
+        next(next(again).chunks())
+        assert _values(next(consumer)) == _expected(3)
+    with StepConsumer(PIPELINE, maker.settings, after_step=1, timeout=_WAIT_S) as other:
+        steps = other.streamed()
+        next(steps).skip()
+        last = next(steps)
+        assert (last.number, _streamed(last)) == (3, _expected(3))
+        with pytest.raises(ConfigurationError, match="its chunks have been asked for"):
+            last.chunks()
+
+
+def test_a_streamed_step_in_which_something_is_wrong_is_not_taken(maker: StepsMaker) -> None:
+    boundary = maker.step(1, _outputs(1))
+    false = replace(boundary, outputs=tuple(replace(part, records=4) for part in boundary.outputs))
+    reader = StepReader(maker.settings, maker.spec, None, verify_digests=False, max_bytes_held=_HELD_BYTES)
+    taken: list[int] = []
+    step = StreamedStep(reader, false, lambda: taken.append(1))
+    with pytest.raises(DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"):
+        list(step.chunks())
+    assert (taken, step.is_taken) == ([], False)
+
+
+def test_pieces_are_cut_by_size_and_lose_no_row() -> None:
+    values = [b"x" * size for size in (10, 900_000, 10, 300, 2_000_000, 0, 5)]
+    batch = pa.RecordBatch.from_arrays([pa.array([None] * 7, pa.binary()), pa.array(values, pa.binary())], ["key", "value"])
+    cut = list(pieces(batch, 1_000_000))
+    assert [value for piece in cut for value in piece.column(1).to_pylist()] == values
+    assert [piece.num_rows for piece in cut] == [4, 1, 2]
+    assert list(pieces(batch, None)) == [batch]
+
+
+def test_a_bound_that_is_too_small_is_refused(maker: StepsMaker) -> None:
+    with pytest.raises(ConfigurationError, match="max_bytes_held is 1000; give 65536 or more"):
+        StepConsumer(PIPELINE, maker.settings, max_bytes_held=1_000)
+
+
+def _streamed(step: StreamedStep) -> dict[str, list[bytes | None]]:
+    found: dict[str, list[bytes | None]] = {"delays": [], "totals": []}
+    for output, records in step.chunks():
+        found[output] += [each.value for each in records]
+    return found
 
 
 def _expire(maker: StepsMaker, topic: str, partition: int, before: int) -> None:
