@@ -34,6 +34,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.skips import skips_due
 from kcontrol.core.step_clock import step_time
+from kcontrol.core.waiting import arrived_ms
 
 _UNKNOWN = WorkTimes(0, 0, 0, 0)
 
@@ -174,6 +175,7 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         or InputSlice(part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, 0, EMPTY_DIGEST)
         for part in plan.division
     )
+    first_ms = arrived_ms(state.arrivals, plan.division)
     order = {output.name: index for index, output in enumerate(plan.spec.outputs)}
     outputs = sorted((piece for written in reports for piece in written.outputs), key=lambda o: (order[o.output], o.partition))
     return StepBoundary(
@@ -193,7 +195,7 @@ def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: 
         skipped=_skipped(plan, reports),
         watermark_moved=any(written.watermark_moved for written in reports),
         skipped_ranges=plan.skips,
-        received_ms=0 if state.arrived_ms is None else state.wall(state.arrived_ms),
+        received_ms=0 if first_ms is None else state.wall(first_ms),
         work=tuple(written.times or _UNKNOWN for written in reports),
         before=_end_of(state, plan.step - 1, plan.spec.nodes),
         late_rows=tuple(one for written in reports for one in written.late_rows),

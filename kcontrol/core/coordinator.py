@@ -44,6 +44,7 @@ from kcontrol.core.model import (
     Logged,
     NodeJoin,
     NodeState,
+    Received,
     Replaying,
     Resume,
     Status,
@@ -53,6 +54,7 @@ from kcontrol.core.retry import Retry, after_failure
 from kcontrol.core.step_clock import hear_witness
 from kcontrol.core.stopping import forget_stop
 from kcontrol.core.takeover import refuse_doubles, take_over
+from kcontrol.core.waiting import forget_done, hear_received
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 
@@ -156,6 +158,8 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         _on_claim(turn, record, logged.offset)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
         _on_sign_of_life(turn, record, logged)
+    elif isinstance(record, Received) and record.pipeline == state.pipeline:
+        hear_received(state, record)
     elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.epoch:
         state.status = None
     if state.at is State.ATTEMPTING:
@@ -214,11 +218,9 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
         checkpointing.on_recorded(state, event.logged.record)
     if state.steps.last_offset == before:
         return
-    state.plan = None
-    state.attempts = 0
-    state.retry = Retry()
-    state.failure = None
-    state.arrived_ms = None
+    state.plan = state.failure = None
+    state.attempts, state.retry = 0, Retry()
+    forget_done(state)
     if state.at is State.ATTEMPTING:
         _on_fenced(turn, "another coordinator has committed the step")
 
@@ -230,11 +232,8 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     state = turn.state
     state.uuid, state.host, state.process_id = event.uuid, event.host, event.process_id
     state.claims = 0
-    state.plan = None
-    state.attempts = 0
-    state.retry = Retry()
-    state.failure = None
-    state.status = None
+    state.plan = state.failure = state.status = None
+    state.attempts, state.retry = 0, Retry()
     state.forgiven = {}
     state.inputs_offset = -1
     state.inherited = False

@@ -138,8 +138,8 @@ class CoordinatorState:
     attempts: int = 0
     """Tries at the current step under this claim."""
     retry: Retry = field(default_factory=Retry)
-    arrived_ms: int | None = None
-    """When input beyond the last committed step was first seen."""
+    arrivals: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By (input, partition): since when what lies beyond the last committed step waits, see waiting.py."""
     answered: tuple[int, int] = (0, 0)
     """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
 

@@ -32,6 +32,7 @@ from kcontrol.core.stopping import (
     stopping_reason,
     was_told,
 )
+from kcontrol.core.waiting import arrived_ms, forget_inputs, note_waiting
 
 _STATUS_EVERY_MS = 1000
 STATUS_BEAT_MS = 2000
@@ -144,7 +145,7 @@ def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
         state.plan = None
     if paused != state.paused:
         state.paused = paused
-        state.arrived_ms = None
+        forget_inputs(state, paused)
     state.inputs_offset = requests_offset(spec, state.view)
 
 
@@ -186,7 +187,7 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         go(turn, Cause.HALT)
         roll_back(turn, spec.nodes)
         return
-    _note_arrivals(state, spec)
+    note_waiting(state, received_ranges(spec, state.steps, state.view))
     if waiting:
         _move(turn, go, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
         return
@@ -204,11 +205,6 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         turn.effects.append(AddPartitions(*producer, output_partitions(state, spec)))
 
 
-def _note_arrivals(state: CoordinatorState, spec: PipelineSpec) -> None:
-    if state.arrived_ms is None and state.plan is None and offsets_in(received_ranges(spec, state.steps, state.view)):
-        state.arrived_ms = state.now_ms
-
-
 def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
     """Whether there is a step to make. All nodes are in place, so none holds an attempt at another plan of the same step.
 
@@ -222,7 +218,7 @@ def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
     found = due(
         spec.policy,
         waiting=offsets_in(received),
-        arrived_ms=state.arrived_ms,
+        arrived_ms=arrived_ms(state.arrivals, received),
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
