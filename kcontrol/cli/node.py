@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 
 from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.http.server import serve_metrics
+from kcontrol.adapters.kafka.before_spark import check_before_spark
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.adapters.metrics.making import make_registry
@@ -29,6 +30,7 @@ from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
+from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
@@ -122,7 +124,9 @@ async def _serve(
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
-    spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
+    await check_before_spark(cluster, pipeline, makes_outputs=options.output_partitions is not None)
+    with phase(STARTING_SPARK):
+        spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
     gateway = spark.sparkContext._gateway
     profiler.jvm = Jvm(gateway)
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
+from kcontrol.adapters.kafka.before_spark import check_inputs
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.environment import environment_of
@@ -21,6 +22,7 @@ from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.adapters.spark.spool import Spool, check_local
 from kcontrol.cli.options import data_home
+from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.recorded import Recorded
 from kcontrol.core.differences import Difference
 from kcontrol.core.environments import made_otherwise
@@ -96,7 +98,9 @@ async def run_again(
     part of the checkpoint to begin with can't be read.
     """
     find_java()
-    spark = await asyncio.to_thread(session, f"kcontrol {place.command} {definition.name}", place.master)
+    await check_inputs(place.cluster, recorded.spec)
+    with phase(STARTING_SPARK):
+        spark = await asyncio.to_thread(session, f"kcontrol {place.command} {definition.name}", place.master)
     host = DriverHost(spark, place.cluster)
     differences: list[Difference] = []
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
+from kcontrol.adapters.kafka.before_spark import check_before_spark
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.children import Child, Children
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
@@ -89,12 +90,15 @@ class Running:
 
     async def _run(self) -> None:
         await asyncio.to_thread(prepare_cluster, self._cluster)
+        await check_before_spark(self._cluster, self._pipeline, makes_outputs=False)
         ends = await asyncio.to_thread(input_ends, self._cluster, self._pipeline.inputs)
         await self._start_coordinator()
         for node in self._options.nodes:
             self._children.add(
                 self._child(f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place())
             )
+        nodes = ", ".join(map(str, self._options.nodes))
+        self._reporter.event("starting_spark", f"starting Spark for node {nodes}, which takes half a minute", nodes=nodes)
         await self._first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
 
     async def _first_to_end(self, *works: Coroutine[Any, Any, None]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kcontrol.adapters.kafka.before_spark import check_before_spark
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.kafka.submit import resolve
 from kcontrol.adapters.kafka.submit import submit as submit_definition
@@ -15,6 +16,7 @@ from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.runtime.pipeline import Pipeline
@@ -50,10 +52,13 @@ async def _submit(
     pipeline: Pipeline, cluster: ClusterSettings, output_partitions: int | None, only_print: bool
 ) -> PipelineSpec:
     find_java()
-    spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None)
+    await check_before_spark(cluster, pipeline, makes_outputs=output_partitions is not None)
+    with phase(STARTING_SPARK):
+        spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None)
     host = DriverHost(spark, cluster)
     try:
-        bound = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
+        with phase("planning the queries"):
+            bound = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
         for warning in bound.warnings:
             click.echo(warning, err=True)
         take = resolve if only_print else submit_definition

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from pyspark.sql import Column
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
 from kcontrol.adapters.spark.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.avro_types import avro_schema, spark_type
@@ -39,7 +40,7 @@ def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[Struc
     with_reason = StructType([*kind.fields, StructField(bad_name, StringType())])
     reader_of(parsed, where)
     decoder = _decoder(json.dumps(parsed), with_reason, bad_name, source.max_cells)
-    return kind, arrow_udf(decoder, with_reason, ArrowUDFType.SCALAR)(value)
+    return kind, _udf(decoder, with_reason)(value)
 
 
 def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
@@ -55,7 +56,15 @@ def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
                 f"{where}: its Avro schema needs the field {field['name']!r}, which the frame does not have; "
                 f"it has {', '.join(kind.fieldNames())}"
             )
-    return arrow_udf(_encoder(json.dumps(schema)), BinaryType(), ArrowUDFType.SCALAR)(row)
+    return _udf(_encoder(json.dumps(schema)), BinaryType())(row)
+
+
+def _udf(function: Callable[[pa.Array], pa.Array], kind: DataType) -> Callable[[Column], Column]:
+    """Spark warns of a kind of function that is said and not hinted at; users can do nothing about ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        made: Callable[[Column], Column] = arrow_udf(function, kind, ArrowUDFType.SCALAR)
+        return made
 
 
 def _parsed_schema(schema: Any) -> dict[str, Any]:

@@ -180,6 +180,27 @@ def test_input_topic_that_is_not_there(command: Command, tmp_path: Path, unique:
     assert f"missing-{unique}" in sentence(command("run", file), 3)
 
 
+@pytest.mark.parametrize("arguments", [("submit",), ("submit", "--print"), ("node",), ("run",)], ids=" ".join)
+def test_what_is_wrong_with_topics_is_said_before_spark_is_started(
+    command: Command, topic_factory: TopicFactory, tmp_path: Path, unique: str, arguments: tuple[str, ...]
+) -> None:
+    java, started = tmp_path / "bin" / "java", tmp_path / "started"
+    java.parent.mkdir()
+    java.write_text(
+        f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.2"\' >&2 && exit 0\ntouch {started}\nexit 1\n'
+    )
+    java.chmod(0o755)
+    name, there = f"early-{unique}", topic_factory("there")
+    for file, missing in (
+        (write_pipeline(tmp_path, f"{name}-in", input_topic=f"no-{unique}"), f"no-{unique}"),
+        (write_pipeline(tmp_path, f"{name}-out", input_topic=there, output_topic=f"none-{unique}"), f"none-{unique}"),
+    ):
+        said = command(arguments[0], file, *arguments[1:], JAVA_HOME=str(tmp_path), PATH=f"{java.parent}:/bin:/usr/bin")
+        assert missing in sentence(said, 3)
+        assert "starting Spark" not in said.stdout + said.stderr
+    assert not started.exists()
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_with_an_example(command: Command, name: str) -> None:
     result = command(name, "--help")

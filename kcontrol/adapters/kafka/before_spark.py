@@ -1,0 +1,48 @@
+"""What can be known to be wrong before Spark is started, which takes half a minute: the cluster, and the pipeline's topics."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kcontrol.adapters.kafka.access import Operation
+from kcontrol.adapters.kafka.cluster import check_cluster
+from kcontrol.adapters.kafka.input_ends import input_reaches
+from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.core.model import PipelineSpec
+from kcontrol.errors import TopicError
+from kcontrol.runtime.definition_topics import check_own_topics
+from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.settings import ClusterSettings
+
+
+async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:
+    """Raises ClusterError, TopicError, AccessError or ConfigurationError. Makes nothing.
+
+    makes_outputs: an output topic that is missing will be made.
+    """
+    check_own_topics(pipeline, settings.names())
+    await check_cluster(settings)
+    await asyncio.to_thread(_check_topics, TopicAdmin(settings), pipeline, makes_outputs)
+
+
+async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
+    """Raises TopicError when an input of a recorded definition can't be read any more, or is another topic by now."""
+    reaches = await input_reaches(settings, spec)
+    for item in spec.inputs:
+        found = reaches[item.topic]
+        if isinstance(found, str):
+            raise TopicError(f"pipeline {spec.pipeline!r}, input {item.name!r}: {found}")
+
+
+def _check_topics(admin: TopicAdmin, pipeline: Pipeline, makes_outputs: bool) -> None:
+    where = f"pipeline {pipeline.name!r}"
+    for source in pipeline.inputs:
+        admin.get(source.topic, f"{where}, input {source.name!r}", (Operation.READ,))
+    targets = [(each.topic, f"output {each.name!r}") for each in pipeline.outputs]
+    targets += [
+        (each.dead_letter_topic, f"dead_letter_topic of input {each.name!r}")
+        for each in pipeline.inputs
+        if each.dead_letter_topic
+    ]
+    for topic, what in () if makes_outputs else targets:
+        admin.get(topic, f"{where}, {what}", (Operation.WRITE,))

@@ -1,0 +1,25 @@
+"""What a command does while it takes long: a spinner with the seconds on a terminal, a line elsewhere; never on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+STARTING_SPARK = "starting Spark"
+
+
+@contextmanager
+def phase(text: str) -> Iterator[None]:
+    """Says what is being done for as long as the block runs."""
+    if not click.get_text_stream("stderr").isatty():
+        click.echo(f"{text} ...", err=True)
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
