@@ -33,11 +33,11 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def say(*words: object, **options: Any) -> None:
+def say(*words: object, **_: Any) -> None:
     """For PySpark's daemon instead of `print`: it tells of each worker whose task was cancelled, with a traceback, that nobody
     took its last bytes. Nobody wanted them."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError):
-        print(*words, **options)  # noqa: T201 - in its place
+        sys.stderr.write(f"{' '.join(map(str, words))}\n")
 
 
 if __name__ == "__main__":
