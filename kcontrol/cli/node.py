@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 from collections.abc import Coroutine
@@ -34,10 +35,12 @@ from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
-from kcontrol.errors import ReplacedError
+from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
 from kcontrol.runtime.checkpoint_facts import saved_where
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
+
+_log = logging.getLogger("kcontrol.node")
 
 _Result = TypeVar("_Result")
 
@@ -124,9 +127,11 @@ async def _serve(
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
-    await check_before_spark(cluster, pipeline, makes_outputs=options.output_partitions is not None)
-    with phase(STARTING_SPARK):
-        spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master)
+    await _before(stop, _check(cluster, pipeline, makes_outputs=options.output_partitions is not None))
+    if stop.is_set():
+        return None
+    with phase(STARTING_SPARK, as_json):
+        spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True)
     gateway = spark.sparkContext._gateway
     profiler.jvm = Jvm(gateway)
 
@@ -148,6 +153,16 @@ async def _serve(
             spark.stop()
         if ended is not None and ended.shut_down:
             await asyncio.to_thread(end_jvm, gateway)
+
+
+async def _check(cluster: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:
+    """Raise what `check_before_spark` raises, but for a Kafka that is only away: it may be back when Spark has started."""
+    try:
+        await check_before_spark(cluster, pipeline, makes_outputs=makes_outputs)
+    except (TopicError, AccessError):
+        raise
+    except ClusterError as error:
+        _log.warning("%s; it is asked again once Spark has started", error)
 
 
 async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, _Result]) -> _Result | None:

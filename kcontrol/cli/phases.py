@@ -9,12 +9,17 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+LOOKING = "looking at the cluster and the topics"
 STARTING_SPARK = "starting Spark"
+PLANNING = "planning the queries"
 
 
 @contextmanager
-def phase(text: str) -> Iterator[None]:
-    """Says what is being done for as long as the block runs."""
+def phase(text: str, as_json: bool = False) -> Iterator[None]:
+    """Says what is being done for as long as the block runs; nothing with `as_json`: a program needs no words."""
+    if as_json:
+        yield
+        return
     if not click.get_text_stream("stderr").isatty():
         click.echo(f"{text} ...", err=True)
         yield

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import click
 from rich.console import Console
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -76,7 +77,10 @@ class Totals:
 
 
 class Reporter(Protocol):
-    """What `run` tells. `event` is for what happens seldom, `step` for each committed step, `waiting` for the lag."""
+    """What `run` tells. `event` is for what happens seldom, `step` for each committed step, `waiting` for the lag.
+
+    phase: what is waited for before there are steps; '' when that is over. No news if it is the same as before.
+    """
 
     def __enter__(self) -> Reporter: ...
 
@@ -89,6 +93,8 @@ class Reporter(Protocol):
     def waiting(self, offsets: int) -> None: ...
 
     def nodes(self, now: Sequence[NodeNow]) -> None: ...
+
+    def phase(self, text: str) -> None: ...
 
 
 class Changes:
@@ -143,6 +149,9 @@ class JsonReporter:
         for each in self._changes.of(now):
             self.event("node", node_line(each), **asdict(each))
 
+    def phase(self, text: str) -> None:
+        pass
+
 
 class PlainReporter:
     """Lines; of steps at most one a second, with how many it stands for."""
@@ -152,6 +161,7 @@ class PlainReporter:
         self._unsaid = 0
         self._last: StepBoundary | None = None
         self._said_at = 0.0
+        self._phase = ""
 
     def __enter__(self) -> PlainReporter:
         return self
@@ -176,6 +186,11 @@ class PlainReporter:
         for each in self._changes.of(now):
             self.event("node", node_line(each))
 
+    def phase(self, text: str) -> None:
+        if text and text != self._phase:
+            click.echo(f"{text} ...")
+        self._phase = text
+
     def _say(self) -> None:
         if self._last is not None:
             more = f"  (and {self._unsaid - 1} before)" if self._unsaid > 1 else ""
@@ -191,6 +206,8 @@ class LiveReporter:
         self._totals = Totals()
         self._waiting = 0
         self._nodes: Sequence[NodeNow] = ()
+        self._phase = ""
+        self._spinner, self._phase_began = Spinner("dots"), 0.0
         self._console = Console()
         self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=LIVE_PER_SECOND)
 
@@ -213,9 +230,16 @@ class LiveReporter:
     def nodes(self, now: Sequence[NodeNow]) -> None:
         self._nodes = now
 
+    def phase(self, text: str) -> None:
+        if text != self._phase:
+            self._phase, self._phase_began = text, time.monotonic()
+
     def _table(self) -> Table:
         totals, last = self._totals, self._totals.last
         table = Table(title=f"pipeline {self._pipeline}", show_header=False)
+        if self._phase:
+            self._spinner.update(text=Text(f"{self._phase}, {time.monotonic() - self._phase_began:.0f} s"))
+            table.add_row("now", self._spinner)
         table.add_row("step", f"{last.step:,}" if last else "-")
         table.add_row("steps here", f"{totals.steps:,} ({totals.rates['steps', ''].per_second:.1f}/s)")
         for title, counter in (("in", totals.read), ("out", totals.written)):

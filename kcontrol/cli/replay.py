@@ -102,7 +102,8 @@ def replay(
     if master is not None:
         check_local(master)
     definition = find_pipeline(pipeline)
-    refuse(definition.name, asyncio.run(_replay(definition, (first, last), Place("replay", cluster, master, own), wanted)))
+    place = Place("replay", cluster, master, own, as_json)
+    refuse(definition.name, asyncio.run(_replay(definition, (first, last), place, wanted)))
 
 
 def _check_options(wanted: Wanted) -> None:

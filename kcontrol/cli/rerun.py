@@ -22,7 +22,7 @@ from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.adapters.spark.spool import Spool, check_local
 from kcontrol.cli.options import data_home
-from kcontrol.cli.phases import STARTING_SPARK, phase
+from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.recorded import Recorded
 from kcontrol.core.differences import Difference
 from kcontrol.core.environments import made_otherwise
@@ -86,6 +86,8 @@ class Place:
     master: str | None
     checkpoints: Path
     """Where nodes of this machine have their own."""
+    as_json: bool = False
+    """Nothing is said of what is being done."""
 
 
 async def run_again(
@@ -98,16 +100,19 @@ async def run_again(
     part of the checkpoint to begin with can't be read.
     """
     find_java()
-    await check_inputs(place.cluster, recorded.spec)
-    with phase(STARTING_SPARK):
-        spark = await asyncio.to_thread(session, f"kcontrol {place.command} {definition.name}", place.master)
+    with phase(LOOKING, place.as_json):
+        await check_inputs(place.cluster, recorded.spec)
+    with phase(STARTING_SPARK, place.as_json):
+        name = f"kcontrol {place.command} {definition.name}"
+        spark = await asyncio.to_thread(session, name, place.master, hushed=True)
     host = DriverHost(spark, place.cluster)
     differences: list[Difference] = []
     try:
         if deliver is not None:
             check_local(spark.sparkContext.master or "")
         environment = environment_of(spark)
-        bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
+        with phase(PLANNING, place.as_json):
+            bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
         with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
             spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
             for number, piece in enumerate(recorded.pieces()):

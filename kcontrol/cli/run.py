@@ -82,6 +82,7 @@ def _cluster(bootstrap_servers: str | None, data_dir: Path, reporter: Reporter) 
     if find_bootstrap_servers(bootstrap_servers, os.environ, Path.cwd()) is not None:
         yield find_cluster(bootstrap_servers)
         return
+    reporter.phase("starting a broker")
     with EmbeddedBroker(data_dir / "broker") as broker, _kept_running(broker, reporter):
         reporter.event(
             "broker",

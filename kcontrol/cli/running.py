@@ -17,6 +17,7 @@ from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.children import Child, Children
 from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
 from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.cli.phases import LOOKING, STARTING_SPARK
 from kcontrol.cli.progress import Reporter
 from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
@@ -89,6 +90,7 @@ class Running:
             await self._children.stop()
 
     async def _run(self) -> None:
+        self._reporter.phase(LOOKING)
         await asyncio.to_thread(prepare_cluster, self._cluster)
         await check_before_spark(self._cluster, self._pipeline, makes_outputs=False)
         ends = await asyncio.to_thread(input_ends, self._cluster, self._pipeline.inputs)
@@ -98,7 +100,7 @@ class Running:
                 self._child(f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place())
             )
         nodes = ", ".join(map(str, self._options.nodes))
-        self._reporter.event("starting_spark", f"starting Spark for node {nodes}, which takes half a minute", nodes=nodes)
+        self._reporter.phase(f"{STARTING_SPARK} for node{'s' if len(self._options.nodes) > 1 else ''} {nodes}")
         await self._first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
 
     async def _first_to_end(self, *works: Coroutine[Any, Any, None]) -> None:
@@ -167,6 +169,8 @@ class Running:
                 self._reporter.waiting(sum(lag.offsets for lag in logs.lags()))
                 self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
                 self._look_at_status(logs)
+                if self._has_joined(logs):
+                    self._reporter.phase("")
                 paused = self._tell_paused(logs)
                 done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused)
                 if done and self._has_joined(logs):

@@ -29,7 +29,7 @@ def load_definition(file: Path, master: str | None = None) -> Pipeline:
         if not _wants_session(error.__cause__):
             raise
     find_java()
-    session(master=master)
+    session(master=master, hushed=True)
     return load_pipeline(file)
 
 

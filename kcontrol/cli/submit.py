@@ -16,7 +16,7 @@ from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
-from kcontrol.cli.phases import STARTING_SPARK, phase
+from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.runtime.pipeline import Pipeline
@@ -40,7 +40,7 @@ def submit(
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
     """
-    spec = asyncio.run(_submit(sized(load_definition(file, None), nodes), cluster, create_outputs, only_print))
+    spec = asyncio.run(_submit(sized(load_definition(file, None), nodes), cluster, create_outputs, only_print, as_json))
     if only_print:
         click.echo(to_json_line(spec))
         return
@@ -49,15 +49,16 @@ def submit(
 
 
 async def _submit(
-    pipeline: Pipeline, cluster: ClusterSettings, output_partitions: int | None, only_print: bool
+    pipeline: Pipeline, cluster: ClusterSettings, output_partitions: int | None, only_print: bool, as_json: bool
 ) -> PipelineSpec:
     find_java()
-    await check_before_spark(cluster, pipeline, makes_outputs=output_partitions is not None)
-    with phase(STARTING_SPARK):
-        spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None)
+    with phase(LOOKING, as_json):
+        await check_before_spark(cluster, pipeline, makes_outputs=output_partitions is not None)
+    with phase(STARTING_SPARK, as_json):
+        spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None, hushed=True)
     host = DriverHost(spark, cluster)
     try:
-        with phase("planning the queries"):
+        with phase(PLANNING, as_json):
             bound = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
         for warning in bound.warnings:
             click.echo(warning, err=True)

@@ -41,6 +41,6 @@ def verify(
 
     async def run() -> list[Difference]:
         recorded = await recorded_steps(cluster, definition.name, first, last, own)
-        return await run_again(definition, recorded, Place("verify", cluster, master, own), report)
+        return await run_again(definition, recorded, Place("verify", cluster, master, own, as_json), report)
 
     refuse(definition.name, asyncio.run(run()))

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 from kcontrol.adapters.http.access import Token
 from tests.browser.chromium import VARIABLE, chromium, find_browser
 from tests.browser.served import Served, clock_ms, served
-from tests.support.scenes import Cluster, busy_cluster
+from tests.support.scenes import Cluster, busy_cluster, live
 
 DEADLINE_S = 120.0
 PATIENCE_MS = 40_000
@@ -68,6 +68,7 @@ class Console:
 
 
 Scenario = Callable[[Console], Awaitable[None]]
+Play = Callable[[Cluster], Awaitable[None]]
 Run = Callable[..., None]
 
 
@@ -86,17 +87,25 @@ def running() -> Iterator[tuple[asyncio.Runner, Browser]]:
 
 @pytest.fixture
 def run(running: tuple[asyncio.Runner, Browser]) -> Run:
-    """`run(scenario, token=None, **context)` runs a coroutine function with a Console; context: of the browser's page.
+    """`run(scenario, token=None, before=None, **context)` runs a coroutine function with a Console.
+
+    before: plays what is in the cluster's logs before the server reads them. context: of the browser's page.
 
     Whatever a test is about, its page must not fail inside, and must ask nobody but its server for anything.
     """
     runner, browser = running
 
-    async def with_console(scenario: Scenario, token: Token | None, options: dict[str, Any]) -> None:
+    async def with_console(scenario: Scenario, token: Token | None, before: Play | None, options: dict[str, Any]) -> None:
         cluster = await busy_cluster(clock_ms)
+        if before is not None:
+            await before(cluster)
         context = await browser.new_context(**{"viewport": WIDE, "locale": "en-GB", **options})
+        living = asyncio.create_task(live(cluster))
         try:
-            async with served(cluster.kafka, token) as server, httpx.AsyncClient(base_url=server.url) as client:
+            async with (
+                served(cluster.kafka, token) as server,
+                httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_MS / 1000) as client,
+            ):
                 page = await context.new_page()
                 page.set_default_timeout(PATIENCE_MS)
                 console = Console(page, context, server, cluster, client)
@@ -104,11 +113,13 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
                 await scenario(console)
                 await context.close()
         finally:
+            living.cancel()
+            await asyncio.gather(living, return_exceptions=True)
             await context.close()
         assert console.complaints == []
         assert console.foreign == []
 
-    def run_one(scenario: Scenario, token: Token | None = None, **options: Any) -> None:
-        runner.run(asyncio.wait_for(with_console(scenario, token, options), DEADLINE_S))
+    def run_one(scenario: Scenario, token: Token | None = None, before: Play | None = None, **options: Any) -> None:
+        runner.run(asyncio.wait_for(with_console(scenario, token, before, options), DEADLINE_S))
 
     return run_one

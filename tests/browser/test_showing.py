@@ -11,7 +11,7 @@ from kcontrol.core.model import InputDesired, NodePhase, Reason, SkipRequest
 from tests.browser.conftest import Console, Run
 from tests.browser.served import clock_ms
 from tests.support.played import Work
-from tests.support.scenes import WHY_HALTED, click_step
+from tests.support.scenes import WHY_HALTED, Cluster, click_step
 
 pytestmark = pytest.mark.browser
 
@@ -151,23 +151,26 @@ def test_a_step_is_found_by_what_it_read_and_by_what_it_wrote(run: Run) -> None:
 
 
 def test_nodes_are_shown_with_their_step_silence_and_error(run: Run) -> None:
-    async def scenario(console: Console) -> None:
-        cluster = console.cluster
+    async def before(cluster: Cluster) -> None:
         cluster.clock.past_ms = clock_ms() - 65_000
         await cluster.clicks.node(1, step=18_000)
+        cluster.clicks.silent.add(1)
         cluster.clock.past_ms = None
         await cluster.clicks.node(2, NodePhase.FAILED, "the query ended: out of memory")
+
+    async def scenario(console: Console) -> None:
         await console.open()
         rows = console.page.get_by_role("table", name="Nodes").get_by_role("row")
         await expect(rows.nth(1)).to_contain_text("worker-a:1200")
         await expect(rows.nth(1)).to_contain_text("running")
-        await expect(rows.nth(2)).to_contain_text("18,000")
+        await expect(rows.nth(2)).to_contain_text("silent18,000")
         await expect(rows.nth(2)).to_contain_text("silent for 1 min")
         await expect(rows.nth(3)).to_contain_text("failed")
         await expect(console.panel("Nodes")).to_contain_text("Node 2: the query ended: out of memory")
         await expect(console.panel("Failures")).to_contain_text("node 2 failed")
+        await expect(console.panel("Failures")).to_contain_text("nothing was heard of it for 1 min")
 
-    run(scenario)
+    run(scenario, before=before)
 
 
 def test_checkpoints_and_what_waits_by_partition(run: Run) -> None:
@@ -182,7 +185,7 @@ def test_checkpoints_and_what_waits_by_partition(run: Run) -> None:
         await console.page.get_by_text("By partition").click()
         partitions = console.page.get_by_role("table", name="Partitions of clicks").get_by_role("row")
         await expect(partitions).to_have_count(7)
-        assert (await partitions.nth(1).get_by_role("cell").all_inner_texts())[3] == "207"
+        assert (await partitions.nth(1).get_by_role("cell").all_inner_texts())[4] == "207"
 
     run(scenario)
 

@@ -95,6 +95,10 @@ class Played:
         self._lives: list[int] = []
         self._first = 1
         self.epoch = -1
+        self._led: Status | None = None
+        self._states: dict[int, NodeState] = {}
+        self.silent: set[int] = set()
+        """Nodes that don't say again how they are."""
 
     async def say(self, *records: ControlRecord) -> int:
         """Write control records; the offset of the last."""
@@ -114,12 +118,22 @@ class Played:
         """It says how it is."""
         done = self.steps if step is None else step
         life = self._lives[node]
-        await self.say(NodeState(self.name, node, life, phase, done, None, self.epoch, self.epoch, 1, (), error, 1, 0))
+        said = NodeState(self.name, node, life, phase, done, None, self.epoch, self.epoch, 1, (), error, 1, 0)
+        self._states[node] = said
+        await self.say(said)
 
     async def status(self, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "", **more: object) -> int:
         """What the coordinator says of it."""
         said = Status(self.name, self.epoch, phase, self.steps, reason, (), 0, "", ())
-        return await self.say(replace(said, **more))  # type: ignore[arg-type]
+        self._led = replace(said, **more)  # type: ignore[arg-type]
+        return await self.say(self._led)
+
+    async def repeat(self) -> None:
+        """Nodes, and the coordinator of a pipeline that runs, say again what they said last, as they do all the time."""
+        states = [said for node, said in self._states.items() if node not in self.silent]
+        led = self._led if self._led is not None and self._led.phase is PipelinePhase.RUNNING else None
+        if states or led is not None:
+            await self.say(*states, *([led] if led is not None else []))
 
     async def receive(self, input_name: str, more: int) -> None:
         """So many offsets of each partition wait beyond the last step."""

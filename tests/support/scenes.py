@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -81,6 +82,14 @@ async def beat(cluster: Cluster) -> None:
         await cluster.fraud.node(node, NodePhase.OPEN)
     await cluster.idle.node(0)
     await cluster.paused.node(0, NodePhase.OPEN)
+
+
+async def live(cluster: Cluster, every_s: float = 1.0) -> None:
+    """They go on saying so, until this is cancelled: who says nothing for some seconds is shown as gone."""
+    while True:
+        await asyncio.sleep(every_s)
+        for each in (cluster.clicks, cluster.idle, cluster.fraud, cluster.paused):
+            await each.repeat()
 
 
 async def click_step(clicks: Played, random: Random) -> StepBoundary:

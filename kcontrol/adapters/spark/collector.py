@@ -16,7 +16,8 @@ from pyspark.find_spark_home import _find_spark_home
 
 PARALLEL = "-XX:+UseParallelGC"
 _COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC\b")
-_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_OPTS")
+VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_OPTS")
+"""Of the environment: where options of the driver's JVM can be."""
 
 
 def collector_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
@@ -25,12 +26,16 @@ def collector_option(settings: Mapping[str, str], environment: Mapping[str, str]
     settings: of Spark, by name. environment: of this process, unless given; spark-defaults.conf is found by it as Spark does.
     """
     variables = os.environ if environment is None else environment
-    said = (*settings.values(), *(variables.get(name, "") for name in _VARIABLES), spark_defaults(variables))
+    said = (*settings.values(), *(variables.get(name, "") for name in VARIABLES), spark_defaults(variables))
     return "" if any(_COLLECTOR.search(text) for text in said) else PARALLEL
 
 
 def spark_defaults(environment: Mapping[str, str]) -> str:
     """The text of spark-defaults.conf, found as Spark does; '' if there is none."""
-    directory = environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or _find_spark_home()) / "conf"
-    file = Path(directory) / "spark-defaults.conf"
+    file = spark_conf_dir(environment) / "spark-defaults.conf"
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def spark_conf_dir(environment: Mapping[str, str]) -> Path:
+    """Where Spark looks for its configuration; it need not be there."""
+    return Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or _find_spark_home()) / "conf")

@@ -14,6 +14,7 @@ from kcontrol.adapters.kafka.embedded import Java, find_java
 from kcontrol.adapters.spark.class_archive import start_options
 from kcontrol.adapters.spark.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.jvm_words import launch_hushed, logging_option
 from kcontrol.adapters.spark.versions import check_spark
 from kcontrol.errors import SparkSettingError
 
@@ -35,12 +36,17 @@ _QUIET = {
 
 
 def session(
-    app_name: str = "kcontrol", master: str | None = None, settings: Mapping[str, str] | None = None, log_level: str = "ERROR"
+    app_name: str = "kcontrol",
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "ERROR",
+    hushed: bool = False,
 ) -> SparkSession:
     """Make (or get) the Spark session of this process with everything set that kcontrol needs.
 
     master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
     settings: more Spark settings; they win over kcontrol's where those only concern speed.
+    hushed: what Java and PySpark's daemons say on standard error is handed on without their noise: for kcontrol's commands.
     Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
     JavaError without a Java that Spark runs on.
     """
@@ -57,6 +63,8 @@ def session(
     elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master("local[*]")
     values = {**_jvm_options(java, extra), **_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
+    if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
+        launch_hushed({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values})
     for name, value in values.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -76,7 +84,8 @@ def _silence(spark: SparkSession) -> None:
 
 def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:
     """For a JVM that is about to start; none where its user has set some in the same place."""
-    options = f"{start_options(java)} {collector_option(settings)}".strip()
+    quiet = "" if logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG) else logging_option(settings)
+    options = " ".join(filter(None, (start_options(java), collector_option(settings), quiet)))
     return {JVM_OPTIONS: options} if options and JVM_OPTIONS not in spark_defaults(os.environ) else {}
 
 

@@ -8,8 +8,6 @@ It must be importable by the executors' Python (an image or archive, not `--py-f
 from __future__ import annotations
 
 import gc
-import sys
-from typing import Any
 
 
 def warm_up() -> None:
@@ -33,16 +31,8 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def say(*words: object, **_: Any) -> None:
-    """For PySpark's daemon instead of `print`: it tells of each worker whose task was cancelled, with a traceback, that nobody
-    took its last bytes. Nobody wanted them."""
-    if not isinstance(sys.exc_info()[1], BrokenPipeError):
-        sys.stderr.write(f"{' '.join(map(str, words))}\n")
-
-
 if __name__ == "__main__":
     from pyspark import daemon
 
     warm_up()
-    daemon.print = say  # type: ignore[attr-defined]
     daemon.manager()

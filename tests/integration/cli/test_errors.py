@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
@@ -19,6 +20,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.names import control_partition
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
+from tests.integration.kafka.steps_maker import StepsMaker
 from tests.unit.core.made import SPEC
 
 NO_BROKER = "127.0.0.1:1"
@@ -180,25 +182,72 @@ def test_input_topic_that_is_not_there(command: Command, tmp_path: Path, unique:
     assert f"missing-{unique}" in sentence(command("run", file), 3)
 
 
-@pytest.mark.parametrize("arguments", [("submit",), ("submit", "--print"), ("node",), ("run",)], ids=" ".join)
-def test_what_is_wrong_with_topics_is_said_before_spark_is_started(
-    command: Command, topic_factory: TopicFactory, tmp_path: Path, unique: str, arguments: tuple[str, ...]
-) -> None:
-    java, started = tmp_path / "bin" / "java", tmp_path / "started"
-    java.parent.mkdir()
-    java.write_text(
+@dataclass(frozen=True)
+class FakeJava:
+    """Answers what version it is; that it was asked for anything else is found in the file `started`."""
+
+    environment: dict[str, str]
+    started: Path
+
+
+@pytest.fixture
+def java(tmp_path: Path) -> FakeJava:
+    program, started = tmp_path / "jdk" / "bin" / "java", tmp_path / "started"
+    program.parent.mkdir(parents=True)
+    program.write_text(
         f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.2"\' >&2 && exit 0\ntouch {started}\nexit 1\n'
     )
-    java.chmod(0o755)
-    name, there = f"early-{unique}", topic_factory("there")
+    program.chmod(0o755)
+    return FakeJava({"JAVA_HOME": str(program.parents[1]), "PATH": f"{program.parent}:/bin:/usr/bin"}, started)
+
+
+@pytest.mark.parametrize("name", ["submit", "node", "run"])
+def test_topics_that_are_missing_are_named_before_spark_is_started(
+    command: Command, topic_factory: TopicFactory, tmp_path: Path, unique: str, java: FakeJava, name: str
+) -> None:
+    there = topic_factory("there")
     for file, missing in (
-        (write_pipeline(tmp_path, f"{name}-in", input_topic=f"no-{unique}"), f"no-{unique}"),
-        (write_pipeline(tmp_path, f"{name}-out", input_topic=there, output_topic=f"none-{unique}"), f"none-{unique}"),
+        (write_pipeline(tmp_path, f"early-{unique}-in", input_topic=f"no-{unique}"), f"no-{unique}"),
+        (write_pipeline(tmp_path, f"early-{unique}-out", input_topic=there, output_topic=f"none-{unique}"), f"none-{unique}"),
     ):
-        said = command(arguments[0], file, *arguments[1:], JAVA_HOME=str(tmp_path), PATH=f"{java.parent}:/bin:/usr/bin")
+        said = command(name, file, **java.environment)
         assert missing in sentence(said, 3)
         assert "starting Spark" not in said.stdout + said.stderr
-    assert not started.exists()
+    assert not java.started.exists()
+
+
+def test_a_schema_with_a_misspelt_type_is_named_before_spark_is_started(
+    command: Command, tmp_path: Path, unique: str, java: FakeJava
+) -> None:
+    file = Path(write_pipeline(tmp_path, f"misspelt-{unique}"))
+    file.write_text(file.read_text().replace('topic="numbers"', 'topic="numbers", value_format="json", schema="n LONGG"'))
+    assert "'LONGG' is not a type of Spark" in sentence(command("run", str(file), **java.environment), 2)
+    assert not java.started.exists()
+
+
+@pytest.mark.parametrize("name", ["verify", "replay"])
+def test_an_input_that_is_gone_is_said_before_spark_is_started(
+    command: Command, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path, java: FakeJava, name: str
+) -> None:
+    steps = StepsMaker(settings, topic_factory)
+    steps.step(1, {"delays": {0: [b"a"]}})
+    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{steps.settings.prefix}"\n')
+    [gone] = {each.topic for each in steps.spec.inputs}
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([gone])[gone].result(30)
+    said = command(name, write_pipeline(tmp_path, steps.spec.pipeline), **java.environment)
+    assert gone in sentence(said, 3)
+    assert "looking at the cluster and the topics ..." in said.stderr
+    assert "starting Spark" not in said.stdout + said.stderr
+    assert not java.started.exists()
+
+
+def test_a_program_is_told_nothing_of_what_takes_long(command: Command, tmp_path: Path, unique: str) -> None:
+    file = write_pipeline(tmp_path, f"quiet-{unique}", input_topic=f"no-{unique}")
+    for arguments in (("submit", file, "--json"), ("run", file, "--json")):
+        said = command(*arguments)
+        assert said.stderr == f"{sentence(said, 3)}\n"
+        assert said.stdout == ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
