@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark import java_gateway as untyped_gateway
 
 from kcontrol.adapters.spark.collector import VARIABLES, spark_conf_dir, spark_defaults
 
@@ -22,6 +22,8 @@ _INCUBATOR = "WARNING: Using incubator modules:"
 """Java says it of a module that Spark asks for; there is no option against it."""
 _TRACEBACK = "Traceback (most recent call last):"
 _MAX_HELD_LINES = 200
+_pyspark: Any = untyped_gateway
+"""PySpark has what starts a JVM without types."""
 _READ_BYTES = 65_536
 _LAST_WORDS_S = 2.0
 
@@ -87,7 +89,7 @@ def launch_hushed(values: Mapping[str, str]) -> None:
     relay.start()
     options: dict[str, Any] = {"stderr": writing}
     try:
-        gateway = launch_gateway(SparkConf().setAll(list(values.items())), options)
+        gateway = _pyspark.launch_gateway(SparkConf().setAll(list(values.items())), options)
     except BaseException:
         os.close(writing)
         relay.join(_LAST_WORDS_S)
