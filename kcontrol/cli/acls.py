@@ -21,7 +21,10 @@ from kcontrol.runtime.toml_settings import find_names
 )
 @click.option("--principal", metavar="TYPE:NAME", required=True, help="Whom to grant it, such as User:kcontrol-node.")
 @click.option(
-    "--optional/--no-optional", "with_optional", default=False, help="With those that only create missing topics need."
+    "--optional/--no-optional",
+    "with_optional",
+    default=False,
+    help="With those that only creating missing topics and looking at more need.",
 )
 @json_option
 @debug_option

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from kcontrol.adapters.kafka.access import Operation, Right, group, topic, transactional_id
 from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.runtime.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 
 _READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
@@ -99,6 +100,7 @@ def _on(right: Right, *operations: Operation) -> Right:
 
 
 _CONTROL, _STEPS, _INPUT, _OUTPUT = "control topic", "steps topic", "each input topic", "each output topic"
+_TRANSACTIONS = f"Kafka's `{TRANSACTIONS}`"
 _ID, _GROUP = "transactional id `PREFIX.PIPELINE`", "group `PREFIX.coordinator`"
 
 
@@ -113,6 +115,9 @@ def _coordinator(control: Right, steps: Right, names: Names, pipeline: str, topi
     )
     for name in topics.outputs:
         yield Need(topic(name, _WRITE), _OUTPUT, "adds its partitions to the transaction")
+    yield Need(
+        topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, "warns at its start if it is not safe", optional=True
+    )
 
 
 def _node(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[Need]:
@@ -141,6 +146,21 @@ def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
     for name in topics.inputs:
         why = "asks how far it reaches; without it, what waits is told as far as its nodes have said"
         yield Need(topic(name, _DESCRIBE), _INPUT, why, optional=True)
+    yield from _safety(control, steps, topics)
+
+
+def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
+    """What `kcontrol status` needs to say which topics are not safe."""
+    why = "`status` says whether it is safe"
+    yield Need(_on(control, _DESCRIBE_CONFIGS), _CONTROL, why, optional=True)
+    yield Need(_on(steps, _DESCRIBE_CONFIGS), _STEPS, why, optional=True)
+    for name in topics.inputs:
+        yield Need(
+            topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, f"{why}, and warns before what is needed expires", optional=True
+        )
+    for name in topics.outputs:
+        yield Need(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _OUTPUT, why, optional=True)
+    yield Need(topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, why, optional=True)
 
 
 def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
@@ -148,6 +168,7 @@ def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
     yield Need(_on(steps, _READ), _STEPS, "reads the committed steps")
     for name in topics.inputs:
         yield Need(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends")
+    yield from _safety(control, steps, topics)
 
 
 def _replayer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:

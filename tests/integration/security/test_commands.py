@@ -50,7 +50,7 @@ def test_a_node_that_may_not_make_its_topics_ends_and_says_so(desk: Desk) -> Non
     """`kcontrol run` asks for the input first, and does not start anything."""
     file = write_pipeline(desk.directory, "denied")
     said = sentence(desk.command("run", file), DENIED)
-    assert "the operation Describe and DescribeConfigs on topic 'numbers'" in said
+    assert "the operation Read and DescribeConfigs on topic 'numbers'" in said
 
 
 def test_a_wrong_password_ends_every_command_at_once(desk: Desk) -> None:

@@ -7,10 +7,12 @@ missing. Here a role's Kafka side is driven by the test; test_pipeline.py runs t
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -26,14 +28,17 @@ from kcontrol.adapters.kafka.requests import overview, request_mode
 from kcontrol.adapters.kafka.roles import Need, Role, Topics, needs
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.submit import submit
+from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
 from kcontrol.core.model import Claim, DesiredMode, NodeJoin
 from kcontrol.errors import AccessError, KcontrolError, RetriableError
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.runtime.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 from tests.integration.kafka.steps_maker import PIPELINE, TIMEOUT_MS, StepsMaker
+from tests.integration.security.desks import Desk
 from tests.support.owning import commit
 from tests.support.secured import SecuredBroker, eventually, granted
 
@@ -254,6 +259,27 @@ def test_topics_are_made_only_by_who_may(world: World, secured: SecuredBroker, r
         ensure_topics(secured.of(user, prefix), pipeline)
     secured.grant({user: [need.right for need in found if need.right.name == name]})
     ensure_topics(secured.of(user, prefix), pipeline)
+
+
+def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: World, tmp_path: Path) -> None:
+    user, spec = world.user(Role.VIEWER), world.maker.spec
+    settings = world.settings(user)
+    names = {*world.topics.outputs, world.input, world.names.control_topic(), world.names.steps_topic(PIPELINE), TRANSACTIONS}
+    said = unsafe_topics(settings, spec)
+    for name in names:
+        assert any(f"'{name}'" in sentence and "can't be looked at" in sentence for sentence in said), (name, said)
+    shown = Desk(tmp_path / "desk", settings).command("status", PIPELINE, "--json")
+    assert shown.returncode == 0, shown.stderr
+    status = json.loads(shown.stdout)
+    assert status["step"] == world.last_step
+    assert status["unsafe"] == said
+
+    optional = [need.right for need in needs(Role.VIEWER, world.names, PIPELINE, world.topics) if need.optional]
+    world.secured.grant({user: [*[need.right for need in world.needs(Role.VIEWER)], *optional]})
+    eventually(lambda: not any("looked at" in each for each in unsafe_topics(settings, spec)), "all can be looked at")
+    assert {(kind, name) for kind, name, operation in world.secured.used(user) if operation == "DESCRIBE_CONFIGS"} == {
+        ("TOPIC", name) for name in names
+    }
 
 
 async def _until_the_end(arrivals: AsyncIterator[object]) -> None:

@@ -27,7 +27,7 @@ def test_names_are_those_of_the_cluster_and_every_output_is_there() -> None:
 @pytest.mark.parametrize("role", [Role.CONSUMER, Role.VIEWER, Role.REPLAYER])
 def test_who_only_looks_needs_no_right_to_write(role: Role) -> None:
     operations = {operation for need in needs(role, Names(), "p", TOPICS) for operation in need.right.operations}
-    assert operations <= {Operation.READ, Operation.DESCRIBE}
+    assert operations <= {Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}
 
 
 def test_commands_are_ready_for_a_shell() -> None:

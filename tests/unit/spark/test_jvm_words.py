@@ -17,7 +17,7 @@ BrokenPipeError: [Errno 32] Broken pipe"""
 
 A_USERS = """Traceback (most recent call last):
   File "/x/pyspark/python/lib/pyspark.zip/pyspark/daemon.py", line 264, in manager
-  File "/home/me/query.py", line 9, in send
+  File "/mine/query.py", line 9, in send
 BrokenPipeError: [Errno 32] Broken pipe"""
 
 ANOTHER = """Traceback (most recent call last):
