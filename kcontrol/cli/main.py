@@ -68,6 +68,7 @@ COMMANDS = {
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
     "repair": "kcontrol.cli.repair",
+    "delete": "kcontrol.cli.delete",
     "conf": "kcontrol.cli.conf",
     "warm": "kcontrol.cli.warm",
     "acls": "kcontrol.cli.acls",

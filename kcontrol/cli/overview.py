@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.kept import kept_now
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.model import PipelineSpec, Tombstone
+from kcontrol.core.definitions import definitions
 from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.runtime.pipeline_facts import PipelineStatus, status_of
 from kcontrol.runtime.settings import ClusterSettings
@@ -77,19 +77,10 @@ async def names(cluster: ClusterSettings) -> list[str]:
 
 async def _names_in(source: KafkaProjectionSource, partition: int) -> set[str]:
     log: KafkaControlLog = await source.control(partition)
-    found: dict[str, str] = {}
     try:
-        for logged in await log.read_to_end():
-            match logged.record:
-                case PipelineSpec():
-                    found[f"{logged.record.pipeline}/spec"] = logged.record.pipeline
-                case Tombstone(key):
-                    found.pop(key, None)
-                case _:
-                    pass
+        return set(definitions(await log.read_to_end()))
     finally:
         await log.close()
-    return set(found.values())
 
 
 async def _look_at_all(cluster: ClusterSettings) -> list[tuple[str, PipelineStatus | str]]:

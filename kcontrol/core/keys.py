@@ -32,6 +32,11 @@ from kcontrol.core.model import (
 )
 
 
+def spec_key(pipeline: str) -> str:
+    """Of the pipeline's definition. A tombstone under it deletes the pipeline."""
+    return f"{pipeline}/spec"
+
+
 def join_key(pipeline: str, node: int, uuid: str) -> str:
     """Of the record by which a new life of a node begins."""
     return f"{pipeline}/node/{node}/join/{uuid}"
@@ -115,7 +120,7 @@ def numbered(key: str) -> tuple[str, int]:
 
 
 _KEYS: dict[type, Callable[[Any], str]] = {
-    PipelineSpec: lambda r: f"{r.pipeline}/spec",
+    PipelineSpec: lambda r: spec_key(r.pipeline),
     Desired: lambda r: f"{r.pipeline}/desired",
     Resume: lambda r: f"{r.pipeline}/resume",
     CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",

@@ -57,7 +57,7 @@ class PipelineView:
 
     def spec(self) -> PipelineSpec | None:
         """What runs."""
-        record = self._record(f"{self.pipeline}/spec")
+        record = self._record(keys.spec_key(self.pipeline))
         return record if isinstance(record, PipelineSpec) else None
 
     def desired(self) -> Desired | None:

@@ -19,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from kcontrol.core.coordinator import CoordinatorState, decide
+from kcontrol.core.definitions import is_deletion
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -41,7 +42,7 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import FailureKind, Logged
+from kcontrol.core.model import FailureKind, Logged, PipelineSpec
 from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
@@ -49,6 +50,8 @@ from kcontrol.runtime.ports import Clock, ControlLog, OwnedStepsLog, Transaction
 from kcontrol.runtime.publisher import Publisher
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.runtime.ticker import Ticker
+
+_DELETED = "the pipeline was deleted"
 
 QUIET_MS = 1_500
 """After so long without a control record (nodes speak every second) the session looks for itself before it lets time pass."""
@@ -94,9 +97,11 @@ class CoordinatorSession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._resigned: asyncio.Future[str] | None = None
+        self.deleted_at = -1
+        """The offset of the record by which the pipeline was deleted, if it was and has no definition since; else -1."""
 
     async def run(self) -> str:
-        """Fold the logs, take over, and drive the pipeline; returns why it resigned.
+        """Fold the logs, take over, and drive the pipeline; returns why it resigned. `deleted_at` says whether it was deleted.
 
         Raises: ExceptionGroup of whatever went wrong; the caller starts a new session, which claims again.
         """
@@ -110,6 +115,8 @@ class CoordinatorSession:
     async def _run(self, resigned: asyncio.Future[str]) -> str:
         async with asyncio.TaskGroup() as self._group:
             await self._read_control()
+            if self.deleted_at >= 0:
+                return _DELETED
             self._folded = True
             self._take_pushed()
             wall_ms = self._ports.clock.now_ms()
@@ -150,7 +157,16 @@ class CoordinatorSession:
             return
         self._next_offset = offset + 1
         self._heard_ms = self._now_ms()
-        if logged is not None:
+        if logged is None:
+            return
+        if is_deletion(logged.record, self._state.pipeline):
+            self.deleted_at = offset
+        elif isinstance(logged.record, PipelineSpec) and logged.record.pipeline == self._state.pipeline:
+            self.deleted_at = -1
+        if self._folded and self.deleted_at >= 0:
+            # Whoever said another word would write under keys of a pipeline that is not there any more.
+            self._resign(_DELETED)
+        else:
             self._dispatch(ControlSeen(logged, self._heard_ms))
 
     async def _read_control(self) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from kcontrol.core.definitions import definitions, is_deletion
 from kcontrol.core.events import (
     AttemptWritten,
     CancelAttempt,
@@ -200,10 +201,10 @@ class NodeSession:
             return ()
 
     def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:
-        specs = [x.record for x in control if isinstance(x.record, PipelineSpec) and x.record.pipeline == self._pipeline]
-        if not specs:
+        spec = definitions(control).get(self._pipeline)
+        if spec is None:
             raise NotFoundError(f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first")
-        return specs[-1]
+        return spec
 
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
         boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
@@ -242,6 +243,10 @@ class NodeSession:
 
     def _see_control(self, chunk: Sequence[Logged]) -> None:
         for logged in chunk:
+            if is_deletion(logged.record, self._pipeline) and not self._exit.done():
+                reason = f"pipeline {self._pipeline} was deleted while node {self._node} was at work: end this process"
+                self._exit.set_result(Exit(reason, False, False))
+                return
             self._dispatch(ControlSeen(logged, self._now_ms()))
 
     def _see_steps(self, chunk: Sequence[LoggedStep]) -> None:

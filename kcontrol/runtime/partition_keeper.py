@@ -1,8 +1,9 @@
 """Looks after every pipeline that lives in one assigned partition of the control topic.
 
-A pipeline is looked after from the moment its definition is in the partition. Its session may resign (somebody newer claimed)
-or crash (a bug, or Kafka away for too long); while the partition stays assigned to this process, a new session follows after
-a back-off, because otherwise nobody would be in charge. Nothing of that is silent. Only what Kafka does not allow ends it.
+A pipeline is looked after from the moment its definition is in the partition until that is deleted. Its session may resign
+(somebody newer claimed) or crash (a bug, or Kafka away for too long); while the partition stays assigned to this process, a new
+session follows after a back-off, because otherwise nobody would be in charge. Nothing of that is silent. Only what Kafka does
+not allow ends it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
+from kcontrol.core.definitions import definitions
 from kcontrol.core.model import Logged, PipelineSpec
 from kcontrol.errors import AccessError
 from kcontrol.runtime.coordinator_session import CoordinatorSession
@@ -49,6 +51,8 @@ class PartitionKeeper:
         self._sessions: dict[str, CoordinatorSession] = {}
         self._finding: asyncio.Task[None] | None = None
         self._confirmed = asyncio.Event()
+        self._submitted: dict[str, int] = {}
+        """By pipeline, the offset of the newest definition that has arrived."""
 
     def start(self) -> None:
         """Find the pipelines that are there, and look after them, in the background."""
@@ -64,7 +68,12 @@ class PartitionKeeper:
         for session in self._sessions.values():
             session.push(offset, logged)
         if logged is not None and isinstance(logged.record, PipelineSpec):
+            self._submitted[logged.record.pipeline] = offset
             self._begin(logged.record.pipeline)
+
+    def pipelines(self) -> list[str]:
+        """Those that are looked after."""
+        return list(self._tasks)
 
     async def stop(self) -> None:
         """End all sessions; returns when their ports are closed."""
@@ -83,9 +92,8 @@ class PartitionKeeper:
         failures = 0
         while True:
             try:
-                for logged in await self._fold():
-                    if isinstance(logged.record, PipelineSpec):
-                        self._begin(logged.record.pipeline)
+                for pipeline in definitions(await self._fold()):
+                    self._begin(pipeline)
                 return
             except Exception as error:  # noqa: BLE001 - logged whole and tried again: an unread partition is undriven pipelines
                 if (refusal := _refusal_in(error)) is not None:
@@ -106,6 +114,12 @@ class PartitionKeeper:
                 async with self._open_session(pipeline) as session:
                     self._sessions[pipeline] = session
                     reason = await session.run()
+                if session.deleted_at >= 0:
+                    if self._submitted.get(pipeline, -1) > session.deleted_at:
+                        continue  # It was submitted again meanwhile.
+                    self._log.info("pipeline %s: it was deleted; nobody looks after it any more", pipeline)
+                    del self._tasks[pipeline]
+                    return
                 pause_ms, failures = self._reclaim_after_ms, 0
                 self._log.warning("pipeline %s: resigned: %s", pipeline, reason)
             except Exception as error:  # noqa: BLE001 - logged whole; the next session starts from the logs, not from this one

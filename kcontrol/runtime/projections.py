@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import TypeVar
 
+from kcontrol.core.definitions import is_deletion
 from kcontrol.core.model import InputSpec, Logged, LoggedStep, PipelineSpec, StepBoundary, Tombstone
 from kcontrol.errors import ClusterError, DamagedRecordError, RetriableError
 from kcontrol.runtime.ports import Clock, ProjectionSource, Reach, StepsArchive, WatchedControlLog
@@ -55,6 +57,7 @@ class _Pipeline:
     steps: StepsArchive | None = None
     ready: bool = False
     broken: str = ""
+    following: asyncio.Task[None] | None = None
 
 
 @dataclass
@@ -224,7 +227,10 @@ class Projections:
             self._unblock(phase)
 
     def _take_control(self, partition: _Partition, chunk: list[Logged]) -> None:
-        for name, records in groupby(chunk, _pipeline_of):
+        for (name, deleted), records in groupby(chunk, _pipeline_and_end):
+            if deleted:
+                self._let_go(name)
+                continue
             one = self._pipelines.get(name)
             if one is None:
                 one = self._pipelines[name] = _Pipeline(PipelineProjection(name))
@@ -234,10 +240,20 @@ class Projections:
             if one.steps is None and one.projection.view.spec() is not None and self._group is not None:
                 one.steps = self._source.steps(name)
                 self._block(_steps_phase(name))
-                self._group.create_task(self._follow_steps(name, one, one.steps))
+                one.following = self._group.create_task(self._follow_steps(name, one, one.steps))
         if chunk:
             partition.offset = max(partition.offset, chunk[-1].offset)
             self._move()
+
+    def _let_go(self, name: str) -> None:
+        """The pipeline was deleted: one of its name that comes later is another, with a log of steps of its own."""
+        one = self._pipelines.pop(name, None)
+        if one is None or one.steps is None or self._group is None:
+            return
+        if one.following is not None:
+            one.following.cancel()
+        self._group.create_task(_closed(one.steps))
+        self._unblock(_steps_phase(name))
 
     async def _follow_steps(self, name: str, one: _Pipeline, steps: StepsArchive) -> None:
         phase, failures, anew = _steps_phase(name), 0, False
@@ -358,9 +374,16 @@ def _inputs(projection: PipelineProjection) -> tuple[InputSpec, ...]:
     return () if spec is None else spec.inputs
 
 
-def _pipeline_of(logged: Logged) -> str:
+def _pipeline_and_end(logged: Logged) -> tuple[str, bool]:
+    """Whose record it is, and whether it deletes the pipeline."""
     record = logged.record
-    return pipeline_of(record.key) if isinstance(record, Tombstone) else record.pipeline
+    name = pipeline_of(record.key) if isinstance(record, Tombstone) else record.pipeline
+    return name, is_deletion(record, name)
+
+
+async def _closed(steps: StepsArchive) -> None:
+    with suppress(RetriableError, ClusterError, OSError):
+        await steps.close()
 
 
 def _step(logged: LoggedStep) -> int:

@@ -64,6 +64,12 @@ class CheckpointStore:
         """
         sweeping.sweep(self._files(location), NodeFolder(pipeline, log_id, node), incarnation)
 
+    def forget_log(self, location: str, pipeline: str, log_id: str) -> None:
+        """Delete all parts of all nodes that were saved for one log of steps; nothing if there are none."""
+        files = self._files(location)
+        if log_id in files.folders(pipeline):
+            files.delete_directory(f"{pipeline}/{log_id}")
+
     def parts(self, location: str, pipeline: str, log_id: str, node: int) -> tuple[StoredPart, ...]:
         """All parts of a node, of all its lives: newest step first, then newest claim and life. They are not looked into."""
         files, folder = self._files(location), NodeFolder(pipeline, log_id, node)

@@ -17,11 +17,13 @@ from kcontrol.runtime.settings import ClusterSettings
 
 
 class Operation(StrEnum):
-    """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what is ever needed."""
+    """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what is ever needed,
+    and Delete by whoever deletes a pipeline."""
 
     READ = "Read"
     WRITE = "Write"
     CREATE = "Create"
+    DELETE = "Delete"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
 

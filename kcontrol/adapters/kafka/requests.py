@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import reduce
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.core.keys import key_of
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Status
+from kcontrol.core.pipeline_view import PipelineView, evolve
 from kcontrol.errors import RetriableError
 from kcontrol.runtime.projection import never_submitted
 from kcontrol.runtime.requests import record_mode
@@ -66,13 +69,9 @@ async def _acknowledgement(log: KafkaControlLog, request_id: str) -> Status:
 
 
 def _overview(pipeline: str, entries: list[Logged]) -> PipelineOverview:
-    newest = {type(entry.record): entry for entry in entries}
-    spec, desired, status = (newest.get(kind) for kind in (PipelineSpec, Desired, Status))
-    if spec is None or not isinstance(spec.record, PipelineSpec):
+    view = reduce(evolve, entries, PipelineView.empty(pipeline))
+    spec, status = view.spec(), view.status()
+    if spec is None:
         raise never_submitted(pipeline)
-    return PipelineOverview(
-        spec=spec.record,
-        desired=desired.record if desired and isinstance(desired.record, Desired) else None,
-        status=status.record if status and isinstance(status.record, Status) else None,
-        status_at_ms=status.timestamp_ms if status else 0,
-    )
+    at_ms = view.latest[key_of(status)].timestamp_ms if status is not None else 0
+    return PipelineOverview(spec=spec, desired=view.desired(), status=status, status_at_ms=at_ms)

@@ -17,7 +17,7 @@ from kcontrol.runtime.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 
 _READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
-_DESCRIBE, _DESCRIBE_CONFIGS = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS
+_DESCRIBE, _DESCRIBE_CONFIGS, _DELETE = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.DELETE
 
 
 class Role(StrEnum):
@@ -36,7 +36,8 @@ ROLES: Mapping[Role, str] = {
     Role.NODE: "`kcontrol node` and `kcontrol.attach`, with their Spark executors",
     Role.CONSUMER: "`kcontrol.StepConsumer`",
     Role.VIEWER: "`kcontrol status`, `steps`, `log`, `wait`, `serve`",
-    Role.OPERATOR: "as a viewer, and `kcontrol pause`, `resume`, `stop`, `pause-input`, `resume-input`, `checkpoint`, `skip`",
+    Role.OPERATOR: "as a viewer, and `kcontrol pause`, `resume`, `stop`, `pause-input`, `resume-input`, `checkpoint`, `skip`, "
+    "`delete`",
     Role.REPLAYER: "`kcontrol verify` and `replay`",
 }
 """What each is for."""
@@ -166,6 +167,7 @@ def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
 def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
     yield Need(_on(control, _READ, _WRITE), _CONTROL, "writes the request, waits until it is acknowledged")
     yield Need(_on(steps, _READ), _STEPS, "reads the committed steps")
+    yield Need(_on(steps, _DELETE, _DESCRIBE_CONFIGS), _STEPS, "`kcontrol delete`: deletes the topic", optional=True)
     for name in topics.inputs:
         yield Need(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends")
     yield from _safety(control, steps, topics)

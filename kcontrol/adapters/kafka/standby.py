@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.core.model import Desired, DesiredMode, Logged
+from kcontrol.core.definitions import is_deletion
+from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec
 from kcontrol.errors import TopicError
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.runtime.settings import ClusterSettings
@@ -28,11 +29,12 @@ async def until_wanted(
         log = await until_deadline(lambda: KafkaControlLog.open(settings, pipeline), "looking for wishes", _log, deadline_ms)
     except TopicError:
         return  # There is no control topic, so nobody has asked for anything.
-    wishes = _Wishes()
+    wishes = _Wishes(pipeline)
     try:
         wishes.take(await until_deadline(log.read_to_end, "looking for wishes", _log, deadline_ms))
         if wishes.wanted.is_set():
             return
+        wishes.stands_by = True
         stands_by()
         await _first(follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted)
     finally:
@@ -40,19 +42,34 @@ async def until_wanted(
 
 
 class _Wishes:
-    """The newest of them."""
+    """The newest of them. A pipeline that is deleted while somebody stands by is wanted once it is submitted again: by somebody
+    else, for a process that was there before would only undo what was meant."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipeline: str) -> None:
         self.wanted = asyncio.Event()
         self.wanted.set()
+        self.stands_by = False
+        self._pipeline = pipeline
+        self._deleted = False
 
     def take(self, records: Sequence[Logged]) -> None:
         for logged in records:
-            if isinstance(logged.record, Desired):
-                if logged.record.mode is DesiredMode.STOPPED:
+            record = logged.record
+            if isinstance(record, Desired):
+                self._deleted = False
+                if record.mode is DesiredMode.STOPPED:
                     self.wanted.clear()
                 else:
                     self.wanted.set()
+            elif is_deletion(record, self._pipeline):
+                self._deleted = True
+                if self.stands_by:
+                    _log.warning("pipeline %s was deleted: this process waits until it is submitted again", self._pipeline)
+                else:
+                    self.wanted.set()
+            elif isinstance(record, PipelineSpec) and self._deleted:
+                self._deleted = False
+                self.wanted.set()
 
 
 async def _first(following: Coroutine[Any, Any, None], event: asyncio.Event) -> None:

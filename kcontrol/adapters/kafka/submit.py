@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.leftovers import last_step, refuse_leftovers
 from kcontrol.adapters.kafka.old_nodes import refuse_while_running
 from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
-from kcontrol.core.model import PipelineSpec, StepBoundary
+from kcontrol.core.definitions import definitions
+from kcontrol.core.model import PipelineSpec
 from kcontrol.runtime.definition import KafkaInput
 from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
 from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
@@ -81,28 +82,21 @@ async def _resolved(
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
     earlier = await _earlier(settings, pipeline.name)
-    if earlier is not None and earlier.nodes != pipeline.nodes:
+    if earlier is None:
+        await refuse_leftovers(settings, pipeline.name)
+    elif earlier.nodes != pipeline.nodes:
         await refuse_while_running(settings, pipeline.name, earlier.nodes, pipeline.nodes)
         specs = await all_specs(settings)
         earlier = await _earlier(settings, pipeline.name)
     inputs, outputs = await asyncio.to_thread(_facts, TopicAdmin(settings), pipeline, earlier, output_partitions)
     spec = build_spec(pipeline, inputs, outputs, queries)
     if earlier is not None and earlier.nodes != spec.nodes:
-        check_resize(spec, earlier, await _last_step(settings, pipeline.name) if spec.stateful else 0)
+        check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
         spec = succeed(spec, earlier, fingerprint(pipeline.with_nodes(earlier.nodes), queries))
     else:
         spec = succeed(spec, earlier)
     refuse_shared_outputs(spec, specs.values())
     return spec, earlier
-
-
-async def _last_step(settings: ClusterSettings, pipeline: str) -> int:
-    log = KafkaStepsLog(settings, pipeline)
-    try:
-        await log.begin_at_checkpoint()
-        return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
-    finally:
-        await log.close()
 
 
 async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:
@@ -112,7 +106,7 @@ async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | N
         entries = await log.read_to_barrier(pipeline)
     finally:
         await log.close()
-    return next((each.record for each in reversed(entries) if isinstance(each.record, PipelineSpec)), None)
+    return definitions(entries).get(pipeline)
 
 
 async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:
@@ -132,7 +126,7 @@ async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, Pipe
         entries = await log.read_to_end()
     finally:
         await log.close()
-    return {entry.record.pipeline: entry.record for entry in entries if isinstance(entry.record, PipelineSpec)}
+    return definitions(entries)
 
 
 def _facts(

@@ -159,6 +159,19 @@ class TopicAdmin:
             time.sleep(_VISIBLE_POLL_S)
         return state
 
+    def delete(self, name: str) -> None:
+        """Delete a topic with all its records, and return once it can't be seen any more; one that is not there is fine."""
+        try:
+            right = topic_right(name, Operation.DELETE)
+            self._await(self._admin.delete_topics([name])[name], f"deleting topic {name!r}", right)
+        except _NoSuchTopicError:
+            pass
+        deadline = time.monotonic() + self._timeout_s
+        while self.find(name) is not None:
+            if time.monotonic() > deadline:
+                raise ClusterError(f"Topic {name!r} was deleted but can be seen after {self._timeout_s:.0f} s.")
+            time.sleep(_VISIBLE_POLL_S)
+
     def offsets(self, name: str, partitions: int) -> TopicOffsets:
         """Where the topic's partitions begin and end now."""
         return TopicOffsets(

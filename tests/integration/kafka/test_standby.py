@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.runtime.settings import ClusterSettings
+from tests.unit.core.made import SPEC
 
 PATIENCE_S = 60.0
 
@@ -54,3 +56,27 @@ def test_it_waits_while_the_pipeline_is_stopped_and_goes_on_when_it_is_to_run(se
         await log.close()
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+
+
+def test_it_waits_on_when_the_pipeline_is_deleted_and_goes_on_when_that_is_submitted_again(settings: ClusterSettings) -> None:
+    async def scenario() -> None:
+        cluster = own(settings)
+        await asyncio.to_thread(ensure_topics, cluster, "p", 2)
+        log = await KafkaControlLog.open(cluster, "p")
+        await log.append([SPEC])
+        await want(log, "p", DesiredMode.STOPPED)
+        stands_by = asyncio.Event()
+        waiting = asyncio.create_task(until_wanted(cluster, "p", stands_by.set))
+        await stands_by.wait()
+        await log.append([], ["p/spec", "p/desired"])
+        await log.append([replace(SPEC, pipeline="other")])
+        assert not waiting.done()
+        await until_wanted(cluster, "p", lambda: waited.append("for a pipeline that was deleted"))
+        assert not waiting.done()
+        await log.append([SPEC])
+        await waiting
+        await log.close()
+
+    waited: list[str] = []
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
+    assert waited == []

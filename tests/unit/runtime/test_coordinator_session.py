@@ -30,7 +30,7 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary
+from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import AccessError, CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
 from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
 from kcontrol.runtime.partition_keeper import PartitionKeeper
@@ -51,6 +51,7 @@ class World:
     reads: int = 0
     log_end: int = 0
     settled: list[int] = field(default_factory=list)
+    said: list[ControlRecord] = field(default_factory=list)
 
     def now_ms(self) -> int:
         return 1_000
@@ -59,6 +60,7 @@ class World:
         return 1_000
 
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        self.said += records
         return list(range(len(records)))
 
     async def read_to_end(self) -> list[Logged]:
@@ -301,5 +303,57 @@ def test_a_keeper_that_is_not_allowed_says_so_and_tries_nothing_again() -> None:
         assert await denied.get() is refusal
         await keeper.stop()
         assert denied.empty()
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
+def test_a_session_of_a_deleted_pipeline_says_nothing_and_ends() -> None:
+    world = World()
+    spec = replace(simulated_spec(1, 0, False, 0), pipeline="p")
+    world.control.extend([Logged(3, 0, spec), Logged(4, 0, Tombstone("p/spec"))])
+    made = session(world)
+    assert asyncio.run(asyncio.wait_for(made.run(), 10)) == "the pipeline was deleted"
+    assert (made.deleted_at, world.said) == (4, [])
+
+
+@pytest.mark.parametrize("submitted_again", [False, True])
+def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(submitted_again: bool) -> None:
+    """Whatever comes first: that the session has ended, or the new definition."""
+    lives: list[int] = []
+    spec = simulated_spec(1, 0, False, 0)
+    gone = asyncio.Event()
+
+    class Deleted(CoordinatorSession):
+        async def run(self) -> str:
+            lives.append(len(lives))
+            if len(lives) == 2:
+                await asyncio.Event().wait()
+            await gone.wait()
+            self.deleted_at = 1
+            return "the pipeline was deleted"
+
+    @asynccontextmanager
+    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
+        state = CoordinatorState.initial(pipeline, transactional_id="t", steps_topic="s")
+        world = World()
+        yield Deleted(state, CoordinatorPorts(world, world, Steps(world), world))
+
+    async def fold() -> list[Logged]:
+        deleted = replace(spec, pipeline="deleted")
+        return [Logged(0, 0, spec), Logged(1, 0, deleted), Logged(2, 0, Tombstone("deleted/spec"))]
+
+    async def scenario() -> None:
+        keeper = PartitionKeeper(0, fold, open_session, lambda _: None, reclaim_after_ms=60_000)
+        keeper.start()
+        await until(lambda: len(lives) == 1)
+        if submitted_again:
+            keeper.push(5, Logged(5, 0, spec))
+        gone.set()
+        if not submitted_again:
+            await until(lambda: keeper.pipelines() == [])
+            keeper.push(5, Logged(5, 0, spec))
+        await until(lambda: len(lives) == 2)
+        assert keeper.pipelines() == [spec.pipeline]
+        await keeper.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 20))

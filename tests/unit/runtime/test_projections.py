@@ -62,3 +62,23 @@ def test_a_log_with_a_gap_is_shown_no_more_and_says_why() -> None:
         assert "holds step 3 after step 1" in projections.broken()["p"]
 
     _follow(play)
+
+
+def test_a_pipeline_that_was_deleted_is_not_shown_and_one_of_its_name_begins_with_another_log() -> None:
+    async def play(kafka: MemoryKafka, projections: Projections) -> None:
+        log, control = kafka.partition(f"p.{STEPS}"), MemoryControlLog(kafka, None)
+        log.append(boundary(1, (5, 0), (6, 1)), Fate.VISIBLE)
+        await until(lambda: _step(projections) == 1)
+        await control.append([], ["p/spec", "p/status"])
+        await until(lambda: projections.known() == [])
+        log.entries.clear()
+        await control.append([SPEC])
+        await until(lambda: _step(projections) == 0)
+        shown = projections.get("p")
+        assert (shown.committed.step, list(shown.recent), shown.steps_offset) == (0, [], -1)
+        log.append(boundary(1, (5, 0), (7, 1)), Fate.VISIBLE)
+        await until(lambda: _step(projections) == 1)
+        assert projections.get("p").committed.next_from["in", 0] == 7
+        assert projections.broken() == {}
+
+    _follow(play)

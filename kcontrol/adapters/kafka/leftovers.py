@@ -1,0 +1,32 @@
+"""What is left of a pipeline that has no definition any more: a deletion that was ended half way."""
+
+from __future__ import annotations
+
+from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.core.model import StepBoundary
+from kcontrol.errors import ConfigurationError
+from kcontrol.runtime.settings import ClusterSettings
+
+
+async def refuse_leftovers(settings: ClusterSettings, pipeline: str) -> None:
+    """Of a pipeline without a definition: raises ConfigurationError if its log of steps is there and holds steps.
+
+    To go on from them would be neither the old pipeline nor a new one: where its inputs begin would be decided anew.
+    """
+    step = await last_step(settings, pipeline)
+    if step:
+        topic = settings.names().steps_topic(pipeline)
+        raise ConfigurationError(
+            f"pipeline {pipeline!r} has no definition, but topic {topic!r} holds its steps up to {step}: it was deleted half "
+            f"way. Run kcontrol delete {pipeline} to its end, then submit it again"
+        )
+
+
+async def last_step(settings: ClusterSettings, pipeline: str) -> int:
+    """The last one in the pipeline's log of steps; 0 if there is none."""
+    log = KafkaStepsLog(settings, pipeline)
+    try:
+        await log.begin_at_checkpoint()
+        return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
+    finally:
+        await log.close()
