@@ -136,6 +136,10 @@ class SparkLostError(KcontrolError):
     exit_code = 13
 
 
+class HungError(SparkLostError):
+    """A node's engine does not answer, or it was told to end for that; another life takes its place."""
+
+
 class CheckpointError(KcontrolError):
     """A part of a checkpoint can't be written, is missing or is damaged."""
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -26,10 +24,13 @@ from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.environment import environment_of
 from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.jvm_life import JvmLife
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import SparkLostError, SpecChangedError
 from kcontrol.runtime.checkpoint_facts import checkpoint_warnings
+from kcontrol.runtime.durations import duration_ms
+from kcontrol.runtime.health import Health
 from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.runtime.observers import NOBODY, NodeObserver
 from kcontrol.runtime.pipeline import Pipeline
@@ -50,7 +51,7 @@ class NodeOptions:
     work_dir: root of the directories of all nodes of all pipelines of all clusters on this machine.
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are looked at for added partitions.
-    observer: looks on at it. listens: see NodeSession.
+    observer: looks on at it. listens, health: see NodeSession.
     """
 
     node: int
@@ -60,6 +61,7 @@ class NodeOptions:
     partitions_every_s: float = PARTITIONS_EVERY_S
     observer: NodeObserver = NOBODY
     listens: str = ""
+    health: Health | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -103,29 +105,36 @@ class NodeService:
             observer=options.observer,
             listens=options.listens,
             environment=self._environment,
+            health=options.health,
         )
         try:
-            return await self._while_spark_lives(session)
+            ended = await self._while_spark_lives(session)
         finally:
             await asyncio.gather(control.close(), steps.close())
+        return ended
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
-        """Run the session; a JVM that dies can't be replaced within this process, so that is the end of this life."""
-        jvm = _jvm_process(self._spark)
+        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that is the end of this life."""
+        jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
         working = asyncio.create_task(session.run())
-        while True:
-            try:
-                return await asyncio.wait_for(asyncio.shield(working), JVM_LOOK_EVERY_S)
-            except TimeoutError:
-                if jvm is None or jvm.poll() is None:
-                    continue
-            except asyncio.CancelledError:
-                await end_task(working)
-                raise
+        try:
+            while True:
+                done, _ = await asyncio.wait([working], timeout=JVM_LOOK_EVERY_S)
+                wrong = jvm.wrong()
+                if not done and wrong:
+                    # Whoever waits for its answer within this process shall wait no more.
+                    jvm.kill()
+                    await end_task(working)
+                    raise SparkLostError(f"{wrong}; start the node again, if nobody does by himself")
+                if done:
+                    if session.hung:
+                        jvm.kill()
+                    return working.result()
+        except asyncio.CancelledError:
             await end_task(working)
-            raise SparkLostError(
-                f"Spark's JVM (process {jvm.pid}) has ended with exit code {jvm.returncode}; start the node again"
-            )
+            raise
+        finally:
+            jvm.close()
 
     def close(self) -> None:
         """Give back the side channel. The Spark session stays as it is."""
@@ -162,10 +171,3 @@ async def end_task(working: asyncio.Task[Exit]) -> None:
         await asyncio.wait([working], timeout=CANCEL_AGAIN_S)
     if not working.cancelled():
         working.exception()
-
-
-def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    """The JVM that PySpark has started for this session; None when Spark has started this process."""
-    gateway: Any = spark.sparkContext._gateway
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    return process

@@ -1,7 +1,8 @@
 """The processes that `kcontrol run` starts: each leads its own process group, ends with `run`, and is started again if it dies.
 
 Recovery is kcontrol's product, so a child that dies is no error. It becomes one when the child says that trying again is of no
-use (its exit code), fails before it has ever worked, or dies again and again.
+use (its exit code), fails before it has ever worked, or dies again and again. A child that lives and does nothing is ended:
+each writes a byte a second to a pipe (see `watchdog`), and one that was stopped, or whose event loop is blocked, does not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +29,14 @@ MAX_SHORT_LIVES = 20
 """So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up."""
 STOP_TIMEOUT_S = 20.0
 LOOK_EVERY_S = 0.05
+HUNG_AFTER_S = 60.0
+"""A child that has written nothing for so long, after its first byte, is ended."""
+START_TIMEOUT_S = 300.0
+"""The same before its first byte."""
+TERM_TIMEOUT_S = 5.0
+"""What it then has to end by itself."""
+OWN_PAUSE_S = 5.0
+"""Who did not look for so long was stopped himself, and knows nothing of the children meanwhile."""
 
 _USELESS = {each.exit_code for each in (ConfigurationError, JavaError, ReplacedError, AccessError)}
 _wait_ms = waits_ms(first=100, longest=5_000)
@@ -51,24 +61,51 @@ class Child:
     began: float = 0.0
     lives: int = 0
     short_lives: int = 0
+    beats: int | None = field(default=None, repr=False)
+    """The pipe's end to read from."""
+    heard: float = 0.0
+    limit_s: float = START_TIMEOUT_S
+    told_to_end: float | None = None
 
     def start(self) -> None:
         """Begin a new life. Its standard input ends when this process does: see `lifeline`."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline"],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.began = time.monotonic()
+        self.close_beats()
+        self.beats, written = os.pipe()
+        os.set_blocking(self.beats, False)
+        try:
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline", "--beats", str(written)],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(written,),
+                )
+        finally:
+            os.close(written)
+        self.began = self.heard = time.monotonic()
+        self.limit_s, self.told_to_end = START_TIMEOUT_S, None
         self.lives += 1
 
     def ended(self) -> int | None:
         """The exit code (negative: the signal) of a life that is over."""
         return None if self.process is None else self.process.poll()
+
+    def close_beats(self) -> None:
+        """Of a life that is over."""
+        if self.beats is not None:
+            os.close(self.beats)
+            self.beats = None
+
+    def silent_s(self, hung_after_s: float) -> float:
+        """For how long it has written nothing."""
+        if self.beats is not None:
+            with suppress(BlockingIOError):
+                if os.read(self.beats, 4096):
+                    self.heard, self.limit_s = time.monotonic(), hung_after_s
+        return time.monotonic() - self.heard
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group: workers of Spark must not outlive their driver."""
@@ -88,11 +125,13 @@ class Child:
 class Children:
     """Starts, watches and stops them.
 
-    tell: hears of every start and end: (name, "started" or "ended", process id, exit code).
+    tell: hears of every start and end: (name, "started", "hung" or "ended", process id, exit code).
     """
 
-    def __init__(self, tell: Callable[[str, str, int, int | None], None]) -> None:
+    def __init__(self, tell: Callable[[str, str, int, int | None], None], hung_after_s: float = HUNG_AFTER_S) -> None:
+        """hung_after_s: a child that has worked and is silent for so long is ended, and so started again."""
         self._tell = tell
+        self._hung_after_s = hung_after_s
         self._all: list[Child] = []
 
     def add(self, child: Child) -> None:
@@ -109,12 +148,18 @@ class Children:
         return {child.process.pid for child in self._all if child.name.startswith(prefix) and child.process is not None}
 
     async def watch(self) -> None:
-        """Start again what dies, until cancelled. Raises ChildError when that is of no use."""
+        """Start again what dies, and end what hangs, until cancelled. Raises ChildError when that is of no use."""
+        looked = time.monotonic()
         while True:
+            paused, looked = time.monotonic() - looked > OWN_PAUSE_S, time.monotonic()
             for child in list(self._all):
+                if paused:
+                    child.heard = looked
                 code = child.ended()
                 if code is not None:
                     await self._again(child, code)
+                else:
+                    self._end_if_hung(child)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def stop(self) -> None:
@@ -131,6 +176,21 @@ class Children:
             process.wait()
             if process.stdin is not None:
                 process.stdin.close()
+        for child in self._all:
+            child.close_beats()
+
+    def _end_if_hung(self, child: Child) -> None:
+        """SIGTERM, for a process that can still end itself; SIGKILL a little later, which one that was stopped hears too."""
+        process, silent_s = child.process, child.silent_s(self._hung_after_s)
+        if process is None or silent_s <= child.limit_s:
+            return
+        if child.told_to_end is None:
+            child.told_to_end = time.monotonic()
+            self._tell(child.name, "hung", process.pid, None)
+            _log.warning("%s (pid %d) has done nothing for %.0f s and is ended", child.name, process.pid, silent_s)
+            process.terminate()
+        elif time.monotonic() - child.told_to_end > TERM_TIMEOUT_S:
+            child.signal(signal.SIGKILL)
 
     def _start(self, child: Child) -> None:
         child.start()

@@ -22,6 +22,7 @@ from kcontrol.cli.facts import prepare_cluster
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.watchdog import Watchdog, beats_option
 from kcontrol.runtime.projections import Blocked
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -44,6 +45,7 @@ _log = logging.getLogger("kcontrol.coordinator")
 )
 @listen_options("the REST interface and metrics in this process", "http-", None)
 @lifeline_option
+@beats_option
 @cluster_option
 @json_option
 @debug_option
@@ -53,6 +55,7 @@ def coordinator(
     host: str,
     port: int | None,
     token_file: Path | None,
+    beats: int | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -61,6 +64,7 @@ def coordinator(
     \b
     Example:  kcontrol coordinator --bootstrap-servers broker:9092
     """
+    Watchdog(beats=beats)
     listener = None if port is None else listen(host, port, token_file)
     partitions = prepare_cluster(cluster)
     for sentence in unsafe_topics(cluster, None):

@@ -26,6 +26,7 @@ from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.spark.frames import bind
+from kcontrol.adapters.spark.jvm_life import jvm_pid
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
 from kcontrol.cli.lifeline import lifeline_option
@@ -33,16 +34,21 @@ from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
 from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
+from kcontrol.cli.watchdog import Watchdog, beats_option
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
 from kcontrol.runtime.checkpoint_facts import saved_where
+from kcontrol.runtime.health import Health
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
 
 _log = logging.getLogger("kcontrol.node")
 
 _Result = TypeVar("_Result")
+
+END_TIMEOUT_S = 75.0
+"""What a node may take to end, from the signal or the error on; then it is ended."""
 
 
 @click.command()
@@ -56,6 +62,7 @@ _Result = TypeVar("_Result")
 @click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
 @listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
+@beats_option
 @cluster_option
 @json_option
 @debug_option
@@ -69,6 +76,7 @@ def node(
     host: str,
     port: int | None,
     token_file: Path | None,
+    beats: int | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -83,16 +91,17 @@ def node(
     pipeline = sized(load_definition(file, master), nodes)
     check_number(pipeline, number)
     remember_source(pipeline.name, file)
-    options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs)
-    profiler = Profiler()
+    health = Health()
+    options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health)
+    profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
             registry, listener = make_registry(), listen(host, port, token_file)
             observer = NodeMetrics(registry, pipeline.name, number)
             options = replace(options, observer=observer, listens=listener.reachable_url)
-            stack.enter_context(listener.in_thread(lambda: serve_metrics(listener, registry, profiler)))
+            stack.enter_context(listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health)))
             click.echo(json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics")
-        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, master, as_json))
+        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, watchdog, master, as_json))
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
     if ended is not None and ended.shut_down:
@@ -104,6 +113,7 @@ async def _serve(
     cluster: ClusterSettings,
     options: NodeOptions,
     profiler: Profiler,
+    watchdog: Watchdog,
     master: str | None,
     as_json: bool,
 ) -> Exit | None:
@@ -134,6 +144,7 @@ async def _serve(
         spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True)
     gateway = spark.sparkContext._gateway
     profiler.jvm = Jvm(gateway)
+    watchdog.jvm_pid = jvm_pid(spark)
 
     def joined(spec: PipelineSpec) -> None:
         saves = saved_where(spec, str(options.checkpoints))
@@ -144,7 +155,10 @@ async def _serve(
     service, ended = NodeService(spark, cluster, pipeline, options), None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
-        ended = await _before(stop, service.run(bound, joined))
+        try:
+            ended = await _before(stop, service.run(bound, joined))
+        finally:
+            watchdog.end_within(END_TIMEOUT_S)
         return ended
     finally:
         service.close()

@@ -14,7 +14,7 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list, status_once
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
-from kcontrol.core.model import Logged, LoggedStep, StepBoundary
+from kcontrol.core.model import Logged, LoggedStep, NodePhase, StepBoundary
 from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.runtime.durations import span_text
@@ -87,7 +87,14 @@ def _node(facts: NodeFacts) -> str:
         return "absent: it has never joined"
     heard = f", heard of {span_text(facts.silent_ms)} ago"
     more = (f": {facts.error}" if facts.error else "") + (f"; {facts.made_otherwise}" if facts.made_otherwise else "")
-    return f"{facts.phase}, step {facts.step}{heard}{more}"
+    return f"{_doing(facts)}{heard}{more}"
+
+
+def _doing(facts: NodeFacts) -> str:
+    """In the words of the protocol: open at a step, or running (or replaying) the one after."""
+    if facts.running is None or facts.phase != NodePhase.RUNNING.value:
+        return f"{facts.phase}, step {facts.step}"
+    return f"{'running' if facts.replaying is None else 'replaying'} step {facts.running}"
 
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:

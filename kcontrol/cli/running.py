@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.before_spark import check_before_spark
@@ -23,6 +22,8 @@ from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, saved_where
+from kcontrol.runtime.durations import duration_ms
+from kcontrol.runtime.first_to_end import first_to_end
 from kcontrol.runtime.nodes_now import nodes_now
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.requests import record_mode
@@ -59,7 +60,7 @@ class Running:
         self._cluster = cluster
         self._options = options
         self._reporter = reporter
-        self._children = Children(self._tell_child)
+        self._children = Children(self._tell_child, duration_ms(pipeline.limits.silence_timeout) / 1000)
         self._said: Status | None = None
         self._asked = ""
         self._paused: tuple[str, ...] = ()
@@ -101,19 +102,7 @@ class Running:
             )
         nodes = ", ".join(map(str, self._options.nodes))
         self._reporter.phase(f"{STARTING_SPARK} for node{'s' if len(self._options.nodes) > 1 else ''} {nodes}")
-        await self._first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
-
-    async def _first_to_end(self, *works: Coroutine[Any, Any, None]) -> None:
-        """Run all until one ends or fails; its outcome is ours."""
-        tasks = [asyncio.create_task(work) for work in works]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
 
     # --- processes ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,11 @@
 
 A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts no process and no
 query. Any other is told to open the newest step that it can, on its own disk or from a checkpoint, and replays by itself what
-it lacks; nodes share no state, so they need not begin at the same step. Every wait for a node has a limit.
+it lacks; nodes share no state, so they need not begin at the same step.
+
+Every wait for something that a living node is to do has a limit. What a node may get over is tried again; one that does not
+even open, close or listen in time is told to end, as is one that has been silent for long: whoever watches its process starts
+it anew. Only for a process that is not there is there no limit, because nobody here can start one; the status names it.
 """
 
 from __future__ import annotations
@@ -41,7 +45,10 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A node's place, which wait it is (`what`), a clause for people, and how long it may last (0: for ever)."""
+    """A node's place, which wait it is (`what`), a clause for people, and how long it may last.
+
+    limit_ms: 0 when there is nobody who could do anything: a process that is not there must be started by somebody.
+    """
 
     place: Place
     what: tuple[str | int, ...] = ()
@@ -60,10 +67,15 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
     if life is None:
         return Standing(Place.ABSENT, ("join",), f"node {node} has not joined")
     said = state.view.node_state(node)
-    if said is None or is_silent(state, node, limits):
-        return Standing(Place.ABSENT, ("silent", life), f"node {node} says nothing")
-    if said.claim_epoch != state.epoch:
-        return Standing(Place.UNAWARE, ("claim", life), f"node {node} has not seen this coordinator's claim")
+    if said is None:
+        # It reads the logs, and looks what it can restore.
+        limit_ms = _patience_ms(limits) + limits.save_timeout_ms
+        return Standing(Place.ABSENT, ("joining", life), f"node {node} has joined and says nothing yet", limit_ms)
+    if is_silent(state, node, limits):
+        return Standing(Place.ABSENT, ("silent", life), _silence(state, said))
+    if said.claim_epoch != state.epoch and not _is_to_end(state, node):
+        text = f"node {node} has not seen this coordinator's claim"
+        return Standing(Place.UNAWARE, ("claim", life), text, _patience_ms(limits))
     command = state.commands.get(node)
     if command is not None and command.incarnation == life:
         told = _told(state, command, said, limits)
@@ -78,13 +90,20 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN if not done:
             text = f"node {node} opens step {command.step}"
-            return Standing(Place.BUSY, ("open", command.serial), text, limits.open_timeout_ms)
+            restoring_ms = limits.save_timeout_ms if state.steps.checkpoint_of(command.step) is not None else 0
+            return Standing(Place.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms)
         case CommandKind.STEP if command.step > state.steps.step:
-            return Standing(Place.DANGLING, ("attempt", command.serial), f"node {node} holds an attempt that is over")
+            text = f"node {node} holds an attempt that is over"
+            return Standing(Place.DANGLING, ("attempt", command.serial), text, _patience_ms(limits))
+        case CommandKind.STOP if not done and said.step < command.step:
+            text = f"node {node} goes on from step {said.step} to {command.step} before it closes"
+            return Standing(Place.BUSY, ("stop", command.serial, said.step), text, limits.replay_timeout_ms)
         case CommandKind.STOP if not done:
-            return Standing(Place.BUSY, ("stop", command.serial), f"node {node} closes", limits.open_timeout_ms)
+            return Standing(Place.BUSY, ("stop", command.serial), f"node {node} closes", _patience_ms(limits))
+        case CommandKind.SHUTDOWN if not done:
+            return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits))
         case CommandKind.SHUTDOWN:
-            return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} was shut down and has not joined again")
+            return Standing(Place.ABSENT, ("ended", command.serial), f"node {node} was shut down and has not joined again")
     return None
 
 
@@ -92,21 +111,42 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
     node, committed = said.node, state.steps.step
     if said.attempt is not None:
         if said.step >= committed:
-            return Standing(Place.DANGLING, ("attempt", said.step), f"node {node} holds an attempt that is over")
+            text = f"node {node} holds an attempt that is over"
+            return Standing(Place.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
         return Standing(
             Place.BUSY, ("finish", said.step), f"node {node} finishes step {said.step + 1}", limits.replay_timeout_ms
         )
     if said.phase is NodePhase.FAILED and state.forgiven.get(node) != (said.command_epoch, said.command_serial):
         return Standing(Place.BROKEN, ("failed",), f"node {node} failed: {said.error}")
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
-        return Standing(Place.CLOSED, ("closed",), f"node {node} is closed")
+        return Standing(Place.CLOSED, ("closed",), f"node {node} is closed", _patience_ms(limits) + limits.max_backoff_ms)
     if said.step > committed:
-        return Standing(Place.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log")
+        return Standing(Place.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log", _patience_ms(limits))
     if said.step < committed:
         return Standing(
             Place.BUSY, ("replay", said.step), f"node {node} replays step {said.step + 1}", limits.replay_timeout_ms
         )
     return _IN_PLACE
+
+
+def _patience_ms(limits: LimitsSpec) -> int:
+    """How long a node may take to open or to close, and to say so: a bit more than it gives itself."""
+    return limits.open_timeout_ms + limits.heartbeat_timeout_ms
+
+
+def _silence(state: CoordinatorState, said: NodeState) -> str:
+    doing = f"was {said.phase.value} at step {said.step}"
+    if _is_to_end(state, said.node):
+        return f"node {said.node} says nothing ({doing}) and was told to end: start it again, if nobody does by himself"
+    return f"node {said.node} says nothing ({doing})"
+
+
+def _is_to_end(state: CoordinatorState, node: int) -> bool:
+    """Whether this life was told to."""
+    command = state.commands.get(node)
+    if command is None or command.incarnation != state.view.incarnation(node):
+        return False
+    return command.kind is CommandKind.SHUTDOWN
 
 
 def has_done(said: NodeState, command: Command) -> bool:
@@ -116,9 +156,12 @@ def has_done(said: NodeState, command: Command) -> bool:
 
 def is_silent(state: CoordinatorState, node: int, limits: LimitsSpec) -> bool:
     """Whether a node has said nothing for too long; never while the coordinator itself may not have listened."""
-    if state.caught_up_ms < 0:
-        return False
-    return state.now_ms - _heard_ms(state, node) >= limits.heartbeat_timeout_ms
+    return silent_ms(state, node) >= limits.heartbeat_timeout_ms
+
+
+def silent_ms(state: CoordinatorState, node: int) -> int:
+    """For how long a node has said nothing; 0 while the coordinator itself may not have listened."""
+    return 0 if state.caught_up_ms < 0 else state.now_ms - _heard_ms(state, node)
 
 
 def _heard_ms(state: CoordinatorState, node: int) -> int:
@@ -163,6 +206,8 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
             turn.state.assembled = False
         if now.place is Place.BROKEN:
             turn.state.halt = now.text
+        elif now.what[0] == "silent":
+            commands.extend(end_if_silent(turn, node, limits))
         elif not _out_of_time(turn, node, now):
             wake_before_silence(turn, node, limits)
             commands.extend(_remedy(turn, node, now))
@@ -255,8 +300,22 @@ def _nothing_to_open(state: CoordinatorState, node: int, openable: tuple[int, ..
     )
 
 
-def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
-    """Whether the wait is over its limit; then it is counted and the node is told to open again."""
+def end_if_silent(turn: Turn, node: int, limits: LimitsSpec) -> list[Command]:
+    """A process that has said nothing for long is told to end, once: should it wake up, another may have its place."""
+    state = turn.state
+    said, silence_ms = state.view.node_state(node), silent_ms(state, node)
+    if said is None or _is_to_end(state, node):
+        return []
+    if silence_ms < limits.silence_timeout_ms:
+        turn.wake_at(state.now_ms + limits.silence_timeout_ms - silence_ms)
+        return []
+    text = f"node {node} said nothing for {silence_ms} ms ({said.phase.value} at step {said.step}) and is told to end"
+    state.failure = Failure(FailureKind.LOST, text)
+    return [give(turn, node, CommandKind.SHUTDOWN, state.steps.step)]
+
+
+def is_overdue(turn: Turn, node: int, now: Standing) -> bool:
+    """Whether the wait for a node is over its limit; then it begins anew."""
     state = turn.state
     wait = state.waits.get(node)
     if wait is None or wait.what != now.what:
@@ -267,10 +326,25 @@ def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
     if state.now_ms - wait.since_ms < now.limit_ms:
         turn.wake_at(wait.since_ms + now.limit_ms)
         return False
-    count_failure(turn, FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms")
     state.waits = _without(state.waits, node)
+    return True
+
+
+_MENDED_BY_OPENING = ("replay", "finish")
+"""Waits that may be over once the node has opened again. After any other it is told to end: it can't even open, or is deaf."""
+
+
+def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
+    """Whether the wait is over its limit; then it is counted, and the node is told to open again, or to end."""
+    if not is_overdue(turn, node, now):
+        return False
+    ends = now.what[0] not in _MENDED_BY_OPENING
+    remedy = "it is told to end" if ends else "it is told to open again"
+    count_failure(turn, FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms: {remedy}")
+    state = turn.state
     if not state.halt:
-        turn.effects.extend(Publish((command,)) for command in _open(turn, node))
+        commands = [give(turn, node, CommandKind.SHUTDOWN, state.steps.step)] if ends else _open(turn, node)
+        turn.effects.extend(Publish((command,)) for command in commands)
     return True
 
 

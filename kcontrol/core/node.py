@@ -12,8 +12,6 @@ from typing import Any
 from kcontrol.core import pipeline_view, steps_view
 from kcontrol.core.events import (
     AttemptWritten,
-    CancelAttempt,
-    CloseEngine,
     ControlSeen,
     EngineClosed,
     EngineFailed,
@@ -24,7 +22,6 @@ from kcontrol.core.events import (
     Joined,
     NodeEvent,
     PartSaved,
-    PinStep,
     Publish,
     RunStep,
     StepFinished,
@@ -33,16 +30,16 @@ from kcontrol.core.events import (
     Tick,
 )
 from kcontrol.core.model import (
-    Command,
-    CommandKind,
+    DesiredMode,
     PipelineSpec,
     StepBoundary,
     StepResult,
     StepWork,
 )
-from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, opening, refuse, save
+from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
+from kcontrol.core.node_commands import closed, done, end, go, obey, open_at
 from kcontrol.core.node_state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
-from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
+from kcontrol.core.node_table import AT_WORK, UNANSWERED, Cause, State
 from kcontrol.core.node_voice import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.recorded_work import can_rerun, work_of
 from kcontrol.core.retry import NEVER_RETRIED
@@ -67,7 +64,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
         turn.state.wake_ms = None
     _HANDLERS[type(event)](turn, event)
     if turn.state.at is not State.JOINING:
-        _obey(turn)
+        obey(turn)
         _replay(turn)
         speak(turn)
     if turn.records:
@@ -78,8 +75,9 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     return NodeDecision(turn.state, tuple(turn.effects))
 
 
-def _go(turn: NodeTurn, cause: Cause) -> None:
-    turn.state.at = TABLE[turn.state.at, cause]
+def _is_stopped(state: NodeMachine) -> bool:
+    desired = state.view.desired()
+    return desired is not None and desired.mode is DesiredMode.STOPPED
 
 
 # --- what the logs say ------------------------------------------------------------------------------------------------
@@ -93,13 +91,13 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
         return
     if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline and record.fingerprint != state.fingerprint:
         # Its queries, and which partitions it reads, are those of the old one; no command that follows is meant for them.
-        _exit(
+        end(
             turn,
             f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and fingerprint "
             f"{record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start the node again",
         )
     elif state.view.lives.get(state.node, -1) > state.incarnation:
-        _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+        end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
 def _on_step(turn: NodeTurn, event: StepSeen) -> None:
@@ -118,115 +116,14 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
 def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
     """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
     if boundary.token == work.token and turn.state.at is State.WRITTEN:
-        _go(turn, Cause.OWN_BOUNDARY)
+        go(turn, Cause.OWN_BOUNDARY)
         turn.state.seen_ms = turn.state.now_ms
         turn.effects.append(FinishStep(boundary.step))
     else:
-        _open(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
+        open_at(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
 
-# --- commands -----------------------------------------------------------------------------------------------------------
-
-
-def _obey(turn: NodeTurn) -> None:
-    """Carry out the newest command of the newest claim, if it is meant for this life and was not carried out before."""
-    state = turn.state
-    command = state.view.command(state.node)
-    if command is None or command.incarnation != state.incarnation or state.at in (State.OPENING, State.CLOSING, State.EXITED):
-        return
-    if (command.claim_epoch, command.serial) <= state.done:
-        return
-    match command.kind:
-        case CommandKind.CREATE | CommandKind.OPEN:
-            state.obeying = command
-            _open(turn, Cause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
-        case CommandKind.STEP:
-            _step(turn, command)
-        case CommandKind.STOP | CommandKind.SHUTDOWN:
-            state.obeying = command
-            _close(turn)
-        case CommandKind.CHECKPOINT:
-            _pin(turn, command)
-        case CommandKind.PAUSE:
-            if state.at not in UNANSWERED:
-                _done(state, command)
-
-
-def _done(state: NodeMachine, command: Command) -> None:
-    state.done = (command.claim_epoch, command.serial)
-    state.obeying = None
-
-
-def _open(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
-    _cancel(turn)
-    _go(turn, cause)
-    turn.state.go_back(step)
-    turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
-    turn.effects.append(opening(turn.state, step, create))
-
-
-def _cancel(turn: NodeTurn) -> None:
-    """Nothing of what runs may be written or recorded any more; its answer, if one is owed, will come and mean nothing."""
-    state = turn.state
-    if state.at in (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING):
-        turn.effects.append(CancelAttempt())
-    if state.at in UNANSWERED:
-        state.overdue_answers += 1
-    state.work = None
-
-
-def _close(turn: NodeTurn) -> None:
-    if turn.state.at in AT_WORK:
-        _cancel(turn)
-        _go(turn, Cause.CLOSE)
-        turn.effects.append(CloseEngine())
-    else:
-        _closed(turn, turn.state.error)
-
-
-def _closed(turn: NodeTurn, error: str) -> None:
-    """The queries have stopped: acknowledge, and end the process if that was asked for."""
-    state = turn.state
-    command = state.obeying
-    _go(turn, Cause.CLOSED)
-    state.error = error
-    if command is not None:
-        _done(state, command)
-        if command.kind is CommandKind.SHUTDOWN:
-            _exit(turn, SHUT_DOWN)
-
-
-def _exit(turn: NodeTurn, reason: str) -> None:
-    speak(turn)
-    if turn.state.at in AT_WORK:
-        _cancel(turn)
-    turn.state.error = reason
-    _go(turn, Cause.EXIT)
-
-
-def _step(turn: NodeTurn, command: Command) -> None:
-    """Begin an attempt: only at the end of the log, and only at the step that follows what the engine holds."""
-    state, work = turn.state, command.work
-    if state.at is not State.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
-        return
-    _done(state, command)
-    state.work, state.begun_ms = work, state.now_ms
-    _go(turn, Cause.STEP)
-    turn.effects.append(RunStep(work, None))
-
-
-def _pin(turn: NodeTurn, command: Command) -> None:
-    """Between two steps, and at exactly the step that is asked for; later steps wait until it is done."""
-    state = turn.state
-    if state.at in UNANSWERED:
-        return
-    if state.at is State.IDLE and state.step == command.step:
-        state.obeying = command
-        _go(turn, Cause.PIN)
-        turn.effects.append(PinStep(command.step))
-        return
-    _done(state, command)
-    refuse(turn, command, f"it was {state.at} at step {state.step} when asked to save step {command.step}")
+# --- behind the log ---------------------------------------------------------------------------------------------------
 
 
 def _replay(turn: NodeTurn) -> None:
@@ -245,10 +142,10 @@ def _replay(turn: NodeTurn) -> None:
         # Said although it can't be done: a coordinator that has not read this step told the node to begin before it.
         say_replaying(turn, boundary.step)
         made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
-        _exit(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
+        end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
     state.work = work_of(boundary, spec, state.node)
-    _go(turn, Cause.BEHIND)
+    go(turn, Cause.BEHIND)
     say_replaying(turn, boundary.step)
     turn.effects.append(RunStep(state.work, boundary))
 
@@ -257,10 +154,10 @@ def _without_boundary(turn: NodeTurn) -> None:
     state = turn.state
     if state.steps.can_replay_after(state.step):
         # This process has forgotten it, or began to read behind it.
-        _exit(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
+        end(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
-    _go(turn, Cause.BROKEN)
+    go(turn, Cause.BROKEN)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------
@@ -279,12 +176,12 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state.incarnation = event.incarnation
     spec = state.view.spec()
     state.fingerprint = "" if spec is None else spec.fingerprint
-    _go(turn, Cause.JOINED)
+    go(turn, Cause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
     drop_parts(turn)
     if state.view.lives.get(state.node, -1) > state.incarnation:
-        _exit(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+        end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
 def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
@@ -298,15 +195,17 @@ def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
 def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
     """Answers come in order, so whatever was cancelled before this opening can't answer any more."""
     state = turn.state
+    if state.at is State.OPENING and _overdue(state):
+        return
     state.overdue_answers = 0
     if state.at is not State.OPENING or event.step != state.step:
         return
-    _go(turn, Cause.OPENED)
+    go(turn, Cause.OPENED)
     state.error = ""
     if state.step > 0 and state.step not in state.openable:
         state.openable = (state.step, *state.openable)
     if state.obeying is not None:
-        _done(state, state.obeying)
+        done(state, state.obeying)
 
 
 def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
@@ -314,11 +213,11 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
     if _overdue(state) or work is None:
         return
     if state.at is State.REPLAYING:
-        _go(turn, Cause.AGREED)
+        go(turn, Cause.AGREED)
         state.seen_ms = 0
         turn.effects.append(FinishStep(work.step))
     elif state.at is State.WRITING:
-        _go(turn, Cause.WROTE)
+        go(turn, Cause.WROTE)
         say_ended(turn, event.result)
         turn.records.append(report(state, work, event.result, None, ""))
 
@@ -327,7 +226,7 @@ def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
     state = turn.state
     if _overdue(state) or state.at is not State.FINISHING:
         return
-    _go(turn, Cause.FINISHED)
+    go(turn, Cause.FINISHED)
     state.work = None
     state.go_on(event.step)
     _now_openable(state, event.openable)
@@ -337,8 +236,8 @@ def _on_pinned(turn: NodeTurn, event: StepPinned) -> None:
     state, command = turn.state, turn.state.obeying
     if _overdue(state) or state.at is not State.PINNING or command is None:
         return
-    _go(turn, Cause.PINNED)
-    _done(state, command)
+    go(turn, Cause.PINNED)
+    done(state, command)
     if event.error:
         refuse(turn, command, event.error)
     else:
@@ -351,7 +250,7 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     if state.at in UNANSWERED and _overdue(state):
         return
     if state.at is State.CLOSING:
-        _closed(turn, event.error)
+        closed(turn, event.error)
         return
     if state.at not in (State.OPENING, *AT_WORK):
         return
@@ -365,14 +264,14 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     if event.openable is not None:
         _now_openable(state, event.openable)
     if state.obeying is not None:
-        _done(state, state.obeying)
-    _go(turn, Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
+        done(state, state.obeying)
+    go(turn, Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
 
 
 def _on_closed(turn: NodeTurn, _event: EngineClosed) -> None:
     turn.state.overdue_answers = 0
     if turn.state.at is State.CLOSING:
-        _closed(turn, "")
+        closed(turn, "")
 
 
 def _on_tick(_turn: NodeTurn, _event: Tick) -> None:

@@ -52,8 +52,6 @@ class NodeMachine:
     """The command whose checkpoint is being saved."""
     step: int = 0
     """The last step that the engine holds complete."""
-    has_run: bool = False
-    """A step was finished since the engine was opened."""
     work: StepWork | None = None
     """Of the attempt or the replay under way."""
     begun_ms: int = 0
@@ -77,6 +75,8 @@ class NodeMachine:
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
+    received_step: int = 0
+    """The newest step for which this life has said that it has received input."""
     said: tuple[NodePhase, int, Token | None, int, int, int, tuple[int, ...], str, int] | None = None
     """The newest `NodeState`, without its `beat`."""
     said_ms: int = 0
@@ -107,13 +107,11 @@ class NodeMachine:
         """The engine is to hold this step; how its last one ended says nothing of another."""
         self.ended = self.ended if step == self.step else None
         self.step = step
-        self.has_run = False
 
     def go_on(self, step: int) -> None:
         """The engine has finished this step."""
         self.ended = EndTimes(self.wall(self.seen_ms), self.wall(self.now_ms)) if self.seen_ms else None
         self.step = step
-        self.has_run = True
 
     def copy(self) -> NodeMachine:
         """A value of its own."""

@@ -55,7 +55,7 @@ class Cause(StrEnum):
 
 _S, _C = State, Cause
 AT_WORK = (State.IDLE, State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING, State.PINNING)
-"""The queries run; a command to open or close interrupts."""
+"""The queries run; a command to open or close interrupts, as it does an opening."""
 UNANSWERED = (State.OPENING, State.REPLAYING, State.WRITING, State.FINISHING, State.PINNING, State.CLOSING)
 """The engine owes an answer."""
 _LIVE = tuple(state for state in State if state not in (State.JOINING, State.EXITED))
@@ -63,7 +63,7 @@ _LIVE = tuple(state for state in State if state not in (State.JOINING, State.EXI
 _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     (_S.JOINING, _C.JOINED, _S.CLOSED),
     # --- opening
-    ((_S.CLOSED, _S.FAILED, *AT_WORK), _C.OPEN, _S.OPENING),
+    ((_S.CLOSED, _S.FAILED, _S.OPENING, *AT_WORK), _C.OPEN, _S.OPENING),
     (_S.OPENING, _C.OPENED, _S.IDLE),
     # --- an attempt
     (_S.IDLE, _C.STEP, _S.WRITING),
@@ -81,7 +81,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     ((_S.OPENING, *AT_WORK), _C.FAILED, _S.CLOSED),
     ((_S.OPENING, *AT_WORK), _C.BROKEN, _S.FAILED),
     # --- the end
-    (AT_WORK, _C.CLOSE, _S.CLOSING),
+    ((_S.OPENING, *AT_WORK), _C.CLOSE, _S.CLOSING),
     ((_S.CLOSED, _S.FAILED, _S.CLOSING), _C.CLOSED, _S.CLOSED),
     (_LIVE, _C.EXIT, _S.EXITED),
 )

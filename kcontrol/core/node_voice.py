@@ -30,6 +30,8 @@ STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
 
 _ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
+_RUNNING = (*_ATTEMPTING, State.REPLAYING, State.OPENING)
+"""A step is under way, the one after `step`: attempted, replayed, or to be replayed once its own attempt is taken back."""
 _SAYS_INPUT = (State.IDLE, State.WRITING, State.WRITTEN, State.FAILED)
 """A failed node says it too: it may have failed for want of input, and how far that reaches now is what a person must know."""
 
@@ -64,7 +66,7 @@ def _phase(state: NodeMachine) -> NodePhase:
         return NodePhase.FAILED
     if state.at is State.CLOSED or (state.at is State.OPENING and state.obeying is not None):
         return NodePhase.CLOSED
-    return NodePhase.RUNNING if state.has_run else NodePhase.OPEN
+    return NodePhase.RUNNING if state.at in _RUNNING else NodePhase.OPEN
 
 
 def report(state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str) -> Written:
@@ -100,8 +102,10 @@ def say_ended(turn: NodeTurn, result: StepResult) -> None:
 
 
 def say_replaying(turn: NodeTurn, step: int) -> None:
-    """Announce a replay."""
+    """Announce a replay, unless this life has said that it received input for the very step: it is one or the other."""
     state = turn.state
+    if step <= state.received_step:
+        return
     turn.records.append(Replaying(state.pipeline, state.node, state.incarnation, step))
 
 
@@ -133,6 +137,7 @@ def _say_received(turn: NodeTurn) -> None:
     if not names:
         return
     turn.records.extend(_received(state, name) for name in names)
+    state.received_step = state.step + 1
     state.unsaid = ()
     if len(names) == len(state.arrivals):
         state.received_ms = state.now_ms

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcontrol.core import checkpointing
-from kcontrol.core.assembly import LOST, Place, give, has_done, roll_back, standing
-from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.assembly import LOST, Place, give, is_overdue, roll_back, standing
+from kcontrol.core.coordinator_state import CoordinatorState, Failure, Turn
 from kcontrol.core.coordinator_table import Cause, State
 from kcontrol.core.events import AddPartitions, Publish
-from kcontrol.core.model import Command, CommandKind, NodePhase, PipelineSpec
+from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
 from kcontrol.core.retry import Retry
 
 Go = Callable[[Turn, Cause], None]
@@ -98,23 +98,27 @@ def _why_unsaved(turn: Turn, spec: PipelineSpec) -> str:
 # --- the stop -------------------------------------------------------------------------------------------------------------
 
 
+_GONE = (("join",), ("joining",), ("silent",), ("ended",))
+"""Nothing is to be closed. A node that only slept is closed when it wakes up."""
+_AWAITED = (("claim",), ("stop",), ("shutdown",))
+"""Told already, or not listening yet; for so long as it may take, then it is told to end, again and again."""
+
+
 def stop(turn: Turn, go: Go, nodes: int) -> None:
     """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
     state, limits = turn.state, turn.limits()
     commands: list[Command] = []
     left = 0
     for node in range(nodes):
-        said = state.view.node_state(node)
-        if was_told(state, node, CommandKind.SHUTDOWN):
-            command = state.commands[node]
-            left += said is None or not has_done(said, command)
-            continue
-        if standing(state, node, limits).place is Place.ABSENT or said is None:
+        said, now = state.view.node_state(node), standing(state, node, limits)
+        if said is None or now.what[:1] in _GONE:
             continue
         left += 1
-        if said.claim_epoch != state.epoch:
-            continue
-        if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
+        if now.what[:1] in _AWAITED:
+            if is_overdue(turn, node, now):
+                state.failure = Failure(FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms: it is told to end")
+                commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
+        elif said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
             commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
         elif not was_told(state, node, CommandKind.STOP):
             commands.append(give(turn, node, CommandKind.STOP, state.steps.step))
@@ -139,4 +143,5 @@ def stopping_reason(state: CoordinatorState) -> str:
     """What a stop is about."""
     if state.stop_ms >= 0 and not state.unsaved and state.steps.step > state.steps.checkpoint:
         return f"stopping, once step {state.steps.step} is saved"
-    return f"stopping; {state.unsaved}" if state.unsaved else "stopping"
+    text = "stopping" if state.failure is None else f"stopping: {state.failure.text}"
+    return f"{text}; {state.unsaved}" if state.unsaved else text

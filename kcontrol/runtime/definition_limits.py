@@ -35,6 +35,8 @@ class Limits:
     save_timeout: for copying a checkpoint, beside the steps.
     stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and says so.
     max_forgotten: most steps that are dropped from the log in one transaction.
+    silence_timeout: a node that has been silent for so long is told to end, so that whoever watches it starts it anew; longer
+        than heartbeat_timeout, so that a pause that is soon over costs an attempt and no restart.
     clock_tolerance: how far the time of a step may be ahead of what the log's timestamps say, whatever the coordinator's wall
         clock shows.
     """
@@ -53,6 +55,7 @@ class Limits:
     save_timeout: PositiveDuration = "10 min"
     max_forgotten: Annotated[int, Field(ge=1, le=10_000)] = 10_000
     stop_save_timeout: PositiveDuration = "2 min"
+    silence_timeout: PositiveDuration = "60 s"
     clock_tolerance: PositiveDuration = "60 s"
 
     def __post_init__(self) -> None:
@@ -62,6 +65,11 @@ class Limits:
             raise ConfigurationError(
                 f"Limits: heartbeat_timeout = {self.heartbeat_timeout!r} is too short: nodes report each second; "
                 "give 2 s or more"
+            )
+        if duration_ms(self.silence_timeout) <= duration_ms(self.heartbeat_timeout):
+            raise ConfigurationError(
+                f"Limits: silence_timeout = {self.silence_timeout!r} must be longer than heartbeat_timeout = "
+                f"{self.heartbeat_timeout!r}: first the attempt is given up, then the process"
             )
         if duration_ms(self.step_timeout) >= duration_ms(self.transaction_timeout):
             raise ConfigurationError(

@@ -24,18 +24,24 @@ from kcontrol.core.events import (
     StepFinished,
     StepPinned,
 )
-from kcontrol.core.model import FailureKind
+from kcontrol.core.model import FailureKind, LimitsSpec
+from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.errors import (
     AccessError,
     DigestMismatchError,
     FencedError,
+    HungError,
     InputGoneError,
     KcontrolError,
     RetriableError,
     StepFailedError,
 )
 from kcontrol.runtime.checkpoint_parts import CheckpointParts
+from kcontrol.runtime.health import Health
 from kcontrol.runtime.ports import Clock, Engine
+
+GRACE_MS = 5_000
+"""What a call may take beyond the time that the engine gives itself."""
 
 EngineEffect = OpenEngine | RunStep | FinishStep | PinStep | CloseEngine
 
@@ -56,10 +62,42 @@ def failure_kind(error: BaseException) -> FailureKind:
     return next((kind for cls, kind in _KINDS if isinstance(error, cls)), FailureKind.LOST)
 
 
+def time_limit(effect: EngineEffect, limits: LimitsSpec) -> tuple[str, int]:
+    """What is asked, for people, and in how many milliseconds it must be answered. Whatever comes next waits for Spark's record
+    of the step before, for a step's time at most."""
+    match effect:
+        case OpenEngine(step, _, checkpoint):
+            restoring_ms = 0 if checkpoint is None else limits.save_timeout_ms
+            return f"opening step {step}", limits.open_timeout_ms + restoring_ms + GRACE_MS
+        case RunStep(work, expected):
+            what = "running" if expected is None else "replaying"
+            running_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
+            return f"{what} step {work.step}", running_ms + limits.step_timeout_ms + GRACE_MS
+        case FinishStep(step):
+            return f"finishing step {step}", limits.step_timeout_ms + GRACE_MS
+        case PinStep(step):
+            return f"pinning step {step}", limits.pin_timeout_ms + limits.step_timeout_ms + GRACE_MS
+        case CloseEngine():
+            return "closing", limits.open_timeout_ms + GRACE_MS
+
+
 class EngineJobs:
     """The line of work before one engine. `run` is to be kept running as a task of the session."""
 
-    def __init__(self, engine: Engine, clock: Clock, dispatch: Callable[[NodeEvent], None], log: logging.Logger) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        dispatch: Callable[[NodeEvent], None],
+        log: logging.Logger,
+        limits: LimitsSpec = DEFAULT_LIMITS,
+        health: Health | None = None,
+    ) -> None:
+        """health: told what the engine does, so that threads may judge it."""
+        self.hung = False
+        """The engine has not answered in time: it must not be waited for again."""
+        self._limits = limits
+        self._health = health or Health()
         self.parts = CheckpointParts(engine, clock, dispatch, log)
         self._engine = engine
         self._clock = clock
@@ -86,15 +124,30 @@ class EngineJobs:
             self._dispatch(self._failure(error))
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises HungError when the engine does not answer in time: it can't be used any more."""
         while True:
             cancels, effect = await self._waiting.get()
             self._busy = True
             try:
-                event = await self._carry_out(effect, voided=isinstance(effect, RunStep) and cancels != self._cancels)
+                event = await self._in_time(effect, voided=isinstance(effect, RunStep) and cancels != self._cancels)
             finally:
                 self._busy = False
             self._dispatch(event)
+
+    async def _in_time(self, effect: EngineEffect, voided: bool) -> NodeEvent:
+        what, limit_ms = time_limit(effect, self._limits)
+        with self._health.at_work(what, limit_ms + GRACE_MS):
+            try:
+                async with asyncio.timeout(limit_ms / 1000) as deadline:
+                    return await self._carry_out(effect, voided)
+            except TimeoutError as error:
+                if not deadline.expired():
+                    raise
+                self.hung = True
+                raise HungError(
+                    f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, hangs. This life of the "
+                    "node ends; start the node again, if nobody does by himself"
+                ) from error
 
     async def _carry_out(self, effect: EngineEffect, voided: bool) -> NodeEvent:
         if voided:

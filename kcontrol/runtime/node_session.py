@@ -44,6 +44,7 @@ from kcontrol.core.inputs import node_of
 from kcontrol.core.model import (
     Environment,
     InputSpec,
+    LimitsSpec,
     Logged,
     LoggedStep,
     NodeJoin,
@@ -54,7 +55,8 @@ from kcontrol.core.model import (
 from kcontrol.core.node import NodeMachine, decide
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.runtime.arrivals import Arrivals
-from kcontrol.runtime.engine_jobs import EngineJobs
+from kcontrol.runtime.engine_jobs import GRACE_MS, EngineJobs, time_limit
+from kcontrol.runtime.health import Health
 from kcontrol.runtime.observers import NOBODY, NodeObserver
 from kcontrol.runtime.ports import Clock, ControlLog, Engine, EngineFactory, InputWatcher, StepsLog
 from kcontrol.runtime.publisher import Publisher
@@ -94,17 +96,22 @@ class NodeSession:
         observer: NodeObserver = NOBODY,
         listens: str = "",
         environment: Environment | None = None,
+        health: Health | None = None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
         environment: what it computes with, for the same.
+        health: told that the event loop turns, and what the engine does.
         """
+        self.hung = False
+        """The engine has not answered in time, not even to close."""
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
         self._listens = listens
         self._environment = environment
+        self._health = health or Health()
         self._state = NodeMachine.initial(pipeline, node)
         self._ports = ports
         self._received_every_ms = received_every_ms
@@ -129,7 +136,7 @@ class NodeSession:
             await self._begin_at_checkpoint()
         steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
         engine = self._ports.engine(spec, incarnation, self._on_engine_failure)
-        self._jobs = EngineJobs(engine, self._ports.clock, self._dispatch, self._log)
+        self._jobs = EngineJobs(engine, self._ports.clock, self._dispatch, self._log, spec.limits, self._health)
         watchers = self._watchers(spec, steps)
         try:
             async with asyncio.TaskGroup() as self._group:
@@ -149,11 +156,27 @@ class NodeSession:
             engine.cancel()
             await self._jobs.parts.close()
             try:
-                await engine.close()
+                await self._close(engine, spec.limits)
             finally:
                 for watcher in watchers.values():
                     await watcher.close()
         return ended
+
+    async def _close(self, engine: Engine, limits: LimitsSpec) -> None:
+        """An engine that hangs is left as it is: whoever has started Spark ends its JVM."""
+        if self._jobs.hung:
+            self.hung = True
+            self._health.rests()
+            return
+        what, limit_ms = time_limit(CloseEngine(), limits)
+        with self._health.at_work(what, limit_ms + GRACE_MS):
+            try:
+                async with asyncio.timeout(limit_ms / 1000):
+                    await engine.close()
+            except TimeoutError:
+                self.hung = True
+                self._log.warning("%s: Spark has not answered for %d ms and is not waited for", what, limit_ms)
+        self._health.rests()
 
     def _on_engine_failure(self, error: BaseException) -> None:
         self._loop.call_soon_threadsafe(self._jobs.failed_while_idle, error)
@@ -256,6 +279,7 @@ class NodeSession:
             self._dispatch(StepSeen(logged, self._now_ms()))
 
     async def _tick(self) -> None:
+        self._health.beat()
         self._dispatch(Tick(self._now_ms(), self._ports.clock.now_ms()))
 
     def _dispatch(self, event: NodeEvent) -> None:

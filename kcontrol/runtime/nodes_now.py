@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcontrol.core.model import NodePhase
+from kcontrol.core.model import NodePhase, NodeState
 from kcontrol.runtime.life import SILENT, is_silent
 from kcontrol.runtime.projection import PipelineProjection
 
@@ -26,11 +26,15 @@ def nodes_now(projection: PipelineProjection, now_ms: int) -> list[NodeNow]:
 
 def _node_now(projection: PipelineProjection, node: int, now_ms: int) -> NodeNow:
     view = projection.view
-    said, replayed = view.node_state(node), view.replaying(node)
+    said = view.node_state(node)
     if said is None:
         return NodeNow(node, "missing", 0, "")
     if is_silent(projection, node, now_ms):
         return NodeNow(node, SILENT, said.step, said.error)
-    at_work = said.phase in (NodePhase.OPEN, NodePhase.RUNNING)
-    replays = at_work and replayed is not None and said.step < replayed.step <= projection.committed.step
-    return NodeNow(node, "replaying" if replays else said.phase.value, said.step, said.error)
+    return NodeNow(node, "replaying" if replays(projection, said) else said.phase.value, said.step, said.error)
+
+
+def replays(projection: PipelineProjection, said: NodeState) -> bool:
+    """Whether the step that a node runs is in the log already."""
+    runs_again = said.phase is NodePhase.RUNNING and said.attempt is None
+    return runs_again and said.step < projection.committed.step

@@ -14,6 +14,7 @@ from kcontrol.runtime.durations import span_text
 from kcontrol.runtime.facts import Facts
 from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
 from kcontrol.runtime.life import SILENT, UNKNOWN, is_silent, life_of
+from kcontrol.runtime.nodes_now import replays
 from kcontrol.runtime.projection import PipelineProjection
 from kcontrol.runtime.retention import ReplayInput, replay_inputs
 
@@ -27,10 +28,12 @@ class NodeFacts(Facts):
     process_id: int | None
     listens: str = Field(description="URL of its metrics and profiles; '' if it does not listen.")
     phase: str = Field(
-        description="closed, open, running or failed; absent if it has never said anything, silent if not for too long."
+        description="open: at `step`, and at rest. running: a step, first or again. closed or failed. absent: it has never "
+        "said anything. silent: not for too long."
     )
     step: int = Field(description="The last step that it holds complete.")
-    replaying: int | None = Field(description="The step that it replays, if it is behind the log.")
+    running: int | None = Field(description="The step that it runs: when it is complete, the node holds it. Null if it rests.")
+    replaying: int | None = Field(description="The same, if it is in the log already and is run again; else null.")
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
     made_otherwise: str = Field(
@@ -120,8 +123,6 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
     view = projection.view
     life, state = view.incarnation(node), view.node_state(node)
     join = next((one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)), None)
-    replaying = view.replaying(node)
-    behind = replaying is not None and state is not None and state.step < replaying.step <= projection.committed.step
     return NodeFacts(
         node=node,
         incarnation=life,
@@ -130,7 +131,8 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
         listens=join.listens if join else "",
         phase=_node_phase(projection, node, now_ms),
         step=state.step if state else 0,
-        replaying=replaying.step if replaying is not None and behind else None,
+        running=state.step + 1 if state is not None and state.phase is NodePhase.RUNNING else None,
+        replaying=state.step + 1 if state is not None and replays(projection, state) else None,
         silent_ms=projection.signs.silent_ms(node, now_ms) or 0,
         error=state.error if state else "",
         made_otherwise=_made_otherwise(projection, node, join),

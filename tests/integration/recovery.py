@@ -32,6 +32,7 @@ class Stage:
     checkpoints: str = ""
     """Where the pipeline's state is saved; nowhere by default."""
     checkpoint_every: str = "1 h"
+    silence_timeout: str = "60 s"
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
         """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
@@ -84,6 +85,7 @@ class Stage:
             "ORDERS_BREAK_ON": break_on,
             "ORDERS_CHECKPOINTS": self.checkpoints,
             "ORDERS_CHECKPOINT_EVERY": self.checkpoint_every,
+            "ORDERS_SILENCE_TIMEOUT": self.silence_timeout,
             "XDG_DATA_HOME": str(self.directory / "xdg"),
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)
@@ -94,13 +96,13 @@ def _until_dead(doomed: KcontrolProcess, point: str) -> None:
     assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
 
 
-def kill_descendants(node: KcontrolProcess, name: str) -> int:
-    """SIGKILL to the programs of that name ("java", "python") that a node has started, directly or not; returns how many."""
+def kill_descendants(node: KcontrolProcess, name: str, number: int = signal.SIGKILL) -> int:
+    """A signal to the programs of that name ("java", "python") that a node has started, directly or not; returns how many."""
     killed = 0
     for each in node.descendants():
         try:
             if each.name().startswith(name):
-                each.kill()
+                each.send_signal(number)
                 killed += 1
         except psutil.Error:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from kcontrol.errors import SparkLostError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
-from tests.support.processes import until
+from tests.support.processes import KcontrolProcess, until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -21,8 +22,28 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+def _hang(running: Stage, node: KcontrolProcess) -> None:
+    """Neither a JVM nor a node that stands still is waited for; with a silence timeout of 20 s."""
+    orders = running.orders
+    assert kill_descendants(node, "java", signal.SIGSTOP) == 1
+    orders.produce(100)
+    assert node.wait(PATIENCE_S) == SparkLostError.exit_code
+    assert "has not answered for" in node.text()
+    node.start()
+    running.until_done("a node whose JVM is stopped ends, and its next life goes on")
+
+    node.pause()
+    orders.produce(100)
+    until(lambda: "was told to end" in orders.status()["reason"], "a node that is silent for long is told to end", PATIENCE_S)
+    lives = node.text().count(" joins ")
+    node.resume()
+    running.until_done("a node that wakes up too late ends its life and begins another")
+    assert node.text().count(" joins ") == lives + 1
+
+
 def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together(running: Stage) -> None:
     orders = running.orders
+    running.silence_timeout = "20 s"
     coordinator, node = running.coordinator(), running.node()
     node.says("joins", PATIENCE_S)
     orders.produce(100)
@@ -54,6 +75,8 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     node.start()
     orders.produce(100)
     running.until_done("a node whose JVM dies ends, and its next life goes on")
+
+    _hang(running, node)
 
     successor = running.coordinator(number=1, instance="second")
     coordinator.pause()

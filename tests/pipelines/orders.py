@@ -38,7 +38,12 @@ pipeline = kcontrol.Pipeline(
     checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=1),
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(
-        heartbeat_timeout="5 s", max_attempts=2, backoff="100 ms", step_timeout="150 s", transaction_timeout="200 s"
+        heartbeat_timeout="5 s",
+        silence_timeout=os.environ.get("ORDERS_SILENCE_TIMEOUT", "60 s"),
+        max_attempts=2,
+        backoff="100 ms",
+        step_timeout="150 s",
+        transaction_timeout="200 s",
     ),
 )
 

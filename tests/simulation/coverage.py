@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 from unittest.mock import patch
 
-from kcontrol.core import coordinator, node
+from kcontrol.core import coordinator, node_commands
 
 
 class _Counting(dict[tuple[Any, Any], Any]):
@@ -32,7 +32,7 @@ def all_transitions() -> list[str]:
     """Every row of both tables."""
     return [
         *(transition("coordinator", state, cause) for state, cause in coordinator.TABLE),
-        *(transition("node", state, cause) for state, cause in node.TABLE),
+        *(transition("node", state, cause) for state, cause in node_commands.TABLE),
     ]
 
 
@@ -41,6 +41,6 @@ def counted(counts: Counter[str]) -> Iterator[None]:
     """Within, both cores count the rows that they follow."""
     with (
         patch.object(coordinator, "TABLE", _Counting(coordinator.TABLE, "coordinator", counts)),
-        patch.object(node, "TABLE", _Counting(node.TABLE, "node", counts)),
+        patch.object(node_commands, "TABLE", _Counting(node_commands.TABLE, "node", counts)),
     ):
         yield

@@ -20,6 +20,7 @@ from kcontrol.core import (
     division,
     node,
     node_checkpoints,
+    node_commands,
     node_voice,
     pipeline_view,
     resting,
@@ -116,7 +117,7 @@ def _commands_of_old_coordinators_count() -> Patches:
 def _any_boundary_ends_an_attempt() -> Patches:
     def on_boundary(turn: NodeTurn, boundary: Any, work: Any) -> None:
         if turn.state.at is NodeState.WRITTEN:
-            node._go(turn, NodeCause.OWN_BOUNDARY)
+            node_commands.go(turn, NodeCause.OWN_BOUNDARY)
             turn.effects.append(FinishStep(boundary.step))
 
     return (patch.object(node, "_on_boundary", on_boundary),)
@@ -194,7 +195,7 @@ def _replays_are_not_needed() -> Patches:
 
 def _later_steps_stay_openable_after_a_rollback() -> Patches:
     """And an engine that fails can't tell what its directory holds: if it can, it mends what the node believes."""
-    right, failed = node._open, SimulatedEngine._failed
+    right, failed = node_commands.open_at, SimulatedEngine._failed
 
     def open_(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
         openable = turn.state.openable
@@ -204,7 +205,8 @@ def _later_steps_stay_openable_after_a_rollback() -> Patches:
     def untold(self: SimulatedEngine, kind: FailureKind, error: str) -> EngineFailed:
         return replace(failed(self, kind, error), openable=None)
 
-    return patch.object(node, "_open", open_), patch.object(SimulatedEngine, "_failed", untold)
+    opens = (patch.object(module, "open_at", open_) for module in (node, node_commands))
+    return *opens, patch.object(SimulatedEngine, "_failed", untold)
 
 
 def _answers_of_an_earlier_tenure_count() -> Patches:
@@ -275,8 +277,9 @@ def _a_node_runs_on_by_a_definition_that_was_replaced() -> Patches:
         if "runs elsewhere" in reason or "by command" in reason:
             right(turn, reason)
 
-    right = node._exit
-    return patch.object(node, "_exit", go_on), *_a_node_runs_again_what_another_number_made()
+    right = node_commands.end
+    ends = (patch.object(module, "end", go_on) for module in (node, node_commands))
+    return *ends, *_a_node_runs_again_what_another_number_made()
 
 
 def _a_node_runs_again_what_another_number_made() -> Patches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
@@ -18,6 +18,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
 from kcontrol.adapters.http.profiles import Profiler, profile_routes
 from kcontrol.adapters.http.strict import only_what_is_asked_for
+from kcontrol.runtime.health import Health
 
 OPENAPI_PATH = "/v1/openapi.json"
 
@@ -68,16 +69,26 @@ def make_app(plane: Plane, limits: HttpLimits, token: Token | None) -> ASGIApp:
 
 
 def make_metrics_app(
-    registry: CollectorRegistry, limits: HttpLimits, token: Token | None, profiler: Profiler | None = None
+    registry: CollectorRegistry,
+    limits: HttpLimits,
+    token: Token | None,
+    profiler: Profiler | None = None,
+    health: Health | None = None,
 ) -> ASGIApp:
-    """What a process serves that has nothing but metrics and, with `profiler`, profiles."""
+    """What a process serves that has nothing but metrics and, with `profiler`, profiles. health: judged by /health/live."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
 
     async def metrics() -> PlainTextResponse:
         return service.exposition(registry)
 
     api.add_api_route(service.METRICS_PATH, metrics, methods=["GET"], response_class=PlainTextResponse)
-    api.add_api_route("/health/live", service.live, methods=["GET"])
+
+    async def live(response: Response) -> service.Live:
+        wrong = health.wrong() if health is not None else ""
+        response.status_code = service.NOT_READY if wrong else 200
+        return service.Live(status=f"hung: {wrong}" if wrong else "live")
+
+    api.add_api_route("/health/live", live, methods=["GET"])
     if profiler is not None:
         api.include_router(profile_routes(profiler))
     add_handlers(api)

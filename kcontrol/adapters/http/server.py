@@ -14,6 +14,7 @@ from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.kafka.topic_safety import KeptSafety
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.runtime.health import Health
 from kcontrol.runtime.ports import ProjectionSource
 from kcontrol.runtime.projections import Projections
 from kcontrol.runtime.settings import ClusterSettings
@@ -51,7 +52,9 @@ async def serve_interface(
         await asyncio.gather(following, serving, return_exceptions=True)
 
 
-async def serve_metrics(listener: Listener, registry: CollectorRegistry, profiler: Profiler | None = None) -> None:
+async def serve_metrics(
+    listener: Listener, registry: CollectorRegistry, profiler: Profiler | None = None, health: Health | None = None
+) -> None:
     """Answer /metrics, /health/live and /profile, and nothing else, until the listener is stopped or this is cancelled."""
     options = listener.options
-    await listener.serve(make_metrics_app(registry, options.limits, options.token, profiler))
+    await listener.serve(make_metrics_app(registry, options.limits, options.token, profiler, health))

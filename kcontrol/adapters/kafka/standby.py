@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.core.definitions import is_deletion
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec
 from kcontrol.errors import TopicError
+from kcontrol.runtime.first_to_end import first_to_end
 from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -36,7 +36,7 @@ async def until_wanted(
             return
         wishes.stands_by = True
         stands_by()
-        await _first(follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted)
+        await first_to_end(follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted.wait())
     finally:
         await log.close()
 
@@ -70,16 +70,3 @@ class _Wishes:
             elif isinstance(record, PipelineSpec) and self._deleted:
                 self._deleted = False
                 self.wanted.set()
-
-
-async def _first(following: Coroutine[Any, Any, None], event: asyncio.Event) -> None:
-    """Wait for the event; raises what ends the following before."""
-    tasks = asyncio.create_task(following), asyncio.create_task(event.wait())
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

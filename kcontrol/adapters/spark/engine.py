@@ -259,6 +259,7 @@ class SparkEngine:
         else:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
+                deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000  # of the queries alone
             if step not in self._workdir.openable():
                 raise StepFailedError(FailureKind.LOST, f"step {step} is not in the working directory")
             self._workdir.roll_back(step)

@@ -19,6 +19,7 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
+CANCEL_THREAD = "kcontrol-cancel"
 
 Ended = Callable[[int, StepFailedError], None]
 
@@ -89,10 +90,18 @@ class RunningQueries:
         threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
 
     def cancel_jobs(self) -> None:
-        """Cancel the Spark jobs of all queries' running batches. What a JVM that is gone ran has ended with it."""
-        for query in list(self._running.values()):
-            with suppress(*SPARK_ERRORS):
-                self._spark.sparkContext.cancelJobGroup(str(query.runId))
+        """Cancel the Spark jobs of all queries' running batches, soon. What a JVM that is gone ran has ended with it.
+
+        In a thread: a JVM that is stopped answers nothing, and who calls this is often an event loop.
+        """
+        queries = list(self._running.values())
+
+        def cancel() -> None:
+            for query in queries:
+                with suppress(*SPARK_ERRORS):
+                    self._spark.sparkContext.cancelJobGroup(str(query.runId))
+
+        threading.Thread(target=cancel, name=CANCEL_THREAD, daemon=True).start()
 
     def stop(self) -> None:
         """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""

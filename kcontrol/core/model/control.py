@@ -82,7 +82,9 @@ class NodeJoin:
 class NodeState:
     """`p/node/N/INC/state`: repeated every second; its absence is death.
 
-    `step` is the last step that the node holds complete (0: none); while an attempt is under way `attempt` is its token.
+    Open(s) is phase `open` with step s; Running(s), a step that is attempted or replayed, is phase `running` with step s - 1:
+    when it is complete, the node holds s. `step` is the last step that the node holds complete (0: none); while an attempt is
+    under way `attempt` is its token.
     `command_epoch` and `command_serial` name the newest command that the node has carried out (a `step` counts from its
     start), so that the same command given twice is acknowledged twice.
     """

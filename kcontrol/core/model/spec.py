@@ -92,6 +92,8 @@ class LimitsSpec:
     """Steps that are dropped from the log in one transaction, at most."""
     stop_save_timeout_ms: int = 120_000
     """A stop waits so long for the checkpoint of the last step; then it goes on without."""
+    silence_timeout_ms: int = 60_000
+    """A node that has said nothing for so long is told to end, so that whoever watches it starts it anew."""
     clock_tolerance_ms: int = 60_000
     """The time of a step is at most so much ahead of the log's timestamps, whatever the coordinator's wall clock shows."""
 

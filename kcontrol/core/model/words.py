@@ -25,7 +25,7 @@ class DesiredMode(StrEnum):
 
 
 class NodePhase(StrEnum):
-    """The states of a node (design 3)."""
+    """What a node does (design 3): open at `step` and at rest; or running the step after it, first or again."""
 
     CLOSED = "closed"
     OPEN = "open"

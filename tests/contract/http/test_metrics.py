@@ -46,7 +46,7 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
             Checkpoint("p", 2, 1, 0, "file:///c", (SavedPart(0, 3, "m", 2, 10),), 1_000, 3_500, "", 1, 0, 0)
         )
         await api.told.say(Replaying("p", 0, api.told.incarnation, 2))
-        await api.seen(await api.told.node(NodePhase.OPEN, step=1), steps=2)
+        await api.seen(await api.told.node(NodePhase.RUNNING, step=1), steps=2)
         assert await api.projections.until(lambda: api.projections.get("p").committed.checkpoint == 2, 20)
         found = await samples(api)
         assert value(found, "kcontrol_steps_total", reason="records") == 1

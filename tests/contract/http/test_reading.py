@@ -28,7 +28,8 @@ def test_a_pipeline_as_it_is(run: Run) -> None:
         assert status["inputs"][0]["waiting"] == (9 - 7) + (3 - 1)
         assert status["nodes"][0] | {"silent_ms": 0} == {
             **{"node": 0, "incarnation": api.told.incarnation, "host": "host-b", "process_id": 42, "listens": ""},
-            **{"phase": "running", "step": 0, "replaying": None, "silent_ms": 0, "error": "", "made_otherwise": ""},
+            **{"phase": "running", "step": 0, "running": 1, "replaying": 1, "silent_ms": 0},
+            **{"error": "", "made_otherwise": ""},
         }
         assert answer["as_of"]["control_offset"] == offset
         assert answer["as_of"]["steps_offset"] >= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from kcontrol.core.model import (
     NodeState,
     Replaying,
     StepBoundary,
+    Token,
 )
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.nodes_now import NodeNow, nodes_now
@@ -77,6 +79,7 @@ def state(phase: NodePhase, step: int, error: str = "") -> NodeState:
 
 
 JOIN = NodeJoin("p", 0, "u", "host", 2)
+TOKEN = Token(0, 1, 7, 0, (1,))
 STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
 
 
@@ -86,7 +89,9 @@ STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
         ([], NodeNow(0, "missing", 0, "")),
         ([JOIN, state(NodePhase.CLOSED, 0, "no")], NodeNow(0, "closed", 0, "no")),
         ([JOIN, state(NodePhase.RUNNING, 2)], NodeNow(0, "running", 2, "")),
-        ([JOIN, state(NodePhase.OPEN, 1), Replaying("p", 0, 1, 2)], NodeNow(0, "replaying", 1, "")),
+        ([JOIN, state(NodePhase.RUNNING, 1)], NodeNow(0, "replaying", 1, "")),
+        ([JOIN, state(NodePhase.OPEN, 1), Replaying("p", 0, 1, 2)], NodeNow(0, "open", 1, "")),
+        ([JOIN, replace(state(NodePhase.RUNNING, 1), attempt=TOKEN)], NodeNow(0, "running", 1, "")),
         ([JOIN, state(NodePhase.RUNNING, 2), Replaying("p", 0, 1, 2)], NodeNow(0, "running", 2, "")),
     ],
 )

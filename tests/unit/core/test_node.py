@@ -10,8 +10,6 @@ import pytest
 from kcontrol.core.events import (
     AttemptWritten,
     CancelAttempt,
-    CloseEngine,
-    EngineClosed,
     EngineFailed,
     EngineOpened,
     Exit,
@@ -103,7 +101,7 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
     work = work_of(driver, 1)
     effects = driver.command(CommandKind.STEP, 1, work)
     state = states(effects)[0]
-    assert (state.attempt, state.command_serial, state.step) == (work.token, 2, 0)
+    assert (state.phase, state.attempt, state.command_serial, state.step) == (NodePhase.RUNNING, work.token, 2, 0)
     report = published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0]
     assert (report.token, report.step, report.inputs, report.watermark_moved, report.failure) == (
         work.token,
@@ -114,7 +112,7 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
     )
     assert only(FinishStep, driver.see_step(boundary(1, token=work.token))) == FinishStep(1)
     state = states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
-    assert (state.phase, state.step, state.attempt, state.openable) == (NodePhase.RUNNING, 1, None, (1,))
+    assert (state.phase, state.step, state.attempt, state.openable) == (NodePhase.OPEN, 1, None, (1,))
 
 
 @pytest.mark.parametrize("at", ["writing", "written"])
@@ -236,29 +234,6 @@ def test_a_step_is_begun_only_where_the_node_and_the_log_are() -> None:
     assert only(RunStep, effects).work.step == 2
 
 
-def test_a_command_that_comes_while_the_engine_opens_waits() -> None:
-    driver = NodeDriver()
-    driver.joined(1)
-    driver.see_step(boundary(1))
-    driver.command(CommandKind.CREATE, 0)
-    assert driver.command(CommandKind.OPEN, 1) == []
-    assert driver.feed(EngineOpened(0, driver.log.now_ms))[0] == OpenEngine(1, False)
-
-
-def test_a_command_to_open_interrupts_an_attempt_and_its_late_answer_means_nothing() -> None:
-    driver = NodeDriver()
-    driver.joined()
-    opened(driver)
-    writing(driver)
-    assert driver.command(CommandKind.CREATE, 0)[:2] == [CancelAttempt(), OpenEngine(0, True)]
-    assert not published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))
-    driver.feed(EngineOpened(0, driver.log.now_ms))
-    assert driver.state.at is State.IDLE
-    again = work_of(driver, 1, attempt=2)
-    driver.command(CommandKind.STEP, 1, again)
-    assert published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0].token == again.token
-
-
 def test_later_steps_can_not_be_opened_after_a_rollback() -> None:
     driver = NodeDriver()
     for step in (1, 2):
@@ -281,37 +256,6 @@ def test_a_life_that_was_replaced_before_it_began_ends() -> None:
     driver = NodeDriver()
     driver.see(NodeJoin("p", 0, "newer", "host", 3))
     assert only(Exit, driver.feed(Joined(driver.life, (), driver.log.now_ms, driver.log.wall_ms))).replaced
-
-
-def test_stop_closes_and_shutdown_ends() -> None:
-    driver = NodeDriver()
-    driver.joined()
-    opened(driver)
-    assert driver.command(CommandKind.STOP, 0) == [CloseEngine()]
-    state = states(driver.feed(EngineClosed(driver.log.now_ms)))[0]
-    assert (state.phase, state.command_serial) == (NodePhase.CLOSED, 2)
-    effects = driver.command(CommandKind.SHUTDOWN, 0)
-    assert states(effects)[0].command_serial == 3
-    assert only(Exit, effects) == Exit("shut down by command", False, shut_down=True)
-
-
-def test_shutdown_of_an_open_node_closes_first() -> None:
-    driver = NodeDriver()
-    driver.joined()
-    opened(driver)
-    assert driver.command(CommandKind.SHUTDOWN, 0) == [CloseEngine()]
-    only(Exit, driver.feed(EngineClosed(driver.log.now_ms)))
-
-
-def test_pause_is_acknowledged_when_the_step_is_over() -> None:
-    driver = NodeDriver()
-    driver.joined()
-    opened(driver)
-    work = written(driver)
-    assert states(driver.command(CommandKind.PAUSE, 1))[0].command_serial == 3
-    driver.see_step(boundary(1, token=work.token))
-    assert driver.command(CommandKind.PAUSE, 1) == []
-    assert states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0].command_serial == 4
 
 
 def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:

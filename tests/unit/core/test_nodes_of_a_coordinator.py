@@ -70,21 +70,106 @@ def test_an_attempt_left_by_a_predecessor_that_was_committed_is_finished() -> No
     assert driver.state.at is State.READY
 
 
-def test_a_node_that_does_not_open_in_time_is_told_again_and_counted() -> None:
+PATIENCE_MS = LIMITS.open_timeout_ms + LIMITS.heartbeat_timeout_ms
+
+
+def test_a_node_that_does_not_open_in_time_is_told_to_end_and_counted() -> None:
     driver = CoordinatorDriver()
     driver.take_over()
     driver.join()
     first = published(Command, driver.say(phase=NodePhase.CLOSED))[0]
     pending = {"phase": NodePhase.CLOSED, "command_epoch": -1, "command_serial": -1}
     driver.tick()
-    for _ in range(LIMITS.open_timeout_ms // 5_000 - 1):
-        driver.tick(5_000)
+    for _ in range(PATIENCE_MS // 4_000 - 1):
+        driver.tick(4_000)
         assert published(Command, driver.say(**pending)) == []
-    driver.tick(4_999)
+    driver.tick(3_999)
     again = published(Command, driver.tick(1))[0]
-    assert (again.kind, again.serial > first.serial) == (CommandKind.CREATE, True)
+    assert (again.kind, again.serial > first.serial) == (CommandKind.SHUTDOWN, True)
     assert driver.state.retry.lost == 1
-    assert "node 0 opens step 0, for more than 20000 ms" in driver.status.reason
+    assert "node 0 opens step 0, for more than 28000 ms: it is told to end" in driver.status.reason
+
+
+def speak_for(driver: CoordinatorDriver, after_ms: int, **changes: object) -> list[Command]:
+    """Node 0 says the same again and again, for so long; the commands that come of it."""
+    commands: list[Command] = []
+    for _ in range(after_ms // 1_000):
+        commands += published(Command, driver.tick(1_000))
+        commands += published(Command, driver.say(**changes))
+    return commands
+
+
+def test_a_node_that_does_not_end_is_told_again_until_the_pipeline_halts() -> None:
+    driver = CoordinatorDriver()
+    driver.take_over()
+    driver.join()
+    pending = {"phase": NodePhase.CLOSED, "command_epoch": -1, "command_serial": -1}
+    commands = speak_for(driver, 6 * PATIENCE_MS, **pending)
+    assert [one.kind for one in commands] == [CommandKind.CREATE, *[CommandKind.SHUTDOWN] * (LIMITS.max_lost - 1)]
+    assert driver.status.phase is PipelinePhase.HALTED
+    assert driver.status.reason.startswith("node 0 is to end, for more than 28000 ms")
+
+
+def test_a_node_that_speaks_and_does_not_listen_is_told_to_end() -> None:
+    driver = CoordinatorDriver()
+    driver.take_over()
+    driver.join()
+    commands = speak_for(driver, PATIENCE_MS + 1_000, claim_epoch=driver.state.epoch - 1)
+    assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
+    assert "node 0 has not seen this coordinator's claim, for more than 28000 ms" in driver.status.reason
+
+
+def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_next_life_joins() -> None:
+    driver = CoordinatorDriver()
+    driver.in_place()
+    driver.attempt(8, 2)
+    commands = []
+    for _ in range(200):
+        commands += published(Command, driver.tick(1_000))
+        if driver.state.at is State.FENCING:
+            commands += published(Command, driver.ready())
+        assert (driver.log.now_ms - 10_000 < LIMITS.silence_timeout_ms) == (commands == [])
+    assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
+    assert driver.status.reason.startswith("waiting: node 0 says nothing (was open at step 0) and was told to end")
+    assert driver.status.phase is PipelinePhase.STARTING
+    driver.join()
+    assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.CREATE
+
+
+def test_a_node_that_joins_and_says_nothing_is_told_to_end_and_counted() -> None:
+    driver = CoordinatorDriver()
+    driver.take_over()
+    driver.join()
+    commands = []
+    limit_ms = PATIENCE_MS + LIMITS.save_timeout_ms
+    for _ in range(0, limit_ms, 1_000):
+        assert commands == []
+        commands += published(Command, driver.tick(1_000))
+    assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
+    assert driver.state.retry.lost == 1
+    assert f"node 0 has joined and says nothing yet, for more than {limit_ms} ms: it is told to end" in driver.status.reason
+
+
+def test_a_pause_of_a_node_that_is_soon_over_costs_no_restart() -> None:
+    driver = CoordinatorDriver()
+    driver.in_place()
+    for _ in range(LIMITS.silence_timeout_ms // 1_000 - 1):
+        assert published(Command, driver.tick(1_000)) == []
+    driver.say()
+    assert driver.state.at is State.READY
+
+
+def test_a_node_that_does_not_stop_is_told_to_end_and_one_that_died_meanwhile_is_not_waited_for() -> None:
+    driver = CoordinatorDriver()
+    driver.in_place()
+    stop = published(Command, driver.see(Desired("p", DesiredMode.STOPPED, "r9")))[0]
+    assert stop.kind is CommandKind.STOP
+    commands = speak_for(driver, PATIENCE_MS + 1_000, command_serial=stop.serial - 1)
+    assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
+    assert driver.status.reason == "stopping: node 0 closes, for more than 28000 ms: it is told to end"
+    for _ in range(10):
+        driver.tick(1_000)
+    assert driver.status.phase is PipelinePhase.STOPPED
 
 
 def test_a_replay_is_given_time_for_each_step() -> None:
@@ -101,7 +186,7 @@ def test_a_replay_is_given_time_for_each_step() -> None:
     driver.say(step=2, openable=(2,))
     assert published(Command, driver.tick(1_000))[0].kind is CommandKind.OPEN
     assert driver.state.failure is not None
-    assert driver.state.failure.text == "node 0 replays step 3, for more than 25000 ms"
+    assert driver.state.failure.text == "node 0 replays step 3, for more than 25000 ms: it is told to open again"
 
 
 def test_a_node_that_fails_to_open_too_often_halts_the_pipeline() -> None:

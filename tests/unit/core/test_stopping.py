@@ -127,7 +127,7 @@ def test_a_stop_waits_for_a_checkpoint_no_longer_than_its_limit() -> None:
 
 def test_a_stop_does_not_wait_for_a_node_that_is_away_behind_or_broken() -> None:
     for changes, why in (
-        ({}, "node 1 says nothing"),
+        ({}, "node 1 has joined and says nothing yet"),
         ({"phase": NodePhase.FAILED, "error": "digest"}, "the pipeline had halted"),
         ({"step": 1}, "node 1 replays step 2"),
     ):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from unittest.mock import MagicMock
 
 from kcontrol.adapters.node_service import end_task
 from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
-from kcontrol.adapters.spark.queries import RunningQueries
+from kcontrol.adapters.spark.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.core.events import Exit
 
 
@@ -25,6 +26,9 @@ def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone() -> None:
     running = RunningQueries(spark, BoundQueries("p", (query,)), MagicMock(), MagicMock(), 2, lambda *_: None)
     running.start(1)
     running.cancel_jobs()
+    for thread in threading.enumerate():
+        if thread.name == CANCEL_THREAD:
+            thread.join(60)
     spark.sparkContext.cancelJobGroup.assert_called_once()
 
 

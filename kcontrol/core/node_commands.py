@@ -1,0 +1,140 @@
+"""What a node does when it is told to: open, step, save, close, end; and when it may be interrupted for that."""
+
+from __future__ import annotations
+
+from kcontrol.core.events import CancelAttempt, CloseEngine, PinStep, RunStep
+from kcontrol.core.model import Command, CommandKind
+from kcontrol.core.node_checkpoints import opening, refuse
+from kcontrol.core.node_state import SHUT_DOWN, NodeMachine, NodeTurn
+from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
+from kcontrol.core.node_voice import speak
+
+
+def go(turn: NodeTurn, cause: Cause) -> None:
+    """Change the state, by the table."""
+    turn.state.at = TABLE[turn.state.at, cause]
+
+
+def obey(turn: NodeTurn) -> None:
+    """Carry out the newest command of the newest claim, if it is meant for this life and was not carried out before."""
+    state = turn.state
+    command = state.view.command(state.node)
+    if command is None or command.incarnation != state.incarnation or state.at is State.EXITED:
+        return
+    if (command.claim_epoch, command.serial) <= state.done or command == state.obeying:
+        return
+    if state.at in (State.OPENING, State.CLOSING) and not _interrupts(state, command):
+        return
+    match command.kind:
+        case CommandKind.CREATE | CommandKind.OPEN:
+            state.obeying = command
+            open_at(turn, Cause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
+        case CommandKind.STEP:
+            _step(turn, command)
+        case CommandKind.SHUTDOWN if state.at is State.CLOSING:
+            # It was told twice, or does not close: there is nothing that must be waited for.
+            done(state, command)
+            end(turn, SHUT_DOWN)
+        case CommandKind.STOP if _goes_on(state, command):
+            pass
+        case CommandKind.STOP | CommandKind.SHUTDOWN:
+            state.obeying = command
+            _close(turn)
+        case CommandKind.CHECKPOINT:
+            _pin(turn, command)
+        case CommandKind.PAUSE:
+            if state.at not in UNANSWERED:
+                done(state, command)
+
+
+def _interrupts(state: NodeMachine, command: Command) -> bool:
+    """Whether it is heard although the engine is opening or closing, which may take long, or for ever."""
+    if command.kind is CommandKind.SHUTDOWN:
+        return True
+    opens = command.kind in (CommandKind.CREATE, CommandKind.OPEN, CommandKind.STOP)
+    return opens and state.at is State.OPENING
+
+
+def _goes_on(state: NodeMachine, command: Command) -> bool:
+    """Whether the step to stop at is still to come, by replaying it or as its own attempt; the command waits for that."""
+    return state.at in (State.OPENING, *AT_WORK) and state.step < command.step
+
+
+def done(state: NodeMachine, command: Command) -> None:
+    """It is carried out: the next `NodeState` says so."""
+    state.done = (command.claim_epoch, command.serial)
+    state.obeying = None
+
+
+def open_at(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
+    """Give up what runs, and have the engine open `step`, the last one that it is to hold complete."""
+    _cancel(turn)
+    go(turn, cause)
+    turn.state.go_back(step)
+    turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
+    turn.effects.append(opening(turn.state, step, create))
+
+
+def _cancel(turn: NodeTurn) -> None:
+    """Nothing of what runs may be written or recorded any more; its answer, if one is owed, will come and mean nothing."""
+    state = turn.state
+    if state.at in (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING):
+        turn.effects.append(CancelAttempt())
+    if state.at in UNANSWERED:
+        state.overdue_answers += 1
+    state.work = None
+
+
+def _close(turn: NodeTurn) -> None:
+    if turn.state.at in (State.OPENING, *AT_WORK):
+        _cancel(turn)
+        go(turn, Cause.CLOSE)
+        turn.effects.append(CloseEngine())
+    else:
+        closed(turn, turn.state.error)
+
+
+def closed(turn: NodeTurn, error: str) -> None:
+    """The queries have stopped: acknowledge, and end the process if that was asked for."""
+    state = turn.state
+    command = state.obeying
+    go(turn, Cause.CLOSED)
+    state.error = error
+    if command is not None:
+        done(state, command)
+        if command.kind is CommandKind.SHUTDOWN:
+            end(turn, SHUT_DOWN)
+
+
+def end(turn: NodeTurn, reason: str) -> None:
+    """This life is over. reason: for people."""
+    speak(turn)
+    if turn.state.at in AT_WORK:
+        _cancel(turn)
+    turn.state.error = reason
+    go(turn, Cause.EXIT)
+
+
+def _step(turn: NodeTurn, command: Command) -> None:
+    """Begin an attempt: only at the end of the log, and only at the step that follows what the engine holds."""
+    state, work = turn.state, command.work
+    if state.at is not State.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
+        return
+    done(state, command)
+    state.work, state.begun_ms = work, state.now_ms
+    go(turn, Cause.STEP)
+    turn.effects.append(RunStep(work, None))
+
+
+def _pin(turn: NodeTurn, command: Command) -> None:
+    """Between two steps, and at exactly the step that is asked for; later steps wait until it is done."""
+    state = turn.state
+    if state.at in UNANSWERED:
+        return
+    if state.at is State.IDLE and state.step == command.step:
+        state.obeying = command
+        go(turn, Cause.PIN)
+        turn.effects.append(PinStep(command.step))
+        return
+    done(state, command)
+    refuse(turn, command, f"it was {state.at} at step {state.step} when asked to save step {command.step}")

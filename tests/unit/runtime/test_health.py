@@ -1,0 +1,97 @@
+"""A process that hangs is found from within, by a clock that the test turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from kcontrol.core.events import CloseEngine, FinishStep, NodeEvent, OpenEngine, PinStep, RunStep
+from kcontrol.core.model import Checkpoint, LimitsSpec
+from kcontrol.errors import HungError
+from kcontrol.runtime.engine_jobs import GRACE_MS, EngineJobs, time_limit
+from kcontrol.runtime.health import LOOP_LIMIT_MS, Health
+from tests.unit.core.made import LIMITS, checkpoint
+from tests.unit.runtime.engines import Clock, ScriptedEngine
+from tests.unit.runtime.test_engine_jobs import work
+
+
+class Hand:
+    """A monotonic clock."""
+
+    now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def test_an_event_loop_that_does_not_turn_is_found() -> None:
+    hand = Hand()
+    health = Health(hand)
+    hand.now_ms += 10 * LOOP_LIMIT_MS
+    assert health.wrong() == "", "nothing is judged before it has begun"
+    health.beat()
+    hand.now_ms += LOOP_LIMIT_MS
+    assert health.wrong() == ""
+    hand.now_ms += 1
+    assert health.wrong() == f"its event loop has not turned for {LOOP_LIMIT_MS + 1} ms"
+    health.beat()
+    assert health.wrong() == ""
+    health.rests()
+    hand.now_ms += 2 * LOOP_LIMIT_MS
+    assert health.wrong() == ""
+
+
+def test_work_that_takes_too_long_is_found() -> None:
+    hand = Hand()
+    health = Health(hand)
+    health.beat()
+    with health.at_work("opening step 5", 400):
+        hand.now_ms += 400
+        assert health.wrong() == ""
+        hand.now_ms += 1
+        assert health.wrong() == "opening step 5 has taken 401 ms, more than 400 ms"
+    assert health.wrong() == ""
+
+
+class StuckEngine(ScriptedEngine):
+    """Its JVM was stopped: nothing is ever answered."""
+
+    async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
+        await asyncio.Event().wait()
+
+
+def test_an_engine_that_does_not_answer_ends_the_line_of_work() -> None:
+    async def run() -> None:
+        limits = LimitsSpec(**{**{name: getattr(LIMITS, name) for name in LIMITS.__dataclass_fields__}, "open_timeout_ms": 1})
+        events: list[NodeEvent] = []
+        jobs = EngineJobs(StuckEngine(), Clock(), events.append, logging.getLogger("test"), limits)
+        jobs.put(OpenEngine(5, False))
+        with pytest.raises(HungError, match="opening step 5"):
+            await jobs.run()
+        assert jobs.hung
+        assert events == []
+
+    import kcontrol.runtime.engine_jobs as module
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "GRACE_MS", 10)
+        asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("effect", "what", "limit_ms"),
+    [
+        (OpenEngine(5, False), "opening step 5", LIMITS.open_timeout_ms),
+        (OpenEngine(5, False, checkpoint(5, 1)), "opening step 5", LIMITS.open_timeout_ms + LIMITS.save_timeout_ms),
+        (RunStep(work(6), None), "running step 6", 2 * LIMITS.step_timeout_ms),
+        (FinishStep(6), "finishing step 6", LIMITS.step_timeout_ms),
+        (PinStep(6), "pinning step 6", LIMITS.step_timeout_ms + LIMITS.pin_timeout_ms),
+        (CloseEngine(), "closing", LIMITS.open_timeout_ms),
+    ],
+)
+def test_every_call_of_the_engine_has_a_limit(
+    effect: OpenEngine | RunStep | FinishStep | PinStep | CloseEngine, what: str, limit_ms: int
+) -> None:
+    assert time_limit(effect, LIMITS) == (what, limit_ms + GRACE_MS)
