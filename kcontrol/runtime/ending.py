@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.model import DesiredMode, NodePhase, PipelinePhase
 from kcontrol.runtime.durations import span_text
-from kcontrol.runtime.life import life_of
+from kcontrol.runtime.life import coordinator_limit_ms, life_of
 from kcontrol.runtime.projection import PipelineProjection
 from kcontrol.runtime.requests import NotNowError
 
@@ -20,17 +20,21 @@ def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
     is_stopped = life.phase == PipelinePhase.STOPPED and desired is not None and desired.mode is DesiredMode.STOPPED
     alive = []
     if life.is_led and not is_stopped:
-        alive.append(f"coordinator {life.coordinator} is in charge of it (it is {life.phase})")
+        heard, limit = span_text(life.silent_ms or 0), span_text(coordinator_limit_ms(projection))
+        alive.append(f"coordinator {life.coordinator} is in charge of it (it is {life.phase}): {_heard(heard, limit)}")
+    limit_ms = projection.spec().limits.heartbeat_timeout_ms
     for node in sorted(view.lives):
         state = view.node_state(node)
-        if is_stopped and state is not None and state.phase is NodePhase.CLOSED:
-            continue
-        limit_ms = projection.spec().limits.heartbeat_timeout_ms
-        if not projection.signs.is_silent(node, now_ms, limit_ms):
-            heard, limit = span_text(projection.signs.silent_ms(node, now_ms) or 0), span_text(limit_ms)
-            alive.append(f"node {node} was heard of {heard} ago (one that was killed is taken for dead after {limit})")
+        is_over = is_stopped and state is not None and state.phase is NodePhase.CLOSED
+        if not is_over and not projection.signs.is_silent(node, now_ms, limit_ms):
+            heard = span_text(projection.signs.silent_ms(node, now_ms) or 0)
+            alive.append(f"node {node}: {_heard(heard, span_text(limit_ms))}")
     if alive:
         raise NotNowError(
             f"pipeline {pipeline!r} can't be deleted: {'; '.join(alive)}. Stop it first: kcontrol stop {pipeline}. Nothing was "
             "deleted"
         )
+
+
+def _heard(heard: str, limit: str) -> str:
+    return f"heard of {heard} ago, taken for dead after {limit}"

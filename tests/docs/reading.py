@@ -102,6 +102,10 @@ def _python(block: Block, directory: Path) -> None:
         load_pipeline(file)
 
 
+def _java(block: Block, _directory: Path) -> None:
+    assert block.rule == "run by", "say which test compiles and runs it"
+
+
 def _toml(block: Block, directory: Path) -> None:
     assert "[kafka]" in block.text, f"the only TOML that kcontrol reads is {FILE_NAME}"
     (directory / FILE_NAME).write_text(block.text, encoding="utf-8")
@@ -135,6 +139,7 @@ def _mermaid(block: Block, _directory: Path) -> None:
 _READERS: dict[str, Callable[[Block, Path], None]] = {
     "bash": _bash,
     "diff": _diff,
+    "java": _java,
     "json": _json,
     "mermaid": _mermaid,
     "python": _python,

@@ -169,7 +169,7 @@ def test_one_that_runs_or_of_which_somebody_is_alive_is_not(command: Command, cl
     made(cluster, mode=DesiredMode.RUNNING, phase=PipelinePhase.RUNNING, node=NodePhase.RUNNING)
     refused = sentence(command("delete", "p", "--yes"), 1)
     assert "coordinator host-a:41 is in charge of it (it is running)" in refused
-    assert "node 0 was heard of" in refused
+    assert "node 0: heard of" in refused
     assert "kcontrol stop p" in refused
     assert "p/spec" in of_p(cluster)
     assert steps_topic(cluster) is not None
