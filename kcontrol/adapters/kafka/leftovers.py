@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.core.definitions import definitions
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.settings import ClusterSettings
@@ -20,6 +22,17 @@ async def refuse_leftovers(settings: ClusterSettings, pipeline: str) -> None:
             f"pipeline {pipeline!r} has no definition, but topic {topic!r} holds its steps up to {step}: it was deleted half "
             f"way. Run kcontrol delete {pipeline} to its end, then submit it again"
         )
+
+
+async def refuse_half_deleted(settings: ClusterSettings, pipeline: str) -> None:
+    """The same of a pipeline that may have a definition, and is then as it should be."""
+    log = await KafkaControlLog.open(settings, pipeline)
+    try:
+        is_defined = pipeline in definitions(await log.read_to_end())
+    finally:
+        await log.close()
+    if not is_defined:
+        await refuse_leftovers(settings, pipeline)
 
 
 async def last_step(settings: ClusterSettings, pipeline: str) -> int:

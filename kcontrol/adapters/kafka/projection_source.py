@@ -9,6 +9,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.input_ends import InputEnds
 from kcontrol.adapters.kafka.input_requests import reach
 from kcontrol.adapters.kafka.kept import kept_of
+from kcontrol.adapters.kafka.leftovers import refuse_half_deleted
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.spec_topics import prepare
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
@@ -55,3 +56,4 @@ class KafkaProjectionSource:
 
     async def prepare(self, spec: PipelineSpec) -> None:
         await asyncio.to_thread(prepare, self._settings, spec)
+        await refuse_half_deleted(self._settings, spec.pipeline)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.deletion import delete, look
-from kcontrol.adapters.kafka.leftovers import refuse_leftovers
+from kcontrol.adapters.kafka.leftovers import refuse_half_deleted
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
@@ -214,7 +214,7 @@ def test_a_deletion_that_was_killed_half_way_is_completed_by_another(
     assert "no pipeline 'p'" in sentence(command("status", "p"), 10)
     # Neither the old pipeline nor a new one: nothing is submitted under its name before it is gone.
     with pytest.raises(ConfigurationError, match=f"holds its steps up to {STEPS}: it was deleted half way"):
-        asyncio.run(refuse_leftovers(cluster, "p"))
+        asyncio.run(refuse_half_deleted(cluster, "p"))
     again = command("delete", "p", "--yes")
     assert again.returncode == 0, again.stderr
     assert "which was deleted half way" in again.stdout

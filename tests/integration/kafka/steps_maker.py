@@ -40,9 +40,9 @@ class StepsMaker:
         self.settings = settings.model_copy(update={"prefix": f"m{secrets.token_hex(4)}"})
         self.topics = {name: new_topic(name, partitions=PARTITIONS) for name in ("delays", "totals")}
         outputs = [KafkaOutput(name, topic=topic) for name, topic in self.topics.items()]
-        pipeline = Pipeline(PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs)
-        queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
-        self.spec = asyncio.run(submit(self.settings, pipeline, queries))
+        self.pipeline = Pipeline(PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs)
+        self.queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
+        self.spec = asyncio.run(submit(self.settings, self.pipeline, self.queries))
 
     def step(self, number: int, outputs: Mapping[str, Rows], *, forget: Sequence[str] = ()) -> StepBoundary:
         """A committed step."""

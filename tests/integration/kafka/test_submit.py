@@ -14,10 +14,12 @@ from confluent_kafka.admin import AdminClient
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
 from kcontrol.adapters.kafka import old_nodes
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.leftovers import refuse_half_deleted
 from kcontrol.adapters.kafka.requests import overview, request_mode
 from kcontrol.adapters.kafka.submit import all_specs, submit
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.core.keys import spec_key
 from kcontrol.core.model import (
     Desired,
     DesiredMode,
@@ -33,6 +35,7 @@ from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, R
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.integration.kafka.steps_maker import StepsMaker
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary
 
@@ -275,3 +278,25 @@ def test_a_pipeline_that_nobody_submitted_is_not_found(flights: Flights) -> None
     flights.submit(flights.pipeline())
     with pytest.raises(NotFoundError, match="'planes'"):
         asyncio.run(request_mode(flights.settings, "planes", DesiredMode.PAUSED))
+
+
+def test_the_name_of_a_pipeline_that_was_deleted_half_way_is_not_free(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    maker = StepsMaker(settings, topic_factory)
+    maker.step(1, {})
+    cluster, name = maker.settings, maker.spec.pipeline
+
+    async def scenario() -> None:
+        await refuse_half_deleted(cluster, name)
+        log = await KafkaControlLog.open(cluster, name)
+        await log.append([], [spec_key(name)])
+        await log.close()
+        with pytest.raises(ConfigurationError, match="holds its steps up to 1: it was deleted half way"):
+            await refuse_half_deleted(cluster, name)
+        with pytest.raises(ConfigurationError, match=f"Run kcontrol delete {name} to its end"):
+            await submit(cluster, maker.pipeline, maker.queries)
+        await asyncio.to_thread(TopicAdmin(cluster).delete, cluster.names().steps_topic(name))
+        assert await submit(cluster, maker.pipeline, maker.queries) == maker.spec
+
+    asyncio.run(scenario())
