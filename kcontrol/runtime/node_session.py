@@ -140,7 +140,8 @@ class NodeSession:
         watchers = self._watchers(spec, steps)
         try:
             async with asyncio.TaskGroup() as self._group:
-                self._see_control(control)
+                # A deletion among these is of an earlier pipeline of this name.
+                self._take_control(control)
                 self._see_steps(steps)
                 restorable = await self._restorable(engine)
                 if self._needs_all_steps(spec, engine, restorable):
@@ -265,11 +266,14 @@ class NodeSession:
         task.add_done_callback(self._tasks.discard)
 
     def _see_control(self, chunk: Sequence[Logged]) -> None:
+        if any(is_deletion(logged.record, self._pipeline) for logged in chunk) and not self._exit.done():
+            reason = f"pipeline {self._pipeline} was deleted while node {self._node} was at work: end this process"
+            self._exit.set_result(Exit(reason, False, False))
+            return
+        self._take_control(chunk)
+
+    def _take_control(self, chunk: Sequence[Logged]) -> None:
         for logged in chunk:
-            if is_deletion(logged.record, self._pipeline) and not self._exit.done():
-                reason = f"pipeline {self._pipeline} was deleted while node {self._node} was at work: end this process"
-                self._exit.set_result(Exit(reason, False, False))
-                return
             self._dispatch(ControlSeen(logged, self._now_ms()))
 
     def _see_steps(self, chunk: Sequence[LoggedStep]) -> None:
