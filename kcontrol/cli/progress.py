@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -18,8 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kcontrol.cli.show import step_line
-from kcontrol.core.model import StepBoundary
-from kcontrol.runtime.nodes_now import NodeNow
+from kcontrol.core.model import NodePhase, StepBoundary
+from kcontrol.runtime.nodes_now import NodeNow, doing_text
 
 PLAIN_EVERY_S = 1.0
 LIVE_PER_SECOND = 5
@@ -97,22 +97,27 @@ class Reporter(Protocol):
     def phase(self, text: str) -> None: ...
 
 
+OPEN, RUNNING = NodePhase.OPEN.value, NodePhase.RUNNING.value
+
+
 class Changes:
-    """Which nodes do something else than before. A step more is no change: steps are told for all nodes together."""
+    """Which nodes do something else than before. A step more is no change: steps are told for all nodes together, so a node
+    that runs one is taken for open where it was before."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[str, str]] = {}
 
     def of(self, now: Sequence[NodeNow]) -> list[NodeNow]:
         """Those that changed since the last call."""
-        changed = [each for each in now if self._before.get(each.node) != (each.doing, each.error)]
-        self._before = {each.node: (each.doing, each.error) for each in now}
+        told = [replace(each, doing=OPEN) if each.doing == RUNNING else each for each in now]
+        changed = [each for each in told if self._before.get(each.node) != (each.doing, each.error)]
+        self._before = {each.node: (each.doing, each.error) for each in told}
         return changed
 
 
 def node_line(now: NodeNow) -> str:
     """What a node does, for people."""
-    return f"node {now.node}: {now.doing}, step {now.step}" + (f": {now.error}" if now.error else "")
+    return f"node {now.node}: {doing_text(now.doing, now.step)}" + (f": {now.error}" if now.error else "")
 
 
 class JsonReporter:

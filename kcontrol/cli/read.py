@@ -18,6 +18,7 @@ from kcontrol.core.model import Logged, LoggedStep, NodePhase, StepBoundary
 from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.runtime.durations import span_text
+from kcontrol.runtime.nodes_now import REPLAYING, doing_text
 from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.wire.json import to_json_line
@@ -91,10 +92,8 @@ def _node(facts: NodeFacts) -> str:
 
 
 def _doing(facts: NodeFacts) -> str:
-    """In the words of the protocol: open at a step, or running (or replaying) the one after."""
-    if facts.running is None or facts.phase != NodePhase.RUNNING.value:
-        return f"{facts.phase}, step {facts.step}"
-    return f"{'running' if facts.replaying is None else 'replaying'} step {facts.running}"
+    replays = facts.replaying is not None and facts.phase == NodePhase.RUNNING.value
+    return doing_text(REPLAYING if replays else facts.phase, facts.step)
 
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:

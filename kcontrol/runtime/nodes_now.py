@@ -8,6 +8,8 @@ from kcontrol.core.model import NodePhase, NodeState
 from kcontrol.runtime.life import SILENT, is_silent
 from kcontrol.runtime.projection import PipelineProjection
 
+REPLAYING = "replaying"
+
 
 @dataclass(frozen=True)
 class NodeNow:
@@ -17,6 +19,11 @@ class NodeNow:
     doing: str
     step: int
     error: str
+
+
+def doing_text(doing: str, step: int) -> str:
+    """In the words of the protocol: at rest at a step, or running (or replaying) the one after."""
+    return f"{doing} step {step + 1}" if doing in (NodePhase.RUNNING.value, REPLAYING) else f"{doing}, step {step}"
 
 
 def nodes_now(projection: PipelineProjection, now_ms: int) -> list[NodeNow]:
@@ -31,7 +38,7 @@ def _node_now(projection: PipelineProjection, node: int, now_ms: int) -> NodeNow
         return NodeNow(node, "missing", 0, "")
     if is_silent(projection, node, now_ms):
         return NodeNow(node, SILENT, said.step, said.error)
-    return NodeNow(node, "replaying" if replays(projection, said) else said.phase.value, said.step, said.error)
+    return NodeNow(node, REPLAYING if replays(projection, said) else said.phase.value, said.step, said.error)
 
 
 def replays(projection: PipelineProjection, said: NodeState) -> bool:

@@ -110,7 +110,7 @@ def test_the_number_of_nodes_changes_between_runs(relay: Relay) -> None:
     assert relay.first_step() > 1, "old steps were dropped"
     before = relay.steps()
     events = relay.run("--nodes", "2")
-    assert {event["node"] for event in events if event["event"] == "node" and event["doing"] == "running"} == {0, 1}
+    assert {event["node"] for event in events if event["event"] == "node" and event["doing"] == "open"} == {0, 1}
     assert {event["process"] for event in events if event["event"] == "started"} == {"coordinator", "node-0", "node-1"}
     assert next(event["step"] for event in events if event["event"] == "step") == before[-1]["step"] + 1
     relay.check(nodes=2)

@@ -110,12 +110,18 @@ def test_a_step_more_is_no_change() -> None:
     assert changes.of([NodeNow(0, "open", 2, ""), NodeNow(1, "missing", 0, "")]) == []
     assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "")]) == [NodeNow(1, "closed", 0, "")]
     assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "x")]) == [NodeNow(1, "closed", 0, "x")]
+    assert changes.of([NodeNow(0, "running", 3, ""), NodeNow(1, "closed", 0, "x")]) == []
+    assert changes.of([NodeNow(0, "replaying", 1, ""), NodeNow(1, "running", 4, "")]) == [
+        NodeNow(0, "replaying", 1, ""),
+        NodeNow(1, "open", 4, ""),
+    ]
+    assert changes.of([NodeNow(0, "running", 4, ""), NodeNow(1, "open", 5, "")]) == [NodeNow(0, "open", 4, "")]
 
 
 def test_every_node_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [NodeNow(0, "running", 7, ""), NodeNow(1, "closed", 0, "no disk")]
+    now = [NodeNow(0, "replaying", 7, ""), NodeNow(1, "closed", 0, "no disk")]
     PlainReporter().nodes(now)
-    assert capsys.readouterr().out == "node 0: running, step 7\nnode 1: closed, step 0: no disk\n"
+    assert capsys.readouterr().out == "node 0: replaying step 8\nnode 1: closed, step 0: no disk\n"
     JsonReporter().nodes(now[1:])
     assert '"event": "node"' in (out := capsys.readouterr().out)
     assert '"doing": "closed"' in out
