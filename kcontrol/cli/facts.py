@@ -15,8 +15,10 @@ from kcontrol.adapters.kafka.access import group as group_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.core.inputs import next_offset
+from kcontrol.core.gaps import records_between
+from kcontrol.core.inputs import arrived, next_offset
 from kcontrol.core.model import PipelineSpec
+from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import ClusterError
 from kcontrol.runtime.definition import KafkaInput
@@ -58,22 +60,31 @@ def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
     return ends
 
 
-def is_caught_up(spec: PipelineSpec, committed: StepsView, ends: Ends, paused: Collection[str] = ()) -> bool:
+def is_caught_up(
+    spec: PipelineSpec, committed: StepsView, ends: Ends, paused: Collection[str] = (), view: PipelineView | None = None
+) -> bool:
     """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is out.
 
-    paused: names of inputs that are not judged.
+    paused: names of inputs that are not judged. view: what nodes have said, if it is known.
     """
     if committed.last is not None and committed.last.watermark_moved:
         return False
-    return not set(still_to_come(spec, committed, ends)) - set(paused)
+    return not set(still_to_come(spec, committed, ends, view)) - set(paused)
 
 
-def still_to_come(spec: PipelineSpec, committed: StepsView, ends: Ends) -> dict[str, int]:
-    """By input, how many offsets before `ends` are in no committed step; inputs without any are left out."""
+def still_to_come(spec: PipelineSpec, committed: StepsView, ends: Ends, view: PipelineView | None = None) -> dict[str, int]:
+    """By input, how many offsets before `ends` are in no committed step; inputs without any are left out.
+
+    view: what nodes have said; offsets that hold no record, as far as they know, don't count.
+    """
     found: dict[str, int] = {}
     for item in spec.inputs:
+        seen = {} if view is None else arrived(spec, item, view)
         parts = {partition: end for (name, partition), end in ends.items() if name == item.name}
-        left = sum(max(0, end - next_offset(committed, item, partition)) for partition, end in parts.items())
+        left = sum(
+            records_between(seen[partition].gaps if partition in seen else (), next_offset(committed, item, partition), end)
+            for partition, end in parts.items()
+        )
         if left:
             found[item.name] = left
     return found

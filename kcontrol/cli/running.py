@@ -161,9 +161,9 @@ class Running:
                 if self._has_joined(logs):
                     self._reporter.phase("")
                 paused = self._tell_paused(logs)
-                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused)
+                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused, logs.view)
                 if done and self._has_joined(logs):
-                    _check_nothing_paused(logs, still_to_come(logs.spec(), logs.committed, ends))
+                    _check_nothing_paused(logs, still_to_come(logs.spec(), logs.committed, ends, logs.view))
                     self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
                     return
                 await asyncio.sleep(LOOK_EVERY_S)

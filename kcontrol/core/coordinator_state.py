@@ -140,6 +140,8 @@ class CoordinatorState:
     retry: Retry = field(default_factory=Retry)
     arrivals: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """By (input, partition): since when what lies beyond the last committed step waits, see waiting.py."""
+    only_gaps_ms: int | None = None
+    """Since when nothing but offsets without a record waits; None if there are none, or records beside them."""
     answered: tuple[int, int] = (0, 0)
     """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.events import InputArrived
+from kcontrol.core.gaps import gaps_after, records_between
 from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import (
     FailureKind,
@@ -124,7 +125,8 @@ def hear_arrivals(state: NodeMachine, event: InputArrived) -> None:
 def _grown(before: ReceivedPartition | None, seen: ReceivedPartition) -> ReceivedPartition:
     if before is None or before.topic_id != seen.topic_id:
         return seen
-    return replace(seen, earliest=max(before.earliest, seen.earliest), to=max(before.to, seen.to))
+    further = seen if seen.to >= before.to else before
+    return replace(further, earliest=max(before.earliest, seen.earliest))
 
 
 def _say_received(turn: NodeTurn) -> None:
@@ -145,18 +147,21 @@ def _say_received(turn: NodeTurn) -> None:
 
 def _received(state: NodeMachine, name: str) -> Received:
     arrivals = state.arrivals[name]
+    partitions = arrivals.partitions
     spec = state.view.spec()
     item = next((one for one in spec.inputs if one.name == name), None) if spec is not None else None
     waiting = 0
     if item is not None:
-        waiting = sum(max(0, seen.to - next_offset(state.steps, item, seen.partition)) for seen in arrivals.partitions)
+        begins = {seen.partition: next_offset(state.steps, item, seen.partition) for seen in partitions}
+        partitions = tuple(replace(seen, gaps=gaps_after(seen.gaps, begins[seen.partition])) for seen in partitions)
+        waiting = sum(records_between(seen.gaps, begins[seen.partition], seen.to) for seen in partitions)
     return Received(
         pipeline=state.pipeline,
         node=state.node,
         incarnation=state.incarnation,
         input=name,
         step=state.step + 1,
-        partitions=arrivals.partitions,
+        partitions=partitions,
         records=waiting,
         size_bytes=arrivals.size_bytes,
     )

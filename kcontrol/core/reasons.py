@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from kcontrol.core.model import Reason, StepPolicySpec
 
+GAPS_DELAY_MS = 60_000
+"""Offsets that hold no record are passed over by the next step. When there is none for so long, by one of their own: else they
+would expire some day, and nobody who looks then could tell them from records that were lost."""
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -20,6 +24,7 @@ def due(
     *,
     waiting: int,
     arrived_ms: int | None,
+    only_gaps_ms: int | None = None,
     last_now_ms: int,
     watermark_moved: bool,
     skips: bool = False,
@@ -28,8 +33,9 @@ def due(
 ) -> Due:
     """Whether a step is due at `now_ms`, by the monotonic clock; `step_now_ms` is the same moment by the clock of steps.
 
-    waiting: offsets received beyond the last committed step, none of paused inputs.
-    arrived_ms: when the first of them was seen, by the monotonic clock; None if there are none.
+    waiting: records received beyond the last committed step over all nodes, none of paused inputs.
+    arrived_ms: when the first of them arrived, by the monotonic clock; None if there are none.
+    only_gaps_ms: since when nothing waits but offsets that hold no record; None if there are none, or records beside them.
     last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
     skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them done with.
     The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step does not shift the
@@ -42,11 +48,13 @@ def due(
     if skips:
         return Due(Reason.SKIP)
     wakes = []
-    if waiting > 0 and arrived_ms is not None:
-        delay_over_ms = arrived_ms + policy.max_delay_ms
-        if now_ms >= delay_over_ms:
-            return Due(Reason.DELAY)
-        wakes.append(delay_over_ms)
+    record_over_ms = arrived_ms + policy.max_delay_ms if waiting > 0 and arrived_ms is not None else None
+    gaps_over_ms = None if only_gaps_ms is None else only_gaps_ms + max(GAPS_DELAY_MS, policy.max_delay_ms)
+    for delay_over_ms in (record_over_ms, gaps_over_ms):
+        if delay_over_ms is not None:
+            if now_ms >= delay_over_ms:
+                return Due(Reason.DELAY)
+            wakes.append(delay_over_ms)
     if policy.clock_ms > 0:
         tick_ms = (last_now_ms // policy.clock_ms + 1) * policy.clock_ms
         if step_now_ms >= tick_ms:

@@ -6,6 +6,7 @@ matter which events were doubled or late.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kcontrol.core import checkpointing
@@ -15,9 +16,19 @@ from kcontrol.core.coordinator_state import CoordinatorState, Failure, Turn
 from kcontrol.core.coordinator_table import RESTING, Cause, State
 from kcontrol.core.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.events import AddPartitions, Publish
+from kcontrol.core.gaps import Seen, records_in
 from kcontrol.core.growth import growth_refused
-from kcontrol.core.inputs import paused_inputs, requests_offset
-from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, PipelineSpec, Status
+from kcontrol.core.inputs import arrived, paused_inputs, requests_offset
+from kcontrol.core.model import (
+    CommandKind,
+    DesiredMode,
+    FailureKind,
+    InputRange,
+    NodePhase,
+    PipelinePhase,
+    PipelineSpec,
+    Status,
+)
 from kcontrol.core.reasons import due
 from kcontrol.core.retry import Retry
 from kcontrol.core.skips import skips_due
@@ -187,7 +198,9 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         go(turn, Cause.HALT)
         roll_back(turn, spec.nodes)
         return
-    note_waiting(state, received_ranges(spec, state.steps, state.view))
+    received = received_ranges(spec, state.steps, state.view)
+    seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
+    note_waiting(state, received, seen)
     if waiting:
         _move(turn, go, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
         return
@@ -200,12 +213,12 @@ def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
         turn.wake_at(state.retry.not_before_ms)
     elif record_saved(turn, go):
         return
-    elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec) and producer is not None:
+    elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec, received, seen) and producer is not None:
         go(turn, Cause.DUE)
         turn.effects.append(AddPartitions(*producer, output_partitions(state, spec)))
 
 
-def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
+def _has_plan(turn: Turn, spec: PipelineSpec, received: Sequence[InputRange], seen: Seen) -> bool:
     """Whether there is a step to make. All nodes are in place, so none holds an attempt at another plan of the same step.
 
     A plan that failed is kept as it is; only a new definition, which every attempt of the old one has made room for, ends it.
@@ -213,12 +226,16 @@ def _has_plan(turn: Turn, spec: PipelineSpec) -> bool:
     state = turn.state
     if state.plan is not None and state.plan.spec == spec:
         return True
-    received = received_ranges(spec, state.steps, state.view)
-    last = state.steps.last
+    last, waiting = state.steps.last, records_in(received, seen)
+    if waiting or not offsets_in(received):
+        state.only_gaps_ms = None
+    elif state.only_gaps_ms is None:
+        state.only_gaps_ms = state.now_ms
     found = due(
         spec.policy,
-        waiting=offsets_in(received),
+        waiting=waiting,
         arrived_ms=arrived_ms(state.arrivals, received),
+        only_gaps_ms=state.only_gaps_ms,
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),

@@ -1,17 +1,19 @@
 """Since when input waits: by partition, when the coordinator heard how far it reaches, by its own monotonic clock.
 
 A record's arrival is when its node's report of it was read, whatever the coordinator was doing then: a step's delay counts
-from there, also when the record came while the step before was made. A coordinator that takes over knows nothing of what its
-predecessor heard, and counts from when it reads the reports itself; input that was paused counts from when it is read again.
+from there, also when the record came while the step before was made. Offsets that hold no record do not arrive. A coordinator
+that takes over knows nothing of what its predecessor heard, and counts from when it reads the reports itself; input that was
+paused counts from when it is read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from kcontrol.core.coordinator_state import CoordinatorState
-from kcontrol.core.inputs import is_paused, node_of
-from kcontrol.core.model import InputRange, Received
+from kcontrol.core.gaps import Seen, gaps_of, records_between
+from kcontrol.core.inputs import is_paused, next_offset, node_of
+from kcontrol.core.model import Gap, InputRange, Received
 
 _MAX_MARKS = 64
 """Of one partition. With more, pairs are merged under the earlier time: input then waits too short rather than too long."""
@@ -26,25 +28,23 @@ def hear_received(state: CoordinatorState, received: Received) -> None:
     item = None if spec is None else next((one for one in spec.inputs if one.name == received.input), None)
     if spec is None or item is None or is_paused(view, item) or view.incarnation(received.node) != received.incarnation:
         return
-    _mark(
-        state,
-        (
-            ((item.name, seen.partition), seen.to)
-            for seen in received.partitions
-            if seen.topic_id == item.topic_id and node_of(item, spec.nodes, seen.partition) == received.node
-        ),
-    )
+    for seen in received.partitions:
+        if seen.topic_id == item.topic_id and node_of(item, spec.nodes, seen.partition) == received.node:
+            _mark(state, (item.name, seen.partition), next_offset(state.steps, item, seen.partition), seen.to, seen.gaps)
 
 
-def note_waiting(state: CoordinatorState, ranges: Sequence[InputRange]) -> None:
+def note_waiting(state: CoordinatorState, ranges: Iterable[InputRange], seen: Seen) -> None:
     """What waits now and was not heard as it came, because nobody knew yet that it counts, waits from now on."""
-    _mark(state, (((one.input, one.partition), one.to) for one in ranges if one.from_ < one.to))
+    for one in ranges:
+        if one.from_ < one.to:
+            _mark(state, (one.input, one.partition), one.from_, one.to, gaps_of(seen, one))
 
 
 def forget_done(state: CoordinatorState) -> None:
     """A step was committed, and what it holds waits no more."""
     kept = {place: _after(marks, state.steps.next_from.get(place, -1)) for place, marks in state.arrivals.items()}
     state.arrivals = {place: marks for place, marks in kept.items() if marks}
+    state.only_gaps_ms = None
 
 
 def forget_inputs(state: CoordinatorState, names: Iterable[str]) -> None:
@@ -59,15 +59,11 @@ def arrived_ms(arrivals: Mapping[tuple[str, int], Marks], ranges: Iterable[Input
     return min((mark[0] for first in firsts for mark in first), default=None)
 
 
-def _mark(state: CoordinatorState, reached: Iterable[tuple[tuple[str, int], int]]) -> None:
-    more = {}
-    for place, to in reached:
-        marks = state.arrivals.get(place, ())
-        if to > (marks[-1][1] if marks else state.steps.next_from.get(place, -1)):
-            marks = (*marks, (state.now_ms, to))
-            more[place] = _merged(marks) if len(marks) > _MAX_MARKS else marks
-    if more:
-        state.arrivals = {**state.arrivals, **more}
+def _mark(state: CoordinatorState, place: tuple[str, int], begin: int, to: int, gaps: Iterable[Gap]) -> None:
+    marks = state.arrivals.get(place, ())
+    if records_between(gaps, max(begin, marks[-1][1]) if marks else begin, to):
+        marks = (*marks, (state.now_ms, to))
+        state.arrivals = {**state.arrivals, place: _merged(marks) if len(marks) > _MAX_MARKS else marks}
 
 
 def _after(marks: Marks, offset: int) -> Marks:

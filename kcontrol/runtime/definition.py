@@ -137,9 +137,11 @@ class KafkaOutput:
 class StepPolicy:
     """When a step is due, and how much it holds.
 
-    min_records: due at once when so many have arrived. max_delay: due when the first one has waited for so long.
-    max_records: a step never holds more; of a larger backlog each partition gives its share. clock: makes steps of its own,
-        with or without input, at this period.
+    min_records: due at once when so many have arrived, over all inputs and nodes: records that a step will read, as far as
+        nodes have looked; what they have not looked at in busy input counts by offsets.
+    max_delay: due when the first one has waited for so long since its node reported it, also while a step was made.
+    max_records: a step never holds more offsets; of a larger backlog each partition gives its share. clock: makes steps of its
+        own, with or without input, at this period.
     late_rows: what to do when a query's watermark drops rows: "count" them in the boundary, or "halt" without a commit.
     """
 

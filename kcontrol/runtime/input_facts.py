@@ -27,7 +27,9 @@ class WaitingInput(Facts):
     """What of an input is not in a committed step yet."""
 
     input: str
-    waiting: int = Field(description="Offsets beyond the last committed step: an upper bound of records.")
+    waiting: int = Field(
+        description="Records beyond the last committed step, at most: offsets, less those that are known to hold none."
+    )
     waiting_ms: int | None = Field(
         description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
     )

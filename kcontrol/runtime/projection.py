@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.gaps import records_between
 from kcontrol.core.inputs import arrived, first_offset, next_offset, partition_count
 from kcontrol.core.model import (
     Checkpoint,
@@ -22,6 +23,7 @@ from kcontrol.core.model import (
     LoggedStep,
     PipelineSpec,
     Received,
+    ReceivedPartition,
     Resume,
     SkipRequest,
     StepBoundary,
@@ -53,18 +55,21 @@ def never_submitted(pipeline: str) -> NotFoundError:
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     """One partition of an input. `committed` is where the next step begins; `received` how far its node has seen it, None
-    if no node has said; `end` how far Kafka said that it reaches, None if it was not asked."""
+    if no node has said; `end` how far Kafka said that it reaches, None if it was not asked. `gaps`: how many offsets beyond
+    `committed` are known to hold no record."""
 
     partition: int
     start: int
     committed: int
     received: int | None
     end: int | None = None
+    gaps: int = 0
 
     @property
     def waiting(self) -> int:
-        """Offsets beyond the last committed step: an upper bound of records, because offsets count markers and gaps too."""
-        return max(0, (self.received or 0) - self.committed, (self.end or 0) - self.committed)
+        """Offsets beyond the last committed step that may hold a record: an upper bound of records, because not all of those
+        that hold none, as markers of transactions do, are known."""
+        return max(0, max(self.received or 0, self.end or 0) - self.committed - self.gaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,20 +207,21 @@ class PipelineProjection:
 
     def _lag(self, item: InputSpec) -> Lag:
         seen, ends = arrived(self.spec(), item, self.view), self._ends.get(item.name, ())
+        count = max(partition_count(self.committed, item, seen), len(ends))
         partitions = tuple(
-            PartitionLag(
-                number,
-                first_offset(item, number),
-                next_offset(self.committed, item, number),
-                seen[number].to if number in seen else None,
-                ends[number] if number < len(ends) else None,
-            )
-            for number in range(max(partition_count(self.committed, item, seen), len(ends)))
+            self._part(item, number, seen.get(number), ends[number] if number < len(ends) else None) for number in range(count)
         )
         waits = any(part.waiting for part in partitions)
         return Lag(
             item.name, partitions, self._waiting.since_ms(item.name) if waits else None, self._unasked.get(item.name, "")
         )
+
+    def _part(self, item: InputSpec, number: int, seen: ReceivedPartition | None, end: int | None) -> PartitionLag:
+        start, committed = first_offset(item, number), next_offset(self.committed, item, number)
+        if seen is None:
+            return PartitionLag(number, start, committed, None, end)
+        gaps = max(0, seen.to - committed) - records_between(seen.gaps, committed, seen.to)
+        return PartitionLag(number, start, committed, seen.to, end, gaps)
 
 
 def _step(logged: LoggedStep) -> int:

@@ -369,7 +369,7 @@ class NodeActor:
         self.told = [list(offsets) for offsets in now]
         for item, ends, earliest in zip(spec.inputs, shown, world.input_earliest, strict=True):
             seen = tuple(
-                ReceivedPartition(partition, item.topic_id, earliest[partition], end)
+                ReceivedPartition(partition, item.topic_id, earliest[partition], end, world.gaps(partition, end))
                 for partition, end in enumerate(ends)
                 if node_of(item, spec.nodes, partition) == self.number
             )

@@ -23,7 +23,7 @@ class Rule:
     """A rule by what switches it off, the invariant that then breaks, and how to get there: most schedules find nothing.
 
     begin: the seed to begin with. likely: faults without which nothing can be found; they are part of every schedule.
-    replicas: leaders move in every schedule.
+    replicas: leaders move in every schedule. patient: every policy waits for several records.
     """
 
     broken: Callable[[], Patches]
@@ -31,6 +31,7 @@ class Rule:
     begin: int = 0
     likely: tuple[Fault, ...] = ()
     replicas: bool = False
+    patient: bool = False
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -45,7 +46,7 @@ def check_breaks(rule: Rule) -> None:
             stack.enter_context(one)
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                run_schedule(seed, Counter(), likely=rule.likely, replicas=rule.replicas)
+                run_schedule(seed, Counter(), likely=rule.likely, replicas=rule.replicas, patient=rule.patient)
             except Violation as violation:
                 if violation.name == rule.invariant:
                     return

@@ -10,7 +10,7 @@ from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
 from kcontrol.core.node_table import State
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet
-from tests.simulation.specs import CHECKPOINTS, MOST_NODES, simulated_spec
+from tests.simulation.specs import CHECKPOINTS, MOST_NODES, PATIENT, simulated_spec
 
 Fault = Callable[[Fleet, Counter[str]], bool]
 
@@ -148,7 +148,8 @@ def number_of_nodes_changed(fleet: Fleet, counts: Counter[str]) -> bool:
     if spec.stateful or nodes == spec.nodes:
         return False
     checkpoints = CHECKPOINTS.index(spec.checkpoint)
-    fleet.resize(simulated_spec(nodes, spec.policy.clock_ms, False, checkpoints, stateful=False), fleet.random.random() < 0.7)
+    changed = simulated_spec(nodes, spec.policy.clock_ms, False, checkpoints, False, spec.policy == PATIENT)
+    fleet.resize(changed, fleet.random.random() < 0.7)
     return True
 
 

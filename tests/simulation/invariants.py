@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import Checkpoint, InputRange, InputSlice, PipelinePhase, Status, StepBoundary, StepWork
+from kcontrol.core.model import Checkpoint, InputRange, InputSlice, PipelinePhase, Reason, Status, StepBoundary, StepWork
+from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
     from kcontrol.core.pipeline_view import PipelineView
@@ -27,6 +28,8 @@ is not in the boundary has written is committed."""
 
 ONE_CLOCK = "no wall clock moves the time of a step further than is tolerated"
 """Steps that are made within one millisecond take the next ones."""
+
+ENOUGH = "a step that is due by records holds as many as its policy waits for"
 
 
 def require(holds: bool, name: str, found: object) -> None:
@@ -92,6 +95,16 @@ def _check_inputs(world: World, last: StepBoundary | None, boundary: StepBoundar
         end = ends[piece.input][piece.partition]
         require(piece.from_ <= piece.to <= end, "only input that exists is in a step", (piece, end))
     _check_paused(world, boundary)
+    _check_enough(world, boundary)
+
+
+def _check_enough(world: World, boundary: StepBoundary) -> None:
+    """Unless more offsets wait than it may hold: then some of the records that wait are left for the next one."""
+    policy = world.spec.policy
+    offsets = [(piece.partition, offset) for piece in boundary.inputs for offset in range(piece.from_, piece.to)]
+    records = sum(holds_record(world.spec, *where) for where in offsets)
+    if boundary.reason is Reason.RECORDS and len(offsets) < policy.max_records:
+        require(records >= policy.min_records, ENOUGH, (records, boundary.inputs))
 
 
 def _check_skips(world: World, boundary: StepBoundary) -> None:

@@ -42,10 +42,12 @@ _LATE_HALTS = 4
 
 
 @cache
-def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool) -> tuple[Fleet, ...]:
+def _moments(
+    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool = False
+) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
-    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful), random)
+    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient), random)
     schedule = Schedule(fleet, Counter())
     moments = [fleet.clone(random)]
     while len(moments) < (_MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS):
@@ -277,15 +279,17 @@ def run_schedule(
     denials: bool = False,
     likely: tuple[Fault, ...] = (),
     replicas: bool = False,
+    patient: bool = False,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials: Kafka may deny
-    requests. likely: faults that are chosen in any case. replicas: leaders move. Without these three, a seed is the schedule
-    that it always was. Raises Violation."""
+    requests. likely: faults that are chosen in any case. replicas: leaders move. patient: steps wait for several records.
+    Without these four, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
-    moments = _moments(nodes, clock_ms, impatient, _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))], stateful)
+    checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
+    moments = _moments(nodes, 0 if patient else clock_ms, impatient, checkpoints, stateful, patient)
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas)
     try:

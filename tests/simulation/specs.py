@@ -38,12 +38,23 @@ CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 4), 
 """None; some; as often and with as little kept as can be."""
 
 
+PATIENT = StepPolicySpec(min_records=5, max_delay_ms=150, max_records=16, clock_ms=0)
+"""Waits for more than one record; where it is in force, some offsets hold none."""
+
+
+def holds_record(spec: PipelineSpec, partition: int, offset: int) -> bool:
+    """Whether an offset of an input is that of a record: of two in three, where anybody counts them."""
+    return spec.policy.min_records == 1 or (offset + partition) % 3 != 1
+
+
 @cache
-def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool = True) -> PipelineSpec:
+def simulated_spec(
+    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool = True, patient: bool = False
+) -> PipelineSpec:
     """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures.
 
     checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions must stay as they
-    are; one that does not may change the number of its nodes. One with a clock is.
+    are; one that does not may change the number of its nodes. One with a clock is. patient: its policy is PATIENT.
     """
     assert stateful or not clock_ms
     partitions = max(2, nodes) if stateful else MOST_NODES
@@ -61,7 +72,7 @@ def simulated_spec(nodes: int, clock_ms: int, impatient: bool, checkpoints: int,
             for name, topic, topic_id in (("in", "input", "T1"), ("side", "other", "T3"))
         ),
         outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),
-        policy=StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
+        policy=PATIENT if patient else StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
         checkpoint=CHECKPOINTS[checkpoints],

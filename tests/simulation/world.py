@@ -20,10 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kcontrol.core.gaps import with_gap
 from kcontrol.core.keys import key_of, numbered
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    Gap,
     InputDesired,
     Logged,
     LoggedStep,
@@ -38,6 +40,7 @@ from kcontrol.core.model import (
 from kcontrol.core.pipeline_view import PipelineView, evolve
 from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept, check_once
 from tests.simulation.replicas import BROKERS, Replicas
+from tests.simulation.specs import holds_record
 
 PRODUCER_ID = 7
 _MOST_BEHIND = 6
@@ -145,6 +148,14 @@ class World:
         """A fold of everything that was ever in the control log."""
         self.ruling_epoch = -1
         """The newest claim whose coordinator has fenced and read both logs: from then on no older one may commit."""
+
+    def gaps(self, partition: int, end: int) -> tuple[Gap, ...]:
+        """The offsets of a partition of any input that hold no record."""
+        found: tuple[Gap, ...] = ()
+        for offset in range(end):
+            if not holds_record(self.spec, partition, offset):
+                found = with_gap(found, Gap(offset, offset + 1, 1), end)
+        return found
 
     def clone(self) -> World:
         """A world of its own that is like this one."""

@@ -30,7 +30,7 @@ class InputPartition(BaseModel):
     committed: int = Field(description="One past the last offset that is in a committed step.")
     received: int | None = Field(description="How far its node has seen committed input; null if it has not said.")
     end: int | None = Field(description="How far Kafka says that committed input reaches; null if it could not be asked.")
-    waiting: int = Field(description="Offsets that wait: an upper bound of records.")
+    waiting: int = Field(description="Records that wait, at most: offsets, less those that are known to hold none.")
 
 
 class InputFacts(BaseModel):

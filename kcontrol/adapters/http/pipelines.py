@@ -40,7 +40,9 @@ class PipelineLine(BaseModel):
         description="The time of the last committed step, milliseconds since 1970; null if there is none."
     )
     reason: str
-    waiting: int = Field(description="Offsets of all inputs beyond the last committed step: an upper bound of records.")
+    waiting: int = Field(
+        description="Records beyond the last committed step, over all inputs, at most: offsets, less those known to hold none."
+    )
     waiting_ms: int | None = Field(
         description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
     )

@@ -1,7 +1,8 @@
 """The InputWatcher port on Kafka: waiting fetches that wake up when committed input arrives, instead of polling.
 
 Each fetch stands at the last stable offset that the one before it has shown, with read_committed, so the broker answers when
-that offset moves. What is fetched is thrown away; only the offsets beside it count. Fetches are by topic id: a topic that was
+that offset moves. Of what is fetched only the headers of batches are looked at, for offsets without a record (input_gaps.py);
+the offset beside it counts at once, whether all up to there was looked at or not. Fetches are by topic id: a topic that was
 deleted or made anew is told from one that goes on. Every few seconds the topic is looked at for partitions that were added.
 """
 
@@ -10,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from aiokafka.protocol.offset import OffsetRequest
 
 from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.access import topic as topic_right
+from kcontrol.adapters.kafka.fetch_range import aborted_of
+from kcontrol.adapters.kafka.input_gaps import LEAST_GAPS, MOST_GAPS, LookBudget, more_gaps
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, topic_id_text
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.core.model import ReceivedPartition
@@ -54,9 +57,12 @@ class KafkaInputWatcher:
         takes: Callable[[int], bool] = lambda _: False,
         partitions_every_s: float = PARTITIONS_EVERY_S,
     ) -> None:
-        """takes: whether to watch a partition, too, that is found in the topic and not among the given ones."""
+        """partitions: a mapping says from which offset on each is of interest.
+        takes: whether to watch a partition, too, that is found in the topic and not among the given ones."""
         self._topic = topic
         self._partitions = sorted(partitions)
+        self._position = dict(partitions) if isinstance(partitions, Mapping) else {}
+        self._budget = LookBudget()
         self._takes = takes
         self._partitions_every_s = partitions_every_s
         self._look_for_more_at = 0.0
@@ -103,6 +109,7 @@ class KafkaInputWatcher:
             self._info, earliest, latest = await self._ends()
         except TopicError:
             self._info = None
+            self._position = {}
             self._state = {partition: ReceivedPartition(partition, GONE_TOPIC_ID, 0, 0) for partition in self._partitions}
             return self._state != before
         topic_id = topic_id_text(self._info.topic_id)
@@ -110,9 +117,11 @@ class KafkaInputWatcher:
             # A topic that was made anew may have fewer partitions; its id says that it is another one.
             first, end = earliest.get(partition, 0), latest.get(partition, 0)
             known = before.get(partition)
-            if known is not None and known.topic_id == topic_id:
-                end = max(end, known.to)
-            self._state[partition] = ReceivedPartition(partition, topic_id, first, end)
+            if known is not None and known.topic_id != topic_id:
+                known, self._position[partition] = None, end
+            end, gaps = (end, ()) if known is None else (max(end, known.to), known.gaps)
+            self._position[partition] = min(max(first, self._position.get(partition, end)), end)
+            self._state[partition] = ReceivedPartition(partition, topic_id, first, end, gaps)
         return self._state != before
 
     async def _has_grown(self) -> bool:
@@ -173,8 +182,9 @@ class KafkaInputWatcher:
         epochs = self._info.epochs
         for leader, partitions in self._by_leader(self._info).items():
             if leader not in waiting:
-                ends = [FetchPosition(partition, self._state[partition].to, 1, epochs[partition]) for partition in partitions]
-                request = FetchByIdRequest(self._info.topic_id, ends, READ_COMMITTED, MAX_WAIT_MS, 1, 1)
+                size = self._budget.allowed()
+                ends = [FetchPosition(each, self._position[each], size, epochs[each]) for each in partitions]
+                request = FetchByIdRequest(self._info.topic_id, ends, READ_COMMITTED, MAX_WAIT_MS, 1, size)
                 waiting[leader] = asyncio.create_task(self._rpc.send(leader, request, Lane.WAITING))
 
     async def _take(self, done: set[asyncio.Task[Any]], waiting: dict[int, asyncio.Task[Any]]) -> bool:
@@ -198,6 +208,12 @@ class KafkaInputWatcher:
         return self._state != before
 
     def _note(self, partition: int, _code: int, _high: int, last_stable: int, log_start: int, *rest: Any) -> None:
-        known = self._state[partition]
-        self._seen_bytes += len(rest[2] or b"")
-        self._state[partition] = ReceivedPartition(partition, known.topic_id, log_start, max(known.to, last_stable))
+        known, position = self._state[partition], self._position[partition]
+        records, gaps = rest[2] or b"", known.gaps
+        self._seen_bytes += len(records)
+        self._budget.spend(len(records))
+        if records:
+            most = max(LEAST_GAPS, MOST_GAPS // len(self._partitions))
+            gaps = more_gaps(gaps, records, aborted_of(rest[0]), position, last_stable, most)
+        to = self._position[partition] = max(known.to, last_stable)
+        self._state[partition] = ReceivedPartition(partition, known.topic_id, log_start, to, gaps)

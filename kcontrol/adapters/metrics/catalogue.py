@@ -108,7 +108,7 @@ LAG_RECORDS = _gauge(
     Where.SERVER,
     "kcontrol_input_lag_records",
     _INPUT,
-    "Offsets that are in Kafka but not in a committed step: an upper bound of records, because markers and gaps count.",
+    "Records that are in Kafka but not in a committed step, at most: offsets, less those that are known to hold no record.",
 )
 LAG_SECONDS = _gauge(
     Where.SERVER,

@@ -111,6 +111,16 @@ class NodeState:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Of offsets [from_, to) so many hold no record: markers of transactions, aborted records, compacted ones."""
+
+    from_: int
+    to: int
+    offsets: int
+    """All of them, unless several gaps were merged, or compaction left a batch with holes."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceivedPartition:
     """How far committed input reaches in one partition."""
 
@@ -120,6 +130,8 @@ class ReceivedPartition:
     """First offset still there; beyond what a step needs, the input has expired."""
     to: int
     """Never past the last stable offset."""
+    gaps: tuple[Gap, ...] = ()
+    """Those that are known beyond the last complete step, in order of offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,7 @@ class Received:
     """The step that this input is received for: the node's last complete one + 1."""
     partitions: tuple[ReceivedPartition, ...]
     records: int
-    """Offsets that wait beyond the last complete step: an upper bound of the records."""
+    """Offsets that wait beyond the last complete step, less those of the gaps: an upper bound of the records."""
     size_bytes: int
 
 

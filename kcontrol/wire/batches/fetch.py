@@ -32,6 +32,10 @@ class Fetched:
         """Where to read on; `position` itself if there was not one whole batch."""
         return max(position, self.batches[-1].next_offset) if self.batches else position
 
+    def visible(self, aborted: AbortedTransactions) -> Iterator[Batch]:
+        """The batches that hold records which a read_committed reader may see. aborted: as the fetch's response lists them."""
+        return visible(self._data, self.batches, aborted, self._where)
+
     def decode(
         self,
         codec: Codec,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 
 import pytest
@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
+from kcontrol.core.gaps import records_between
+from kcontrol.core.model import Gap
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
 
@@ -23,7 +25,7 @@ Scenario = Callable[[AsyncIterator[Arrival]], Awaitable[None]]
 def _watch(
     settings: ClusterSettings,
     topic: str,
-    partitions: list[int],
+    partitions: Iterable[int],
     scenario: Scenario,
     takes: Callable[[int], bool] = lambda _: False,
 ) -> None:
@@ -100,6 +102,52 @@ def test_an_open_transaction_is_not_input_until_it_is_committed(settings: Cluste
         assert (await _until(arrivals, lambda ends: ends[0] > 0))[0] == 2
 
     _watch(settings, topic, [0, 1], scenario)
+
+
+def test_offsets_that_hold_no_record_are_told_with_how_far_the_input_reaches(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    """Markers and what was aborted, in each of two partitions; by a watcher that begins before them, too."""
+    topic = topic_factory("watched", partitions=2)
+    producer = _transactional(settings)
+
+    def transaction(records: int, commit: bool) -> None:
+        producer.begin_transaction()
+        for number in range(2 * records):
+            producer.produce(topic, b"x" * 100, partition=number % 2)
+        producer.flush(_DEADLINE_S)
+        (producer.commit_transaction if commit else producer.abort_transaction)(_DEADLINE_S)
+
+    def transactions() -> None:
+        transaction(3, True)
+        transaction(2, False)
+        transaction(1, True)
+
+    expected = (Gap(3, 7, 4), Gap(8, 9, 1))
+
+    async def knows_all(arrivals: AsyncIterator[Arrival]) -> None:
+        async for partitions, _ in arrivals:
+            if all(part.to == 9 and part.gaps == expected for part in partitions):
+                return
+
+    async def scenario(arrivals: AsyncIterator[Arrival]) -> None:
+        await anext(arrivals)
+        producing = asyncio.create_task(asyncio.to_thread(transactions))
+        told = [parts async for parts, _ in _up_to(arrivals, 9)]
+        await producing
+        for part in (part for parts in told for part in parts):
+            empty = sum(min(part.to, gap.to) - gap.from_ for gap in expected if gap.from_ < part.to)
+            assert records_between(part.gaps, 0, part.to) == part.to - empty, part
+
+    _watch(settings, topic, [0, 1], scenario)
+    _watch(settings, topic, {0: 0, 1: 2}, knows_all)
+
+
+async def _up_to(arrivals: AsyncIterator[Arrival], end: int) -> AsyncIterator[Arrival]:
+    async for arrival in arrivals:
+        yield arrival
+        if all(part.to == end for part in arrival[0]):
+            return
 
 
 def test_retention_moves_the_beginning(settings: ClusterSettings, topic_factory: TopicFactory) -> None:

@@ -10,6 +10,7 @@ from kcontrol.cli.show import step_line
 from kcontrol.core.model import (
     Claim,
     ControlRecord,
+    Gap,
     InputDesired,
     Logged,
     LoggedStep,
@@ -32,12 +33,16 @@ SKIP = SkipRequest("p", "in", 0, 6, 9, "somebody", 5, "r")
 SEEN = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9),), 0, 0)
 
 
-def facts(*records: ControlRecord) -> WaitingInput:
+def projected(*records: ControlRecord) -> PipelineProjection:
     found = PipelineProjection("p")
     said = (SPEC, NodeJoin("p", 0, "u", "host", 2), Claim("p", "c", "host", 1), *records)
     found.see_control(Logged(offset, 1_000, record) for offset, record in enumerate(said))
     found.see_steps([LoggedStep(0, boundary(1))])
-    (one,) = waiting_inputs(found, 3_500)
+    return found
+
+
+def facts(*records: ControlRecord) -> WaitingInput:
+    (one,) = waiting_inputs(projected(*records), 3_500)
     return one
 
 
@@ -56,6 +61,19 @@ def test_an_input_that_nobody_asked_about() -> None:
         **{"input": "in", "waiting": 3, "waiting_ms": 2_500, "unasked": ""},
         **{"paused": False, "noted": True, "skips": []},
     }
+
+
+def test_offsets_that_hold_no_record_wait_for_nothing() -> None:
+    """By what nodes have said; of what they have not said anything it is not known."""
+    marked = replace(SEEN, partitions=(replace(SEEN.partitions[0], gaps=(Gap(4, 7, 3), Gap(8, 9, 1))),))
+    assert line(marked) == "in: 1 offsets wait, the oldest for 2.5 s"
+    nothing = replace(SEEN, partitions=(replace(SEEN.partitions[0], gaps=(Gap(4, 9, 5),)),))
+    assert line(nothing) == "in: 0 offsets wait"
+    ends = {("in", 0): 9, ("in", 1): 1}
+    view = projected(nothing).view
+    assert is_caught_up(SPEC, COMMITTED, ends, view=view)
+    assert not is_caught_up(SPEC, COMMITTED, ends)
+    assert still_to_come(SPEC, COMMITTED, {**ends, ("in", 0): 10}, view) == {"in": 1}
 
 
 def test_a_paused_input_and_whether_it_is_in_force() -> None:
