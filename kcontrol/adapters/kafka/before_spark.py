@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.cluster import check_cluster
-from kcontrol.adapters.kafka.input_ends import input_reaches
+from kcontrol.adapters.kafka.protocol import topic_id_text
+from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import PipelineSpec
-from kcontrol.errors import TopicError
+from kcontrol.errors import InputGoneError, RetriableError, TopicError
 from kcontrol.runtime.definition_topics import check_own_topics
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.runtime.settings import ClusterSettings
@@ -26,12 +28,21 @@ async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, m
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Raises TopicError when an input of a recorded definition can't be read any more, or is another topic by now."""
-    reaches = await input_reaches(settings, spec)
-    for item in spec.inputs:
-        found = reaches[item.topic]
-        if isinstance(found, str):
-            raise TopicError(f"pipeline {spec.pipeline!r}, input {item.name!r}: {found}")
+    """Raises InputGoneError when an input of a recorded definition isn't there any more or was made anew, and AccessError."""
+    rpc = KafkaRpc(settings)
+    try:
+        for item in spec.inputs:
+            where = f"pipeline {spec.pipeline!r}, input {item.name!r}: what its steps have read is gone"
+            # A broker that is away may be back when Spark has started: whoever reads the records waits for it.
+            with suppress(RetriableError):
+                try:
+                    found = await rpc.topic(item.topic, Operation.READ)
+                except TopicError as error:
+                    raise InputGoneError(f"{where}: {error}") from error
+                if topic_id_text(found.topic_id) != item.topic_id:
+                    raise InputGoneError(f"{where}: topic {item.topic!r} was deleted and made anew since")
+    finally:
+        await rpc.close()
 
 
 def _check_topics(admin: TopicAdmin, pipeline: Pipeline, makes_outputs: bool) -> None:

@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
@@ -235,10 +235,14 @@ def test_an_input_that_is_gone_is_said_before_spark_is_started(
     [gone] = {each.topic for each in steps.spec.inputs}
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.delete_topics([gone])[gone].result(30)
-    said = command(name, write_pipeline(tmp_path, steps.spec.pipeline), **java.environment)
-    assert gone in sentence(said, 3)
+    file = write_pipeline(tmp_path, steps.spec.pipeline)
+    said = command(name, file, **java.environment)
+    assert gone in sentence(said, 8)
     assert "looking at the cluster and the topics ..." in said.stderr
-    assert "starting Spark" not in said.stdout + said.stderr
+    admin.create_topics([NewTopic(gone, 1)])[gone].result(30)
+    again = command(name, file, **java.environment)
+    assert f"topic {gone!r} was deleted and made anew" in sentence(again, 8)
+    assert "starting Spark" not in said.stderr + again.stderr
     assert not java.started.exists()
 
 
