@@ -137,7 +137,7 @@ class SparkLostError(KcontrolError):
 
 
 class HungError(SparkLostError):
-    """A node's engine does not answer, or it was told to end for that; another life takes its place."""
+    """A node's engine, or its event loop, does not answer: another life has to take its place."""
 
 
 class CheckpointError(KcontrolError):

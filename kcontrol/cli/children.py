@@ -149,18 +149,19 @@ class Children:
 
     async def watch(self) -> None:
         """Start again what dies, and end what hangs, until cancelled. Raises ChildError when that is of no use."""
-        looked = time.monotonic()
+        paused = False
         while True:
-            paused, looked = time.monotonic() - looked > OWN_PAUSE_S, time.monotonic()
             for child in list(self._all):
                 if paused:
-                    child.heard = looked
+                    child.heard = time.monotonic()
                 code = child.ended()
                 if code is not None:
                     await self._again(child, code)
                 else:
                     self._end_if_hung(child)
+            looked = time.monotonic()
             await asyncio.sleep(LOOK_EVERY_S)
+            paused = time.monotonic() - looked > OWN_PAUSE_S
 
     async def stop(self) -> None:
         """End all: SIGTERM, last started first to be told, and SIGKILL for what is left of their groups after a while."""

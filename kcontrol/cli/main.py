@@ -38,7 +38,7 @@ Exit codes:
   10   there is no such pipeline, step or input
   11   a record in Kafka is damaged
   12   replaced by a newer node or coordinator
-  13   Spark's JVM died or hung under a node, or the node was told to end because it hung; start the node again
+  13   Spark's JVM died or hung under a node, or the node's own process hung; start the node again
   14   a part of a checkpoint can't be written, is missing or is damaged
   15   Kafka refuses the credentials or does not allow what is needed; the message says what to grant
   70   a bug in kcontrol: run again with --debug and report it

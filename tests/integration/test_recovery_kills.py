@@ -11,7 +11,7 @@ import pytest
 from kcontrol.errors import SparkLostError
 from kcontrol.runtime.settings import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
-from tests.support.processes import KcontrolProcess, until
+from tests.support.processes import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -22,9 +22,16 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def _hang(running: Stage, node: KcontrolProcess) -> None:
-    """Neither a JVM nor a node that stands still is waited for; with a silence timeout of 20 s."""
+@pytest.mark.heavy
+def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) -> None:
     orders = running.orders
+    running.silence_timeout = "20 s"
+    running.coordinator()
+    node = running.node()
+    node.says("joins", PATIENCE_S)
+    orders.produce(100)
+    running.until_step(1)
+
     assert kill_descendants(node, "java", signal.SIGSTOP) == 1
     orders.produce(100)
     assert node.wait(PATIENCE_S) == SparkLostError.exit_code
@@ -39,11 +46,11 @@ def _hang(running: Stage, node: KcontrolProcess) -> None:
     node.resume()
     running.until_done("a node that wakes up too late ends its life and begins another")
     assert node.text().count(" joins ") == lives + 1
+    orders.check()
 
 
 def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together(running: Stage) -> None:
     orders = running.orders
-    running.silence_timeout = "20 s"
     coordinator, node = running.coordinator(), running.node()
     node.says("joins", PATIENCE_S)
     orders.produce(100)
@@ -75,8 +82,6 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     node.start()
     orders.produce(100)
     running.until_done("a node whose JVM dies ends, and its next life goes on")
-
-    _hang(running, node)
 
     successor = running.coordinator(number=1, instance="second")
     coordinator.pause()
