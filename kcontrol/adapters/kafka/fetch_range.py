@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition
 from kcontrol.adapters.kafka.raw_client import RawClient
-from kcontrol.adapters.kafka.rpc import Deadline, describe_code
+from kcontrol.adapters.kafka.rpc import LOST_GRACE_MS, Deadline, TopicInfo, describe_code
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, TopicError
 
 _OFFSET_OUT_OF_RANGE = 1
@@ -31,8 +31,6 @@ _EARLIEST, _LATEST = -2, -1
 _ANY_REPLICA = -1
 WAIT_MS = 500
 """How long a broker holds a fetch for which there is nothing yet."""
-LOST_GRACE_MS = 5_000
-"""A replica that is behind may take an offset for one beyond the end: only after so long is the end of the log called lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +110,13 @@ class RangeFetcher:
 
     async def _fetch_once(self, position: int) -> tuple[int, int, tuple[tuple[int, int], ...], bytes | None] | None:
         wanted = self._wanted
-        leader = await self._leader()
+        # Leader and epoch of one answer: of two, they could be those of different terms.
+        info = await self._topic_info()
+        leader = info.leaders[wanted.partition]
         if leader < 0:
             self._client.forget_topic(wanted.topic)
             return None
-        positions = [FetchPosition(wanted.partition, position, self._max_bytes, await self._epoch())]
+        positions = [FetchPosition(wanted.partition, position, self._max_bytes, info.epochs[wanted.partition])]
         request = FetchByIdRequest(wanted.topic_id, positions, READ_COMMITTED, WAIT_MS, 1, self._max_bytes)
         response = await self._client.rpc.send(leader, request)
         if response.error_code:
@@ -126,7 +126,8 @@ class RangeFetcher:
         _, code, _, last_stable_offset, _, aborted, _, records, _ = response.topics[0][1][0]
         return code, last_stable_offset, aborted_of(aborted), records
 
-    async def _leader(self) -> int:
+    async def _topic_info(self) -> TopicInfo:
+        """Of the very topic that is wanted, with the partition. Raises InputGoneError."""
         wanted = self._wanted
         try:
             info = await self._client.topic(wanted.topic, partitions=[wanted.partition])
@@ -143,10 +144,7 @@ class RangeFetcher:
             )
         if wanted.partition not in info.leaders:
             raise InputGoneError(f"{wanted.where}: there is no such partition; the topic has {len(info.leaders)}.")
-        return info.leaders[wanted.partition]
-
-    async def _epoch(self) -> int:
-        return (await self._client.topic(self._wanted.topic)).epochs[self._wanted.partition]
+        return info
 
     async def _handle(self, code: int, position: int, given_up: bool) -> None:
         """given_up: there is no time left in which a broker that is behind could be told from a log that has lost its end."""
@@ -164,12 +162,13 @@ class RangeFetcher:
         self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
         self._client.forget_topic(wanted.topic)
         if code in _MAYBE_GONE:
-            await self._leader()
+            await self._topic_info()
 
     async def _bound(self, which: int) -> int | None:
         request = OffsetRequest(_ANY_REPLICA, 0, [(self._wanted.topic, [(self._wanted.partition, which)])])
         try:
-            response = await self._client.rpc.send(await self._leader(), request)
+            info = await self._topic_info()
+            response = await self._client.rpc.send(info.leaders[self._wanted.partition], request)
         except RetriableError:
             return None
         _, code, _, offset = response.topics[0][1][0]

@@ -22,7 +22,7 @@ from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.fetched import RawRecord, Visible, visible_records
 from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, only_partition
-from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
+from kcontrol.adapters.kafka.rpc import LOST_GRACE_MS, Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.errors import RetriableError, TopicError
 
 MAX_WAIT_MS = 5_000
@@ -33,9 +33,6 @@ READ_TIMEOUT_MS = 20_000
 """`read_to_end` gives up after so long and may be called again."""
 
 _RETRY_S = 0.005
-
-LOST_GRACE_MS = 5_000
-"""A replica that is behind may take an offset for one beyond the end: only after so long are records called lost."""
 
 _OFFSET_OUT_OF_RANGE = 1
 _ASK_AGAIN = frozenset({3, 5, 6, 9, 74, 75, 78, 100})

@@ -41,7 +41,10 @@ NO_BROKERS_GRACE_MS = 2_000
 
 UNKNOWN_TOPIC = 3
 
-__all__ = ["Deadline", "KafkaRpc", "Lane", "NotSentError", "TopicInfo", "describe", "describe_code"]
+LOST_GRACE_MS = 5_000
+"""A replica that is behind may take an offset for one beyond the end: only after so long are records called lost."""
+
+__all__ = ["LOST_GRACE_MS", "Deadline", "KafkaRpc", "Lane", "NotSentError", "TopicInfo", "describe", "describe_code"]
 
 _Answer = TypeVar("_Answer")
 _GROUP, _TRANSACTION = 0, 1
