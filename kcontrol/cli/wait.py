@@ -9,11 +9,21 @@ from dataclasses import replace
 import click
 
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.adapters.kafka.record_look import KafkaRecordLook
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.model import PipelinePhase
+from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
-from kcontrol.runtime.completion import Completion, CompletionState, InputRecord, completions, is_complete, parse_token
+from kcontrol.runtime.completion import (
+    NEVER_READ,
+    Completion,
+    CompletionState,
+    InputRecord,
+    completions,
+    is_complete,
+    parse_token,
+)
+from kcontrol.runtime.fates import fates
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.step_index import skips
 
@@ -43,7 +53,8 @@ def wait(
 ) -> None:
     """Wait until input records are in committed steps of PIPELINE; answers with the steps.
 
-    Exit code 3 if they are not in time: the same command can be given again. Exit code 9 if the pipeline has halted.
+    Exit code 3 if they are not in time: the same command can be given again. Exit code 9 if the pipeline has halted, 10 if one
+    was not read and never will be: aborted, deleted, compacted away, skipped, or a bad record.
 
     \b
     Example:  kcontrol wait orders --token orders:3:1042
@@ -51,8 +62,13 @@ def wait(
     records = _records(token, topic, partition, offset)
     for each in asyncio.run(_wait(pipeline, records, timeout_s, cluster)):
         facts = {"record": str(each.record), "input": each.input, "state": each.state.value, "step": each.step}
+        facts |= {"note": each.note} if each.note else {}
         step = "a step that was dropped from the log since" if each.step is None else f"step {each.step}"
-        click.echo(json.dumps(facts) if as_json else f"{each.record} (input {each.input}): committed in {step}")
+        click.echo(
+            json.dumps(facts)
+            if as_json
+            else f"{each.record} (input {each.input}): committed in {step}{each.note and f' ({each.note})'}"
+        )
 
 
 def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:
@@ -77,7 +93,25 @@ async def _wait(
                 f"pipeline {pipeline!r}: not in a committed step within {timeout_s:g} s: {left}; it has committed step "
                 f"{logs.committed.step}; see kcontrol status {pipeline}"
             ) from None
-        return [await _with_step(logs, each) for each in completions(logs, records)]
+        return await _told(logs, cluster, [await _with_step(logs, each) for each in completions(logs, records)])
+
+
+async def _told(logs: PipelineLogs, cluster: ClusterSettings, found: list[Completion]) -> list[Completion]:
+    """With what became of them. Raises NotFoundError if one of them was never read."""
+
+    async def boundary_of(one: Completion) -> StepBoundary | None:
+        recent = (logged.record for logged in logs.recent)
+        kept = next((each for each in recent if isinstance(each, StepBoundary) and each.step == one.step), None)
+        if kept is not None or one.step is None:
+            return kept
+        return await logs.find_step(one.input, one.record.partition, one.record.offset)
+
+    told = await fates(logs.spec(), found, boundary_of, KafkaRecordLook(cluster))
+    never = [each for each in told if each.state in NEVER_READ]
+    if never:
+        texts = "; ".join(f"{each.record} (input {each.input}): {NEVER_READ[each.state]}" for each in never)
+        raise NotFoundError(f"pipeline {logs.pipeline!r}: {texts}")
+    return told
 
 
 async def _with_step(logs: PipelineLogs, found: Completion) -> Completion:

@@ -47,6 +47,24 @@ class CompletionState(StrEnum):
     """The pipeline began after it, and will never read it."""
     SKIPPED = "skipped"
     """A user has had the pipeline go past it, and it will never be read; `step` is the one that did."""
+    ABORTED = "aborted"
+    """A step has passed it: the transaction of its producer was aborted."""
+    NO_RECORD = "no record"
+    """The offset is that of a marker that ends a transaction."""
+    GONE = "gone"
+    """A step has passed it, and Kafka does not have it any more: compacted, or deleted."""
+    BAD = "bad record"
+    """The step that read it left it out, because it could not be parsed."""
+
+
+NEVER_READ = {
+    CompletionState.NOT_READ: "the pipeline began after it, and will never read it",
+    CompletionState.ABORTED: "its producer's transaction was aborted, and it was never read",
+    CompletionState.NO_RECORD: "it is no record, but the marker that ends a transaction",
+    CompletionState.GONE: "it was compacted away or deleted in Kafka",
+    CompletionState.BAD: "it could not be parsed, and was left out of its step",
+}
+"""What a state that is no other's cause means, as a sentence for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,8 @@ class Completion:
     input: str
     state: CompletionState
     step: int | None
+    note: str = ""
+    """What can't be told, see fates.py."""
 
 
 def completion_token(*delivered: Any, topic_ids: Mapping[str, str] | None = None) -> str:
@@ -109,7 +129,7 @@ def completions(projection: PipelineProjection, records: Iterable[InputRecord]) 
 
 
 def is_complete(found: Iterable[Completion]) -> bool:
-    """Whether everything is in committed steps."""
+    """Whether everything is in committed steps, or, before it is known what became of it, has been passed by them."""
     return all(each.state is CompletionState.COMMITTED for each in found)
 
 

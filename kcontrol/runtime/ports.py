@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from kcontrol.core.model import (
@@ -226,6 +227,30 @@ class InputWatcher(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Held(StrEnum):
+    """What Kafka has at an offset of an input that committed input has reached."""
+
+    RECORD = "record"
+    ABORTED = "aborted"
+    """A record of a transaction that was aborted."""
+    MARKER = "marker"
+    """The end of a transaction."""
+    GONE = "gone"
+    """Nothing any more: compacted or deleted, or the topic is not the one that it was."""
+
+
+class RecordLook(Protocol):
+    """Looks single records of inputs up."""
+
+    async def holds(self, item: InputSpec, partition: int, offset: int) -> Held | str:
+        """What is there, or why that could not be asked."""
+        ...
+
+    async def records(self, item: InputSpec, partition: int, from_: int, to: int) -> int | str:
+        """How many records offsets [from_, to) hold now, or why that could not be asked."""
+        ...
 
 
 class Engine(Protocol):

@@ -5,6 +5,7 @@ The same world is played in memory and on a real Kafka, through the ports of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kcontrol.core.model import (
@@ -19,6 +20,7 @@ from kcontrol.core.model import (
     PipelinePhase,
     Received,
     ReceivedPartition,
+    Skipped,
     SkippedRange,
     Status,
     StepBoundary,
@@ -89,10 +91,13 @@ class Told:
         wrote: tuple[int, int] = (0, 0),
         forget: tuple[str, ...] = (),
         skipped: tuple[SkippedRange, ...] = (),
+        read: Mapping[int, int] | None = None,
+        bad: int = 0,
     ) -> StepBoundary:
         """Commit the next step: input up to these offsets, by partition, and output [from, to) of partition 0.
 
-        skipped: ranges that it passes over, each from where the step before ended.
+        skipped: ranges that it passes over, each from where the step before ended. read: by partition, the number of records
+        among its offsets; others held one each. bad: records that it left out.
         """
         self.steps += 1
         begins = {one.partition: one.to for one in skipped}
@@ -103,6 +108,8 @@ class Told:
             skipped_ranges=skipped,
             outputs=(OutputSlice("out", "output", 0, *wrote, wrote[1] - wrote[0], NO_DIGEST),),
         )
+        inputs = tuple(replace(one, records=(read or {}).get(one.partition, one.records)) for one in made.inputs)
+        made = replace(made, inputs=inputs, skipped=(Skipped("in", bad),) if bad else ())
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made, forget)

@@ -14,7 +14,7 @@ from kcontrol.adapters.http.limits import MAX_WAIT_S
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.ports import Clock
+from kcontrol.runtime.ports import Clock, RecordLook
 from kcontrol.runtime.projection import PipelineProjection
 from kcontrol.runtime.projections import Blocked, Projections
 from kcontrol.runtime.settings import ClusterSettings
@@ -33,7 +33,8 @@ class NotReachedError(KcontrolError):
 @dataclass(frozen=True)
 class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was asked
-    to wait for what is not there yet. unsafe: what is not safe about a pipeline's topics; called in a thread."""
+    to wait for what is not there yet. unsafe: what is not safe about a pipeline's topics; called in a thread. look: at single
+    records of inputs; without it what steps have passed is taken for read."""
 
     settings: ClusterSettings
     projections: Projections
@@ -43,6 +44,7 @@ class Plane:
     longest_wait_s: float = MAX_WAIT_S
     texts: BoundaryTexts = field(default_factory=BoundaryTexts)
     unsafe: Callable[[PipelineSpec], list[str]] = field(default=lambda _: [])
+    look: RecordLook | None = None
 
 
 class AsOf(BaseModel):

@@ -12,6 +12,7 @@ from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.profiles import Profiler
+from kcontrol.adapters.kafka.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.topic_safety import KeptSafety
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.runtime.health import Health
@@ -37,7 +38,9 @@ async def serve_interface(
     metrics.watch(projections)
     longest_wait_s = listener.options.limits.longest_wait_s
     safety = KeptSafety(settings)
-    plane = Plane(settings, projections, clock, registry, checks, longest_wait_s, unsafe=safety.of)
+    plane = Plane(
+        settings, projections, clock, registry, checks, longest_wait_s, unsafe=safety.of, look=KafkaRecordLook(settings)
+    )
     following = asyncio.create_task(projections.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, listener.options.limits, listener.options.token)))
     try:

@@ -16,7 +16,8 @@ from kcontrol.adapters.http.record_models import model_of
 from kcontrol.adapters.http.record_texts import answer_with
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError, NotFoundError
-from kcontrol.runtime.completion import InputRecord, completions, is_complete, parse_token
+from kcontrol.runtime.completion import Completion, InputRecord, completions, is_complete, parse_token
+from kcontrol.runtime.fates import fates
 from kcontrol.runtime.projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
@@ -75,10 +76,15 @@ class RecordCompletion(BaseModel):
     offset: int
     input: str
     state: str = Field(
-        description="committed; waiting; not read: the pipeline began after it and never will; or skipped: at a user's request."
+        description="committed; waiting; not read: the pipeline began after it and never will; skipped: at a user's request; "
+        "aborted: the transaction of its producer was; no record: the offset is that of a marker that ends a transaction; "
+        "gone: compacted away or deleted before a step read it; or bad record: its step left it out, as it could not be parsed."
     )
     step: int | None = Field(
         description="The step that has read it, or has gone past it; null if none has, or it was dropped from the log since."
+    )
+    note: str = Field(
+        description="Why it can't be told whether a step has read a record that is said to be committed; '' if it has."
     )
 
 
@@ -228,7 +234,7 @@ async def get_completion(
     completions(pipeline, records)
     if wait_s > 0:
         await plane.projections.until(lambda: is_complete(completions(pipeline, records)), min(wait_s, plane.longest_wait_s))
-    found = completions(pipeline, records)
+    found = await _with_fates(plane, pipeline, completions(pipeline, records))
     return CompletionAnswer(
         as_of=as_of(plane, pipeline),
         complete=is_complete(found),
@@ -240,10 +246,26 @@ async def get_completion(
                 input=each.input,
                 state=each.state.value,
                 step=each.step,
+                note=each.note,
             )
             for each in found
         ],
     )
+
+
+async def _with_fates(plane: Plane, pipeline: PipelineProjection, found: list[Completion]) -> list[Completion]:
+    if plane.look is None:
+        return found
+    known: dict[int, StepBoundary] = {}
+
+    async def boundary_of(one: Completion) -> StepBoundary | None:
+        step = one.step
+        if step is not None and step not in known:
+            boundaries = await plane.projections.boundaries(pipeline.pipeline, step, step)
+            known.update({each.record.step: each.record for each in boundaries if isinstance(each.record, StepBoundary)})
+        return None if step is None else known.get(step)
+
+    return await fates(pipeline.spec(), found, boundary_of, plane.look)
 
 
 def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:

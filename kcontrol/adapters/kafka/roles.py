@@ -147,6 +147,8 @@ def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
     for name in topics.inputs:
         why = "asks how far it reaches; without it, what waits is told as far as its nodes have said"
         yield Need(topic(name, _DESCRIBE), _INPUT, why, optional=True)
+        why = "completion: tells what was aborted, or compacted away, from what was read"
+        yield Need(topic(name, _READ), _INPUT, why, optional=True)
     yield from _safety(control, steps, topics)
 
 

@@ -23,6 +23,7 @@ from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.kafka.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
@@ -57,6 +58,7 @@ class Api:
     another: Callable[[], Any]
     reaches: Callable[..., Awaitable[None]]
     writes: Callable[[], Awaitable[OutputSpec]]
+    settings: ClusterSettings
 
     async def get(self, path: str, status: int = 200, **query: Any) -> Any:
         """The body, of a response that must have this status."""
@@ -98,6 +100,12 @@ def run(request: pytest.FixtureRequest) -> Run:
     if request.param == "memory":
         return lambda scenario: asyncio.run(asyncio.wait_for(_in_memory(scenario), DEADLINE_S))
     settings: ClusterSettings = request.getfixturevalue("settings")
+    return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, settings), DEADLINE_S))
+
+
+@pytest.fixture
+def run_on_kafka(settings: ClusterSettings) -> Run:
+    """The same for what only a broker can show."""
     return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, settings), DEADLINE_S))
 
 
@@ -163,12 +171,13 @@ async def _serve(
         metrics = PipelineMetrics(registry, clock)
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
-        app = make_app(Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S), HttpLimits(), None)
+        look = None if settings is NOBODY else KafkaRecordLook(settings)
+        app = make_app(Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S, look=look), HttpLimits(), None)
         following = asyncio.create_task(projections.run())
         transport = httpx.ASGITransport(app)
         try:
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S) as client:
-                yield Api(told, client, projections, server, reaches, writes)
+                yield Api(told, client, projections, server, reaches, writes, settings)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from types import SimpleNamespace
 
+import pytest
+from confluent_kafka import Producer
+
 import kcontrol
-from tests.contract.http.conftest import Api, Run
+from kcontrol.cli.wait import _wait
+from kcontrol.errors import NotFoundError
+from kcontrol.runtime.completion import parse_token
+from kcontrol.runtime.settings import ClusterSettings
+from tests.contract.http.conftest import DEADLINE_S, Api, Run
 
 P = "/v1/pipelines/p/completion"
 
@@ -56,3 +64,46 @@ def test_what_the_pipeline_never_reads_is_said(run: Run) -> None:
         assert "give either token" in (await api.get(P, 422, topic="input"))["detail"]
 
     run(scenario)
+
+
+def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kafka: Run) -> None:
+    """Committed, aborted, a marker, and a record that could not be parsed: over HTTP, and by `kcontrol wait`."""
+
+    async def scenario(api: Api) -> None:
+        await api.reaches(9, 2)
+        topic = api.told.input.topic
+        await asyncio.to_thread(_transactions, api.settings, topic)
+        await api.told.begin()
+        await api.told.step(9, 6, read={1: 3})
+        await api.told.step(9, 8, read={1: 1}, bad=1)
+        await api.seen(0, steps=2)
+
+        def token(*offsets: int) -> str:
+            return ",".join(f"{topic}:1:{offset}" for offset in offsets)
+
+        answer = await api.get(P, token=token(1, 2, 4, 5, 6))
+        states = ["committed", "aborted", "no record", "committed", "bad record"]
+        assert [one["state"] for one in answer["records"]] == states
+        assert [(one["step"], one["note"]) for one in answer["records"]] == [(1, "")] * 4 + [(2, "")]
+        assert answer["complete"] is False
+        assert (await api.get(P, token=token(1, 5)))["complete"] is True
+        (one,) = await _wait("p", parse_token(token(5)), DEADLINE_S, api.settings)
+        assert (one.state.value, one.step, one.note) == ("committed", 1, "")
+        with pytest.raises(NotFoundError, match="its producer's transaction was aborted, and it was never read"):
+            await _wait("p", parse_token(token(1, 2)), DEADLINE_S, api.settings)
+        with pytest.raises(NotFoundError, match="it could not be parsed, and was left out of its step"):
+            await _wait("p", parse_token(token(6)), DEADLINE_S, api.settings)
+
+    run_on_kafka(scenario)
+
+
+def _transactions(settings: ClusterSettings, topic: str) -> None:
+    """In partition 1: 2 and 3 aborted, 4 the marker, 5 and 6 records, 7 the marker."""
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer.init_transactions(DEADLINE_S)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        for _ in range(2):
+            producer.produce(topic, b"x", partition=1)
+        producer.flush(DEADLINE_S)
+        end(DEADLINE_S)
