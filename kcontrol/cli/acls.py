@@ -37,7 +37,7 @@ def acls(file: Path, role: str, principal: str, with_optional: bool, as_json: bo
     Example:  kcontrol acls flights.py --role node --principal User:flights-node
     """
     servers, names = find_names(os.environ, Path.cwd())
-    pipeline = load_definition(file)
+    pipeline = load_definition(file, as_json=as_json)
     found = [
         need for need in needs(Role(role), names, pipeline.name, Topics.of(pipeline)) if with_optional or not need.optional
     ]

@@ -88,7 +88,7 @@ def node(
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
     """
-    pipeline = sized(load_definition(file, master), nodes)
+    pipeline = sized(load_definition(file, master, as_json), nodes)
     check_number(pipeline, number)
     remember_source(pipeline.name, file)
     health = Health()

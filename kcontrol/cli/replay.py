@@ -101,7 +101,7 @@ def replay(
     _check_options(wanted)
     if master is not None:
         check_local(master)
-    definition = find_pipeline(pipeline)
+    definition = find_pipeline(pipeline, as_json)
     place = Place("replay", cluster, master, own, as_json)
     refuse(definition.name, asyncio.run(_replay(definition, (first, last), place, wanted)))
 

@@ -57,7 +57,7 @@ def run(
     Example:  kcontrol run examples/flights.py --until-caught-up
               kcontrol run events.py --nodes 3
     """
-    pipeline = sized(load_definition(file, master), nodes)
+    pipeline = sized(load_definition(file, master, as_json), nodes)
     options = RunOptions(
         file=file.resolve(),
         nodes=_which(pipeline, chosen),

@@ -12,13 +12,14 @@ from pyspark.errors import PySparkRuntimeError
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.options import data_home
+from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.errors import ConfigurationError
 from kcontrol.runtime.definition_loader import load_pipeline
 from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.wire.names import check_pipeline_name
 
 
-def load_definition(file: Path, master: str | None = None) -> Pipeline:
+def load_definition(file: Path, master: str | None = None, as_json: bool = False) -> Pipeline:
     """Load a pipeline file, with a Spark session if its top level needs one (a UDF declared with a type in words does).
 
     Raises ConfigurationError as `load_pipeline` does, JavaError when Spark is needed and Java is missing.
@@ -29,7 +30,8 @@ def load_definition(file: Path, master: str | None = None) -> Pipeline:
         if not _wants_session(error.__cause__):
             raise
     find_java()
-    session(master=master, hushed=True)
+    with phase(f"{STARTING_SPARK}, which the file needs to be read", as_json):
+        session(master=master, hushed=True)
     return load_pipeline(file)
 
 
@@ -55,16 +57,16 @@ def remember_source(pipeline: str, file: Path) -> None:
     note.write_text(str(file.resolve()), encoding="utf-8")
 
 
-def find_pipeline(name_or_file: str) -> Pipeline:
+def find_pipeline(name_or_file: str, as_json: bool = False) -> Pipeline:
     """The pipeline in a file, or by the name under which a node was last started here. Raises ConfigurationError."""
     if name_or_file.endswith(".py"):
-        return load_definition(Path(name_or_file))
+        return load_definition(Path(name_or_file), as_json=as_json)
     note = _note(check_pipeline_name(name_or_file))
     if not note.is_file():
         raise ConfigurationError(
             f"pipeline {name_or_file!r} was never run on this machine, so its code is not known: give its file instead"
         )
-    pipeline = load_definition(Path(note.read_text(encoding="utf-8")))
+    pipeline = load_definition(Path(note.read_text(encoding="utf-8")), as_json=as_json)
     if pipeline.name != name_or_file:
         raise ConfigurationError(
             f"{note.read_text(encoding='utf-8')} now defines {pipeline.name!r}, not {name_or_file!r}: give the right file"

@@ -40,7 +40,9 @@ def submit(
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
     """
-    spec = asyncio.run(_submit(sized(load_definition(file, None), nodes), cluster, create_outputs, only_print, as_json))
+    spec = asyncio.run(
+        _submit(sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json)
+    )
     if only_print:
         click.echo(to_json_line(spec))
         return

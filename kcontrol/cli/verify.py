@@ -34,7 +34,7 @@ def verify(
     \b
     Example:  kcontrol verify flights --from 100 --to 120
     """
-    definition = find_pipeline(pipeline)
+    definition = find_pipeline(pipeline, as_json)
 
     def report(node: int, step: int, found: Sequence[Difference]) -> None:
         click.echo(verdict(node, step, found, as_json))

@@ -7,6 +7,7 @@ stopped, meets a record that its query can't digest, halts, goes on after the co
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,14 @@ from tests.support.processes import KcontrolProcess, run_kcontrol, until
 pytestmark = pytest.mark.timeout(1_500)
 
 PATIENCE_S = 240.0
+NOISE = re.compile(r"incubator modules|log4j profile|default log level|UserWarning|BrokenPipe|^\S+ \S+ WARN ", re.MULTILINE)
+"""What Java, Spark and PySpark say of themselves."""
+PHASES = [
+    "starting Spark, which the file needs to be read ...",
+    "looking at the cluster and the topics ...",
+    "starting Spark ...",
+    "planning the queries ...",
+]
 
 
 class Story:
@@ -57,6 +66,10 @@ def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story) -> None
     orders.produce(2_500)
     first = story.run("--json")
     assert first.returncode == 0, first.stderr
+    assert _said(first) == []
+    node_log = (story.directory / "home" / "kcontrol" / "logs" / name / "node-0.log").read_text()
+    assert "starting Spark ..." in node_log
+    assert not NOISE.search(node_log), node_log
     events = [json.loads(line) for line in first.stdout.splitlines()]
     assert events[-1]["event"] == "caught_up"
     steps = orders.check()
@@ -75,6 +88,11 @@ def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story) -> None
     assert name in changed.stderr
     assert "compatible" in changed.stderr
     _expired(story)
+
+
+def _said(result: CompletedProcess[str]) -> list[str]:
+    """On standard error, without what Java says of the options that these tests give it."""
+    return [line for line in result.stderr.splitlines() if not line.startswith("NOTE: Picked up")]
 
 
 def _looked_at(story: Story, steps: list[dict[str, Any]]) -> None:
@@ -104,6 +122,7 @@ def _verified(story: Story, last: int) -> None:
     assert [(each["step"], each["agrees"]) for each in verdicts] == [(step, True) for step in range(2, last + 1)]
     wrong = story.command("verify", str(PIPELINE_FILE), "--to", "2", "--master", "local[2]", ORDERS_LIE="1")
     assert wrong.returncode == 7, wrong.stderr
+    assert _said(wrong)[:-1] == PHASES, wrong.stderr
     assert "step 1: output 'totals' partition" in wrong.stdout
     assert "'copies'" not in wrong.stdout
 
