@@ -7,8 +7,7 @@ import json
 
 import click
 
-from kcontrol.adapters.checkpoints.limits import StoreLimits
-from kcontrol.adapters.checkpoints.locations import open_location, own_checkpoints
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.checkpoints.store import CheckpointStore
 from kcontrol.adapters.kafka.deletion import Remains, look
 from kcontrol.adapters.kafka.deletion import delete as delete_from_kafka
@@ -46,10 +45,13 @@ def delete(pipeline: str, dry_run: bool, yes: bool, checkpoints: bool, cluster: 
         return
     if not yes:
         _confirm(pipeline)
-    if checkpoints and remains.log_id:
-        for location in remains.checkpoint_locations:
-            CheckpointStore().forget_log(_place(location), pipeline, remains.log_id)
-    asyncio.run(delete_from_kafka(cluster, remains))
+
+    def forget_checkpoints() -> None:
+        if checkpoints and remains.log_id:
+            for location in remains.checkpoint_locations:
+                CheckpointStore().forget_log(_place(location), pipeline, remains.log_id)
+
+    asyncio.run(delete_from_kafka(cluster, remains, forget_checkpoints))
     if not as_json:
         click.echo(f"pipeline {pipeline}: deleted")
 
@@ -99,5 +101,5 @@ def _place(location: str) -> str:
 
 
 def _shown(location: str, remains: Remains) -> str:
-    where = f"{open_location(_place(location), StoreLimits()).shown}/{remains.pipeline}/{remains.log_id}"
+    where = f"{_place(location).partition('?')[0].rstrip('/')}/{remains.pipeline}/{remains.log_id}"
     return f"{where}, and beside its nodes on other machines" if location == IN_WORK_DIR else where

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -83,8 +83,16 @@ async def look(settings: ClusterSettings, pipeline: str) -> Remains:
         await partition.close()
 
 
-async def delete(settings: ClusterSettings, remains: Remains, longest_s: float = LONGEST_S) -> None:
+def _nothing() -> None:
+    """No more than what is in Kafka."""
+
+
+async def delete(
+    settings: ClusterSettings, remains: Remains, also: Callable[[], None] = _nothing, longest_s: float = LONGEST_S
+) -> None:
     """Remove it. What was removed before is passed over, so that whatever ended a deletion, another one completes it.
+
+    also: removes what is elsewhere; called when there is no definition any more, and before the log of steps goes.
 
     Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it. RetriableError,
     ClusterError: Kafka is away. AccessError: not allowed; the message says what is.
@@ -95,6 +103,7 @@ async def delete(settings: ClusterSettings, remains: Remains, longest_s: float =
         definition = spec_key(remains.pipeline).encode()
         if definition in partition.keys:
             await partition.forget([definition])
+        await asyncio.to_thread(also)
         await _forget_all(partition, definition, longest_s)
     finally:
         await partition.close()
