@@ -19,6 +19,7 @@ from bench.recovery import measure_recovery
 from bench.report import Findings, show, to_json
 from bench.rest import measure_rest
 from bench.settings import measure_settings
+from bench.soak import measure_soak
 from bench.spark_environment import prepare
 from bench.spark_side import run_spark
 from bench.startup import QUICK_SIZES, SIZES, measure_startup
@@ -28,7 +29,7 @@ PARTITIONS = CORES = 2
 SIDES = ("spark", "kcontrol")
 BOTH = "sides"
 """The part that compares them."""
-PARTS = ("recovery", "startup", "nodes", "checkpoints", "latency", "memory", "rest", "profile", "settings")
+PARTS = ("recovery", "startup", "nodes", "checkpoints", "latency", "memory", "rest", "profile", "settings", "soak")
 SOURCE = "records"
 TABLE_COLUMNS = 120
 
@@ -91,6 +92,8 @@ def measure(part: str, console: Console, findings: Findings, data_dir: Path | No
             case "settings":
                 measurements = plan.QUICK_SETTINGS if quick else plan.SETTINGS
                 findings.settings = measure_settings(servers, measurements, console.print)
+            case "soak":
+                findings.soak = measure_soak(servers, plan.QUICK_SOAK if quick else plan.SOAK, console.print)
             case "rest":
                 findings.rest = measure_rest(servers, PARTITIONS, CORES, quick=quick)
 

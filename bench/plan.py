@@ -121,3 +121,17 @@ MEMORY = tuple(
     for workload in ("passthrough", "keyed", "aggregate")
 )
 QUICK_MEMORY = (Sizes(Measurement("passthrough", 10_000, 1, 2), Measurement("passthrough", 300_000, 0, 1)),)
+
+
+@dataclass(frozen=True)
+class Soak:
+    """Steps of the control plane alone, and steps of so many records with Spark, of which every so many a worker is killed."""
+
+    steps: int
+    spark_steps: int
+    kill_every: int
+    step_records: int
+
+
+SOAK = Soak(100_000, 2_000, 20, 100)
+QUICK_SOAK = Soak(1_000, 60, 20, 100)

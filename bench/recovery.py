@@ -14,7 +14,7 @@ from bench.figures import Spread
 from examples.processes import now_ms
 from examples.step_feed import StepFeed, recovered_ms
 from tests.chaos.cluster import Cluster
-from tests.chaos.faults import Action, Target
+from tests.chaos.faults import Action, Fault, Target
 from tests.chaos.names import PIPELINE
 from tests.chaos.producer import Feeder
 
@@ -30,7 +30,7 @@ def measure_recovery(repeats: int, seed: int) -> dict[str, Spread]:
     generator = random.Random(seed)
     times: dict[str, list[float]] = {target.value: [] for target in TARGETS}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as scratch:
-        cluster = Cluster(Path(scratch), coordinators=1)
+        cluster = Cluster(Path(scratch), coordinators=1, brokers=1)
         feed = StepFeed(PIPELINE, cluster.bootstrap_servers)
         feeder = Feeder(cluster.bootstrap_servers, seed)
         try:
@@ -48,7 +48,7 @@ def measure_recovery(repeats: int, seed: int) -> dict[str, Spread]:
 
 
 def _kill(cluster: Cluster, feed: StepFeed, target: Target, generator: random.Random) -> float:
-    victims = cluster.pick((target,), generator)
+    victims = cluster.pick(Fault(Action.KILL, (target,), 0.0, 0.0), generator)
     killed_ms = now_ms()
     cluster.hit(victims, Action.KILL)
     deadline = time.monotonic() + TIMEOUT_S

@@ -21,6 +21,7 @@ from bench.phases import Phases
 from bench.processor import Profile
 from bench.rest import RestEffect
 from bench.settings import SettingGain
+from bench.soak import SoakRun
 from bench.startup import StartUp
 
 PHASES = ("Spark records", "open", "Spark works", "commit", "control plane")
@@ -41,6 +42,7 @@ class Findings:
     memory: Sequence[MemoryUse] = ()
     profile: Profile | None = None
     settings: Sequence[SettingGain] = ()
+    soak: Sequence[SoakRun] = ()
 
     def of_size(self, large: int) -> list[Comparison]:
         """Records/s, of the large steps."""
@@ -68,6 +70,7 @@ def to_json(findings: Findings, large: int) -> str:
             "memory": [asdict(each) for each in findings.memory],
             "profile": None if findings.profile is None else asdict(findings.profile),
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
+            "soak": [asdict(each) for each in findings.soak],
             "runs": [asdict(run) | {"records_per_s": run.records_per_s} for run in findings.runs],
         }
     )
@@ -95,6 +98,22 @@ def show(console: Console, findings: Findings, large: int) -> None:
     if findings.profile is not None:
         _show_profile(console, findings.profile)
     _show_settings(console, findings.settings)
+    _show_soak(console, findings.soak)
+
+
+def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
+    columns = ("process", "at step", "processes", "MB", "descriptors", "threads", "sockets", "MB by 1,000 steps, later half")
+    for run in runs:
+        rate = f"{run.steps:,} steps in {run.seconds:,.0f} s, {run.killed} workers killed"
+        table = Table(*columns, title=f"what a long run leaves behind, {run.what}: {rate}")
+        for growth in run.growth:
+            looks = growth.looks
+            for look in (looks[len(looks) // 10], looks[len(looks) // 2], looks[-1]):
+                counts = (look.processes, look.descriptors, look.threads, look.sockets)
+                processes, *rest = (str(each) for each in counts)
+                slope = f"{growth.per_1000_steps('rss_bytes') / 1e6:+.3f}" if look is looks[-1] else ""
+                table.add_row(growth.kind, f"{look.step:,}", processes, f"{look.rss_bytes / 1e6:,.1f}", *rest, slope)
+        console.print(table)
 
 
 def _show_settings(console: Console, gains: Sequence[SettingGain]) -> None:

@@ -70,8 +70,8 @@ def measure_rest(bootstrap_servers: str, partitions: int, cores: int, *, quick: 
     try:
         with running(places, sink, WORKLOAD, STEP_RECORDS) as pipeline:
             _await(pipeline, WARM_UP_STEPS)
-            with _served(bootstrap_servers) as url:
-                return _in_blocks(pipeline, blocks, steps, url, places.source)
+            with served(bootstrap_servers) as server:
+                return _in_blocks(pipeline, blocks, steps, server.url, places.source)
     finally:
         topics.delete_topics(bootstrap_servers, sink)
 
@@ -103,9 +103,17 @@ def _await(pipeline: Running, steps: int) -> list[Boundary]:
     return pipeline.await_steps(lambda found: len(found) >= steps, f"{steps}")
 
 
+@dataclass(frozen=True)
+class Served:
+    """A server that is ready to answer, and its address."""
+
+    process: KcontrolProcess
+    url: str
+
+
 @contextmanager
-def _served(bootstrap_servers: str) -> Iterator[str]:
-    """The address of a server that is ready to answer."""
+def served(bootstrap_servers: str) -> Iterator[Served]:
+    """One, until it is left. Raises RuntimeError when it does not become ready."""
     with tempfile.TemporaryDirectory(prefix="bench-rest-") as scratch:
         arguments = ["serve", "--port", "0", "--json", "--bootstrap-servers", bootstrap_servers]
         process = KcontrolProcess("serve", arguments, Path(scratch))
@@ -113,7 +121,7 @@ def _served(bootstrap_servers: str) -> Iterator[str]:
         try:
             url = _url(process)
             _await_ready(url, process)
-            yield url
+            yield Served(process, url)
         finally:
             process.stop()
 

@@ -80,7 +80,7 @@ def measure_startup(bootstrap_servers: str, sizes: tuple[int, ...], repeats: int
     for size in sizes:
         settings = ClusterSettings(bootstrap_servers=bootstrap_servers, prefix=f"startup-{uuid.uuid4().hex[:8]}")
         ensure_topics(settings, "long")
-        asyncio.run(_submit(settings))
+        asyncio.run(submit(settings, long_spec()))
         write_log(settings, size)
         times = range(repeats)
         found.append(
@@ -158,29 +158,43 @@ def checkpoint(step: int, offset: int, begin_offset: int) -> Checkpoint:
     return Checkpoint("long", step, 7, offset, "file:///nowhere", parts, made_ms, made_ms, "", 1, 0, begin_offset)
 
 
-def spec() -> PipelineSpec:
+def long_spec() -> PipelineSpec:
     """A definition that the log could have been made by."""
     source = InputSpec("records", "in", "T1", (0,) * PARTITIONS, (0,) * PARTITIONS, "raw", BadRecords.HALT, "", "")
+    written = OutputSpec("written", "out", "T2", PARTITIONS, "", "raw", "exact")
+    policy = StepPolicySpec(1, 100, 1_000, 0)
+    return spec("long", (source,), (written,), policy, CheckpointSpec("file:///nowhere", 60_000, 2, -1))
+
+
+def spec(
+    pipeline: str,
+    inputs: tuple[InputSpec, ...],
+    outputs: tuple[OutputSpec, ...],
+    policy: StepPolicySpec,
+    checkpoint: CheckpointSpec,
+) -> PipelineSpec:
+    """A definition of one node and one query that nobody compiles."""
     return PipelineSpec(
-        pipeline="long",
+        pipeline=pipeline,
         fingerprint="f" * 64,
         compatible_with=(),
         nodes=1,
         queries=("q",),
         stateful=True,
-        inputs=(source,),
-        outputs=(OutputSpec("written", "out", "T2", PARTITIONS, "", "raw", "exact"),),
-        policy=StepPolicySpec(1, 100, 1_000, 0),
+        inputs=inputs,
+        outputs=outputs,
+        policy=policy,
         layout=LayoutSpec(1, 100_000, 2),
         limits=replace(DEFAULT_LIMITS, heartbeat_timeout_ms=60_000),
-        checkpoint=CheckpointSpec("file:///nowhere", 60_000, 2, -1),
+        checkpoint=checkpoint,
     )
 
 
-async def _submit(settings: ClusterSettings) -> None:
-    log = await KafkaControlLog.open(settings, "long")
+async def submit(settings: ClusterSettings, definition: PipelineSpec) -> None:
+    """Into the control topic, as it is. Raises KafkaException."""
+    log = await KafkaControlLog.open(settings, definition.pipeline)
     try:
-        await log.append([spec()])
+        await log.append([definition])
     finally:
         await log.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from bench.startup import boundary, checkpoint, spec
+from bench.startup import boundary, checkpoint, long_spec
 from kcontrol.core.model import LoggedStep, StepRecord
 from kcontrol.core.steps_view import StepsView, evolve
 
@@ -16,4 +16,4 @@ def test_the_log_folds_and_the_checkpoint_says_where_to_begin() -> None:
     whole = reduce(evolve, log, StepsView("long"))
     assert (whole.first, whole.step, [one.step for one in whole.checkpoints]) == (1, 10, [4, 8])
     assert reduce(evolve, log[saved[1].begin_offset :], StepsView.begun_at("long", saved[1])) == whole
-    assert {piece.input for piece in boundary(1).inputs} == {source.name for source in spec().inputs}
+    assert {piece.input for piece in boundary(1).inputs} == {source.name for source in long_spec().inputs}
