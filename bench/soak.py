@@ -186,7 +186,7 @@ def _steps_of(url: str, name: str, made_by: Sequence[KcontrolProcess]) -> Callab
             if not process.is_running:
                 raise RuntimeError(f"{process.name} has ended\n{process.log_tail()}")
         with urlopen(f"{url}/v1/pipelines/{name}", timeout=COMMAND_TIMEOUT_S) as answer:
-            return int(json.load(answer)["step"])
+            return int(json.load(answer)["status"]["step"])
 
     return committed
 

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kcontrol.errors import SparkLostError
@@ -77,8 +78,11 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     assert kill_descendants(node, "python") > 0
     running.until_done("killed Python workers cost an attempt, not a record")
 
+    family = node.descendants()
     assert kill_descendants(node, "java") == 1
     assert node.wait(PATIENCE_S) == SparkLostError.exit_code
+    _, orphans = psutil.wait_procs(family, PATIENCE_S)
+    assert not orphans, "planners and workers end by themselves when their JVM was killed"
     node.start()
     orders.produce(100)
     running.until_done("a node whose JVM dies ends, and its next life goes on")
