@@ -240,7 +240,12 @@ def test_a_coordinator_lets_go_of_a_deleted_pipeline_and_takes_up_one_that_is_su
             return said[-1] if said else None
 
         before = max(one.offset for one in control(cluster))
-        until(lambda: (s := status()) is not None and s.claim_epoch > before, "it stands by", PATIENCE_S, process.text)
+
+        def stands_by() -> bool:
+            said = status()
+            return said is not None and said.claim_epoch > before and said.phase is PipelinePhase.STOPPED
+
+        until(stands_by, "it stands by", PATIENCE_S, process.text)
         deleted = command("delete", "p", "--yes")
         assert deleted.returncode == 0, deleted.stderr + process.text()
         process.says("it was deleted; nobody looks after it any more", PATIENCE_S)
