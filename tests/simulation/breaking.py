@@ -39,7 +39,7 @@ class Rule:
 
 def check_breaks(rule: Rule) -> None:
     """Fail unless one of so many schedules breaks the rule's invariant while it is switched off."""
-    prepare_moments()
+    prepare_moments(rule.patient)
     found = set()
     with ExitStack() as stack:
         for one in rule.broken():

@@ -42,9 +42,7 @@ _LATE_HALTS = 4
 
 
 @cache
-def _moments(
-    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool = False
-) -> tuple[Fleet, ...]:
+def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
     fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient), random)
@@ -58,14 +56,14 @@ def _moments(
     return tuple(moments)
 
 
-def prepare_moments() -> None:
+def prepare_moments(patient: bool = False) -> None:
     """Make all beginnings now, with the core as it is now."""
     for nodes in _NODES:
         for checkpoints in range(len(CHECKPOINTS)):
-            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False)
-            for clock_ms in _CLOCKS_MS:
+            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient)
+            for clock_ms in _CLOCKS_MS[:1] if patient else _CLOCKS_MS:
                 for impatient in (False, True):
-                    _moments(nodes, clock_ms, impatient, checkpoints, True)
+                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient)
 
 
 class Schedule:
