@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -148,31 +149,51 @@ async def _commit_step(settings: ClusterSettings, pipeline: str) -> None:
         await transaction.close()
 
 
+@asynccontextmanager
+async def node_at_work(settings: ClusterSettings) -> AsyncIterator[None]:
+    """Node 0 says every 0.2 s that it lives."""
+    log = await KafkaControlLog.open(settings, "flights")
+    (life,) = await log.append([NodeJoin("flights", 0, "u", "host", 1)])
+    state = NodeState("flights", 0, life, NodePhase.RUNNING, 0, None, 0, 0, 0, (), "", 1, 0)
+
+    async def beat() -> None:
+        while True:
+            await log.append([state])
+            await asyncio.sleep(0.2)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        await log.close()
+
+
 def test_nodes_of_the_old_number_that_go_on_are_not_pushed_aside(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(old_nodes, "LONGEST_S", 3.0)
     flights.submit(flights.pipeline())
 
     async def both() -> None:
-        log = await KafkaControlLog.open(flights.settings, "flights")
-        (life,) = await log.append([NodeJoin("flights", 0, "u", "host", 1)])
-        state = NodeState("flights", 0, life, NodePhase.RUNNING, 0, None, 0, 0, 0, (), "", 1, 0)
-
-        async def beat() -> None:
-            while True:
-                await log.append([state])
-                await asyncio.sleep(0.2)
-
-        beating = asyncio.create_task(beat())
-        try:
+        async with node_at_work(flights.settings):
             with pytest.raises(ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it first"):
                 await submit(flights.settings, flights.pipeline(nodes=2), [QUERY])
-        finally:
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-            await log.close()
 
     asyncio.run(both())
     assert [spec.nodes for spec in flights.specs_logged()] == [1]
+
+
+def test_a_node_of_the_new_number_is_not_taken_for_an_old_one(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another node has submitted the new number since this one read the old: who speaks now is at work by the new one."""
+    monkeypatch.setattr(old_nodes, "LONGEST_S", 3.0)
+    flights.submit(flights.pipeline())
+    flights.submit(flights.pipeline(nodes=2))
+
+    async def late() -> None:
+        async with node_at_work(flights.settings):
+            await old_nodes.refuse_while_running(flights.settings, "flights", nodes=1, wanted=2)
+
+    asyncio.run(late())
 
 
 def test_two_nodes_of_a_new_number_may_start_at_once(flights: Flights) -> None:
