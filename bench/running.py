@@ -44,7 +44,7 @@ class Running:
         return self.feed.steps
 
     def stop(self) -> None:
-        """Have it stopped as a user would; its processes end with that."""
+        """Have it stopped as a user would; its nodes stand by."""
         arguments = ["stop", self.name, "--bootstrap-servers", self.bootstrap_servers]
         command = [sys.executable, "-m", "kcontrol.cli", *arguments]
         subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
@@ -79,8 +79,8 @@ def running(
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 
-    The nodes share the cores. checkpoint_every: a duration; '' for a pipeline without checkpoints. min_records: a step holds at
-    least so many and at most `step_records`; None: exactly those.
+    The nodes share the cores. checkpoint_every: a duration; '' for checkpoints as they are by default. min_records: a step
+    holds at least so many and at most `step_records`; None: exactly those.
     """
     cores = max(1, places.cores // nodes)
     with _home() as home:
