@@ -26,8 +26,19 @@ $(VENV)/.warm: $(VENV)/.installed
 	$(PY) -m kcontrol.cli warm
 	@touch $@
 
+# Two runs side by side: one mostly waits for brokers and Spark, the other computes and is shown when both are over.
+PYTEST := $(PY) -m pytest -m "not heavy and not docker"
+COMPUTING := $(addprefix tests/,unit golden property contract simulation browser)
+
 test: $(VENV)/.warm
-	$(PY) -m pytest -m "not heavy and not docker" $(PYTEST_ARGS)
+ifdef PYTEST_ARGS
+	$(PYTEST) $(PYTEST_ARGS)
+else
+	@mkdir -p build
+	@nice -n 10 $(PYTEST) $(COMPUTING) -p no:cacheprovider > build/computing.log 2>&1 & computing=$$!; \
+	$(PYTEST) $(addprefix --ignore=,$(COMPUTING)); waiting=$$?; \
+	wait $$computing; computed=$$?; cat build/computing.log; exit $$((waiting | computed))
+endif
 
 lint: setup
 	$(VENV)/bin/ruff check .
