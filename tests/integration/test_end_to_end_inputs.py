@@ -19,7 +19,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
-pytestmark = pytest.mark.timeout(1_500)
+pytestmark = [pytest.mark.timeout(1_500), pytest.mark.heavy]
 
 PATIENCE_S = 240.0
 

@@ -26,7 +26,7 @@ from kcontrol.runtime.settings import ClusterSettings
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
 from tests.support.topics import create_topic
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.heavy]
 
 FILE = ROOT / "tests" / "pipelines" / "relay.py"
 PATIENCE_S = 240.0
