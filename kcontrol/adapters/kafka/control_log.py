@@ -18,6 +18,20 @@ from kcontrol.wire.codec import RecordCodec
 from kcontrol.wire.names import control_partition
 
 
+async def reach_control_topic(settings: ClusterSettings) -> tuple[KafkaRpc, str, int]:
+    """A client, which the caller closes, the name of the control topic, and how many partitions it has.
+
+    Raises TopicError: there is none. RetriableError: Kafka can't be reached. The client is closed then.
+    """
+    topic = settings.names().control_topic()
+    rpc = KafkaRpc(settings)
+    try:
+        return rpc, topic, len((await rpc.topic(topic)).leaders)
+    except BaseException:
+        await rpc.close()
+        raise
+
+
 class KafkaControlLog:
     """One process's view of one control partition, from its beginning. Made by `open`."""
 
@@ -36,13 +50,7 @@ class KafkaControlLog:
 
         Raises TopicError: there is no control topic, or no such partition. RetriableError: Kafka can't be reached.
         """
-        topic = settings.names().control_topic()
-        rpc = KafkaRpc(settings)
-        try:
-            partitions = len((await rpc.topic(topic)).leaders)
-        except BaseException:
-            await rpc.close()
-            raise
+        rpc, topic, partitions = await reach_control_topic(settings)
         if partition is None:
             if pipeline is None:
                 raise ConfigurationError("A control log needs a pipeline or a partition.")

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.appender import Appender
+from kcontrol.adapters.kafka.control_log import reach_control_topic
 from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.partition_reader import READ_TIMEOUT_MS, PartitionReader
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
@@ -147,13 +148,7 @@ class _Partition:
 
     @classmethod
     async def open(cls, settings: ClusterSettings, pipeline: str) -> _Partition:
-        topic = settings.names().control_topic()
-        rpc = KafkaRpc(settings)
-        try:
-            partitions = len((await rpc.topic(topic)).leaders)
-        except BaseException:
-            await rpc.close()
-            raise
+        rpc, topic, partitions = await reach_control_topic(settings)
         return cls(settings, rpc, topic, control_partition(pipeline, partitions), pipeline)
 
     @property

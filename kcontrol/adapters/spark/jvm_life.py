@@ -16,9 +16,13 @@ ASK_EVERY_S = 1.0
 
 def jvm_pid(spark: SparkSession) -> int | None:
     """The process id of the JVM that PySpark has started for this session; None when Spark has started this process."""
-    gateway: Any = spark.sparkContext._gateway
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    process = _started_jvm(spark.sparkContext._gateway)
     return None if process is None else process.pid
+
+
+def _started_jvm(gateway: Any) -> subprocess.Popen[bytes] | None:
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    return process
 
 
 class JvmLife:
@@ -29,9 +33,8 @@ class JvmLife:
 
     def __init__(self, spark: SparkSession, silence_s: float) -> None:
         """silence_s: for so long it may leave a question unanswered."""
-        gateway: Any = spark.sparkContext._gateway
-        self.process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-        self._gateway = gateway
+        self._gateway: Any = spark.sparkContext._gateway
+        self.process = _started_jvm(self._gateway)
         self._silence_s = silence_s
         self._asked_s: float | None = None
         self._over = threading.Event()

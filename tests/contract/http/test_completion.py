@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Producer
 
 import kcontrol
 from kcontrol.cli.wait import _wait
 from kcontrol.errors import NotFoundError
 from kcontrol.runtime.completion import parse_token
-from kcontrol.runtime.settings import ClusterSettings
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
+from tests.support.transactions import abort_then_commit
 
 P = "/v1/pipelines/p/completion"
 
@@ -72,7 +70,8 @@ def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kaf
     async def scenario(api: Api) -> None:
         await api.reaches(9, 2)
         topic = api.told.input.topic
-        await asyncio.to_thread(_transactions, api.settings, topic)
+        # In partition 1: 2 and 3 aborted, 4 the marker, 5 and 6 records, 7 the marker.
+        await asyncio.to_thread(abort_then_commit, api.settings, topic, 1)
         await api.told.begin()
         await api.told.step(9, 6, read={1: 3})
         await api.told.step(9, 8, read={1: 1}, bad=1)
@@ -95,15 +94,3 @@ def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kaf
             await _wait("p", parse_token(token(6)), DEADLINE_S, api.settings)
 
     run_on_kafka(scenario)
-
-
-def _transactions(settings: ClusterSettings, topic: str) -> None:
-    """In partition 1: 2 and 3 aborted, 4 the marker, 5 and 6 records, 7 the marker."""
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
-    producer.init_transactions(DEADLINE_S)
-    for end in (producer.abort_transaction, producer.commit_transaction):
-        producer.begin_transaction()
-        for _ in range(2):
-            producer.produce(topic, b"x", partition=1)
-        producer.flush(DEADLINE_S)
-        end(DEADLINE_S)

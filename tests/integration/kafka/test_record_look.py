@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from dataclasses import replace
 
 from confluent_kafka import Producer, TopicPartition
@@ -17,6 +16,7 @@ from kcontrol.runtime.fates import fates
 from kcontrol.runtime.ports import Held
 from kcontrol.runtime.settings import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.transactions import abort_then_commit
 from tests.unit.core.made import SPEC, boundary
 
 _DEADLINE_S = 30.0
@@ -28,14 +28,7 @@ def _fill(settings: ClusterSettings, topic: str) -> None:
     for _ in range(5):
         plain.produce(topic, b"x", partition=0)
     assert plain.flush(_DEADLINE_S) == 0
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
-    producer.init_transactions(_DEADLINE_S)
-    for end in (producer.abort_transaction, producer.commit_transaction):
-        producer.begin_transaction()
-        for _ in range(2):
-            producer.produce(topic, b"x", partition=0)
-        producer.flush(_DEADLINE_S)
-        end(_DEADLINE_S)
+    abort_then_commit(settings, topic, 0)
     where = TopicPartition(topic, 0, 2)
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.delete_records([where])[where].result(_DEADLINE_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -248,6 +248,18 @@ def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None
     assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
 
 
+def opened_as(kind: type[CoordinatorSession]) -> Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]:
+    """For a keeper: its sessions are of this kind, each in a world of its own."""
+
+    @asynccontextmanager
+    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
+        state = CoordinatorState.initial(pipeline, transactional_id="t", steps_topic="s")
+        world = World()
+        yield kind(state, CoordinatorPorts(world, world, Steps(world), world))
+
+    return open_session
+
+
 def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
     lives: list[str] = []
     outcomes: deque[Exception | str] = deque([ValueError("a bug"), "a newer one", "again a newer one"])
@@ -260,18 +272,12 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
                 raise outcome
             return outcome
 
-    @asynccontextmanager
-    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
-        state = CoordinatorState.initial(pipeline, transactional_id="t", steps_topic="s")
-        world = World()
-        yield Doomed(state, CoordinatorPorts(world, world, Steps(world), world))
-
     async def fold() -> list[Logged]:
         return []
 
     async def scenario() -> None:
         denied: list[AccessError] = []
-        keeper = PartitionKeeper(0, fold, open_session, denied.append, reclaim_after_ms=60_000)
+        keeper = PartitionKeeper(0, fold, opened_as(Doomed), denied.append, reclaim_after_ms=60_000)
         keeper.start()
         keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
         await until(lambda: len(lives) == 2)
@@ -332,18 +338,12 @@ def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(subm
             self.deleted_at = 1
             return "the pipeline was deleted"
 
-    @asynccontextmanager
-    async def open_session(pipeline: str) -> AsyncIterator[CoordinatorSession]:
-        state = CoordinatorState.initial(pipeline, transactional_id="t", steps_topic="s")
-        world = World()
-        yield Deleted(state, CoordinatorPorts(world, world, Steps(world), world))
-
     async def fold() -> list[Logged]:
         deleted = replace(spec, pipeline="deleted")
         return [Logged(0, 0, spec), Logged(1, 0, deleted), Logged(2, 0, Tombstone("deleted/spec"))]
 
     async def scenario() -> None:
-        keeper = PartitionKeeper(0, fold, open_session, lambda _: None, reclaim_after_ms=60_000)
+        keeper = PartitionKeeper(0, fold, opened_as(Deleted), lambda _: None, reclaim_after_ms=60_000)
         keeper.start()
         await until(lambda: len(lives) == 1)
         if submitted_again:
