@@ -15,7 +15,7 @@ from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.definitions import definitions
-from kcontrol.errors import DamagedRecordError, NotFoundError
+from kcontrol.errors import AccessError, DamagedRecordError, KcontrolError, NotFoundError, TopicError
 from kcontrol.runtime.pipeline_facts import PipelineStatus, status_of
 from kcontrol.runtime.settings import ClusterSettings
 
@@ -28,7 +28,7 @@ AT_A_TIME = 8
 @json_option
 @debug_option
 def list_all(cluster: ClusterSettings, as_json: bool) -> None:
-    """Print all pipelines of the cluster, one a line: phase, last step, what waits.
+    """Print all pipelines of the cluster, one a line: phase, last step, what waits. Ends with 1 if one can't be shown.
 
     \b
     Example:  kcontrol list
@@ -51,6 +51,9 @@ def print_list(cluster: ClusterSettings, as_json: bool) -> None:
             waiting = sum(each.waiting for each in facts.inputs)
             why = f"; {facts.reason}" if facts.reason else ""
             click.echo(f"{name:<{width}}  {facts.phase:<8}  step {facts.step:,}, {waiting:,} offsets wait{why}")
+    hidden = sum(isinstance(facts, str) for _, facts in found)
+    if hidden:
+        raise KcontrolError(f"{hidden} of {len(found)} pipelines can't be shown, for the reasons above")
 
 
 async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineStatus:
@@ -90,7 +93,7 @@ async def _look_at_all(cluster: ClusterSettings) -> list[tuple[str, PipelineStat
         async with turn, pipeline_logs(cluster, name) as logs:
             try:
                 return name, await status_once(logs, cluster)
-            except DamagedRecordError as error:
+            except (DamagedRecordError, TopicError, AccessError) as error:
                 return name, f"pipeline {name!r} can't be shown: {error}"
 
     return list(await asyncio.gather(*(look(name) for name in await names(cluster))))

@@ -56,6 +56,18 @@ def test_a_halt_is_shown_with_its_root_cause_first(run: Run) -> None:
     run(scenario)
 
 
+def test_what_is_not_safe_is_said_as_the_status_says_it(run: Run) -> None:
+    """The cluster of these tests has no broker, so that whether its topics are safe is what can't be known."""
+
+    async def scenario(console: Console) -> None:
+        await console.open()
+        remark = console.panel("Worth attention").get_by_role("listitem")
+        await expect(remark).to_have_count(1)
+        await expect(remark).to_contain_text("Not safe: whether the topics are safe can't be looked at: ")
+
+    run(scenario)
+
+
 def test_steps_appear_as_they_are_committed_and_can_be_held(run: Run) -> None:
     async def scenario(console: Console) -> None:
         await console.open()

@@ -172,7 +172,8 @@ class ThreeBrokers:
         meanwhile()
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         places = [TopicPartition(topic, partition) for topic, partition in partitions]
-        admin.elect_leaders(ElectionType.PREFERRED, places, request_timeout=ASK_TIMEOUT_S).result()
+        # Without request_timeout, which confluent-kafka 2.x can't take here (SystemError, "more argument specifiers").
+        admin.elect_leaders(ElectionType.PREFERRED, places).result(ASK_TIMEOUT_S)
         return len(self._brokers)
 
     def _cut_off(self, first: int, others: Sequence[int], fault: BrokerFault, meanwhile: Callable[[], None]) -> int:

@@ -85,7 +85,7 @@ class Chaos:
         self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
 
     def run(self, rounds: int, check_every: int) -> Outcome:
-        """Raises ChaosError with what the processes said last when the pipeline stands still or the oracle objects."""
+        """Raises ChaosError with what processes said last when pipeline or brokers stand still, or the oracle objects."""
         try:
             self._cluster.start()
             self._feeder.start()
@@ -99,7 +99,7 @@ class Chaos:
             self._drain()
             self._check(complete=True)
             return self._summary()
-        except ChaosError as error:
+        except (ChaosError, TimeoutError) as error:
             said = "\n".join(process.log_tail() for process in self._cluster.processes)
             raise ChaosError(f"seed {self._outcome.seed}: {error}\n{said}") from None
         finally:

@@ -175,6 +175,16 @@ def test_one_that_runs_or_of_which_somebody_is_alive_is_not(command: Command, cl
     assert steps_topic(cluster) is not None
 
 
+def test_a_pipeline_that_cannot_be_shown_hides_no_other(command: Command, cluster: ClusterSettings) -> None:
+    stopped(cluster)
+    TopicAdmin(cluster).delete(cluster.names().steps_topic("p"))
+    listed = command("list", "--json")
+    assert [json.loads(line)["pipeline"] for line in listed.stdout.splitlines()] == [OTHER]
+    assert f"pipeline 'p' can't be shown: topic '{cluster.names().steps_topic('p')}'" in listed.stderr
+    assert "1 of 2 pipelines can't be shown" in listed.stderr
+    assert listed.returncode == 1
+
+
 class Talker:
     """Somebody who does not hear that the pipeline is gone."""
 

@@ -21,6 +21,7 @@ from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepConsumer
 from kcontrol.adapters.kafka.access import Operation, Right
 from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.deletion import delete, look
 from kcontrol.adapters.kafka.groups import check_may_join
 from kcontrol.adapters.kafka.input_requests import request_skip
 from kcontrol.adapters.kafka.ranges import RangeReader
@@ -32,7 +33,7 @@ from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
 from kcontrol.core.model import Claim, DesiredMode, NodeJoin
-from kcontrol.errors import AccessError, KcontrolError, RetriableError
+from kcontrol.errors import AccessError, KcontrolError, NotFoundError, RetriableError
 from kcontrol.runtime.definition_spec import QueryFacts
 from kcontrol.runtime.settings import ClusterSettings
 from kcontrol.runtime.topic_safety import TRANSACTIONS
@@ -259,6 +260,22 @@ def test_topics_are_made_only_by_who_may(world: World, secured: SecuredBroker, r
         ensure_topics(secured.of(user, prefix), pipeline)
     secured.grant({user: [need.right for need in found if need.right.name == name]})
     ensure_topics(secured.of(user, prefix), pipeline)
+
+
+def test_a_log_of_steps_is_deleted_only_by_who_may_and_a_refused_deletion_can_be_completed(secured: SecuredBroker) -> None:
+    world = World(secured)
+    user, steps = world.user(Role.OPERATOR), world.names.steps_topic(PIPELINE)
+    settings = world.settings(user)
+    every = needs(Role.OPERATOR, world.names, PIPELINE, world.topics)
+    (deletes,) = [need.right for need in every if Operation.DELETE in need.right.operations]
+    secured.grant({user: [replace(deletes, operations=(Operation.DESCRIBE_CONFIGS,))]})
+    eventually(lambda: asyncio.run(look(settings, PIPELINE)).steps_topic == steps, "the log of steps can be looked at")
+    with pytest.raises(AccessError, match=f"User:{user} the operation Delete on topic '{steps}'.*--operation Delete"):
+        asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
+    secured.grant({user: [deletes]})
+    asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
+    with pytest.raises(NotFoundError, match="was never submitted"):
+        asyncio.run(look(settings, PIPELINE))
 
 
 def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: World, tmp_path: Path) -> None:
