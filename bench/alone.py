@@ -29,7 +29,7 @@ from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import (
     BatchFormat,
     Compression,

@@ -20,7 +20,7 @@ from bench.topics import create_topics, fill
 from examples.step_feed import Boundary
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import Checkpoint, PipelineSpec
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 SOURCE = "many-keys"
 PARTITIONS = CORES = 2

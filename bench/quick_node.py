@@ -23,8 +23,8 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
-from kcontrol.runtime.node_session import NodePorts, NodeSession
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.node import NodePorts, NodeSession
+from kcontrol.settings.cluster import ClusterSettings
 
 
 class QuickEngine:

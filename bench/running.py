@@ -18,7 +18,7 @@ from examples.processes import KcontrolProcess
 from examples.step_feed import Boundary, StepFeed
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.core.model import PipelineSpec
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 RUN_TIMEOUT_S = 420.0

@@ -32,7 +32,7 @@ from examples.processes import KcontrolProcess
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, PipelineSpec, StepPolicySpec
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 SOURCE = "soak"
 CHECKPOINT_EVERY_MS = 10_000

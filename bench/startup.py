@@ -46,7 +46,7 @@ from kcontrol.core.model import (
 from kcontrol.core.node_state import NodeMachine
 from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.core.steps_view import StepsView, evolve
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 
 SIZES = (100, 10_000, 100_000)

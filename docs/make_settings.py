@@ -18,12 +18,12 @@ from pydantic.fields import FieldInfo
 from kcontrol.adapters.kafka.clients import KNOWN_SETTINGS
 from kcontrol.adapters.spark.conf import SETTINGS
 from kcontrol.cli.logs import DEBUG_VARIABLE
-from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
-from kcontrol.runtime.definition_limits import Limits
-from kcontrol.runtime.durations import Duration, PositiveDuration
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import REFUSED_SETTINGS, ClusterSettings
-from kcontrol.runtime.toml_settings import ENVIRONMENT_NAME
+from kcontrol.definition.durations import Duration, PositiveDuration
+from kcontrol.definition.limits import Limits
+from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.settings.cluster import REFUSED_SETTINGS, ClusterSettings
+from kcontrol.settings.toml import ENVIRONMENT_NAME
 from kcontrol.wire.batches.codec import CODEC_VARIABLE
 from kcontrol.wire.names import DEFAULT_NAMES
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from kcontrol.adapters.kafka.step_consumer import StepConsumer
     from kcontrol.adapters.spark.attach import attach
     from kcontrol.adapters.spark.session import session
-    from kcontrol.runtime.completion import completion_token
-    from kcontrol.runtime.definition import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
-    from kcontrol.runtime.definition_frames import output, outputs
-    from kcontrol.runtime.definition_limits import Limits
-    from kcontrol.runtime.pipeline import Pipeline
+    from kcontrol.definition.frames import output, outputs
+    from kcontrol.definition.limits import Limits
+    from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+    from kcontrol.definition.pipeline import Pipeline
+    from kcontrol.views.completion import completion_token
 
 __version__ = "0.1.0"
 
@@ -50,18 +50,18 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Checkpoint": "kcontrol.runtime.definition",
-    "KafkaInput": "kcontrol.runtime.definition",
-    "KafkaOutput": "kcontrol.runtime.definition",
-    "Layout": "kcontrol.runtime.definition",
-    "Limits": "kcontrol.runtime.definition_limits",
-    "Pipeline": "kcontrol.runtime.pipeline",
+    "Checkpoint": "kcontrol.definition.parts",
+    "KafkaInput": "kcontrol.definition.parts",
+    "KafkaOutput": "kcontrol.definition.parts",
+    "Layout": "kcontrol.definition.parts",
+    "Limits": "kcontrol.definition.limits",
+    "Pipeline": "kcontrol.definition.pipeline",
     "StepConsumer": "kcontrol.adapters.kafka.step_consumer",
-    "StepPolicy": "kcontrol.runtime.definition",
+    "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.adapters.spark.attach",
-    "completion_token": "kcontrol.runtime.completion",
-    "output": "kcontrol.runtime.definition_frames",
-    "outputs": "kcontrol.runtime.definition_frames",
+    "completion_token": "kcontrol.views.completion",
+    "output": "kcontrol.definition.frames",
+    "outputs": "kcontrol.definition.frames",
     "session": "kcontrol.adapters.spark.session",
 }
 

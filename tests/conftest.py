@@ -11,7 +11,7 @@ import pytest
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
 from kcontrol.adapters.kafka.raw_client import close_clients
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.container import ContainerBroker
 from tests.support.java import expect_short_lives
 from tests.support.topics import create_topic

@@ -27,15 +27,15 @@ from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.adapters.spark.jvm_life import JvmLife
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.definition.durations import duration_ms
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
-from kcontrol.runtime.checkpoint_facts import checkpoint_warnings
-from kcontrol.runtime.durations import duration_ms
-from kcontrol.runtime.health import Health
-from kcontrol.runtime.node_session import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
-from kcontrol.runtime.observers import NOBODY, NodeObserver
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.ports import EngineFactory
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.health import Health
+from kcontrol.sessions.node import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
+from kcontrol.sessions.observers import NOBODY, NodeObserver
+from kcontrol.sessions.ports import EngineFactory
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.checkpoint_facts import checkpoint_warnings
 
 _log = logging.getLogger("kcontrol.node")
 

@@ -11,7 +11,7 @@ import click
 from kcontrol.adapters.kafka.roles import ROLES, Role, Topics, commands, needs
 from kcontrol.cli.options import debug_option, json_option
 from kcontrol.cli.source import load_definition
-from kcontrol.runtime.toml_settings import find_names
+from kcontrol.settings.toml import find_names
 
 
 @click.command()

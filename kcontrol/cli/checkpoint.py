@@ -14,8 +14,8 @@ from kcontrol.core.keys import key_of
 from kcontrol.core.model import CheckpointAnswer, CheckpointRequest
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.requests import Recorded, record_checkpoint
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.requests.record import Recorded, record_checkpoint
+from kcontrol.settings.cluster import ClusterSettings
 
 
 @click.command()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcontrol.errors import AccessError, ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
-from kcontrol.runtime.retrying import waits_ms
+from kcontrol.sessions.retrying import waits_ms
 
 _log = logging.getLogger("kcontrol.run")
 

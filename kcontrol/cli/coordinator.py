@@ -23,8 +23,8 @@ from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.watchdog import Watchdog, beats_option
-from kcontrol.runtime.projections import Blocked
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import Blocked
 
 _log = logging.getLogger("kcontrol.coordinator")
 

@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.deletion import delete as delete_from_kafka
 from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option
 from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 @click.command()

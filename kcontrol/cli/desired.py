@@ -12,7 +12,7 @@ import click
 from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 STOP_TIMEOUT_S = 240.0
 """A stop waits up to `Limits(stop_save_timeout=...)` for the last step to be saved, 2 minutes by default."""

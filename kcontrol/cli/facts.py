@@ -20,9 +20,9 @@ from kcontrol.core.inputs import arrived, next_offset
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.core.steps_view import StepsView
+from kcontrol.definition.parts import KafkaInput
 from kcontrol.errors import ClusterError
-from kcontrol.runtime.definition import KafkaInput
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 15.0
 

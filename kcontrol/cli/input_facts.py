@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcontrol.runtime.durations import span_text
-from kcontrol.runtime.input_facts import WaitingInput
+from kcontrol.definition.durations import span_text
+from kcontrol.views.input_facts import WaitingInput
 
 
 def input_line(facts: WaitingInput) -> str:

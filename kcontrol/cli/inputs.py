@@ -13,7 +13,7 @@ import click
 from kcontrol.adapters.kafka.input_requests import request_input, request_skip
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 @click.command("pause-input")

@@ -37,11 +37,11 @@ from kcontrol.cli.source import check_number, load_definition, remember_source, 
 from kcontrol.cli.watchdog import Watchdog, beats_option
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
-from kcontrol.runtime.checkpoint_facts import saved_where
-from kcontrol.runtime.health import Health
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.health import Health
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.checkpoint_facts import saved_where
 
 _log = logging.getLogger("kcontrol.node")
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.cli.logs import DEBUG_VARIABLE, set_up_logging
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.toml_settings import resolve_settings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.toml import resolve_settings
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -16,8 +16,8 @@ from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.definitions import definitions
 from kcontrol.errors import AccessError, DamagedRecordError, KcontrolError, NotFoundError, TopicError
-from kcontrol.runtime.pipeline_facts import PipelineStatus, status_of
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_facts import PipelineStatus, status_of
 
 AT_A_TIME = 8
 """So many pipelines are looked at together."""

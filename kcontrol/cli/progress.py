@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kcontrol.cli.show import step_line
 from kcontrol.core.model import NodePhase, StepBoundary
-from kcontrol.runtime.nodes_now import NodeNow, doing_text
+from kcontrol.views.nodes_now import NodeNow, doing_text
 
 PLAIN_EVERY_S = 1.0
 LIVE_PER_SECOND = 5

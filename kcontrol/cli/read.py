@@ -16,11 +16,11 @@ from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.model import Logged, LoggedStep, NodePhase, StepBoundary
 from kcontrol.core.step_clock import difference_text
+from kcontrol.definition.durations import span_text
 from kcontrol.errors import ConfigurationError, NotFoundError
-from kcontrol.runtime.durations import span_text
-from kcontrol.runtime.nodes_now import REPLAYING, doing_text
-from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.nodes_now import REPLAYING, doing_text
+from kcontrol.views.pipeline_facts import NodeFacts, PipelineStatus
 from kcontrol.wire.json import to_json_line
 
 follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")

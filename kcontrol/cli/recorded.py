@@ -15,8 +15,8 @@ from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.division import of_size
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.verify import Beginning, beginning
+from kcontrol.replay.verify import Beginning, beginning
+from kcontrol.settings.cluster import ClusterSettings
 
 
 @dataclass(frozen=True)

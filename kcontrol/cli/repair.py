@@ -13,8 +13,8 @@ from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
 from kcontrol.errors import HaltedError
-from kcontrol.runtime.doubles import Twice
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.doubles import Twice
 
 
 @click.command()

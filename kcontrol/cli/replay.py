@@ -11,17 +11,17 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.topic_copies import open_copies
-from kcontrol.adapters.record_files import RecordFiles
 from kcontrol.adapters.spark.spool import check_local
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.recorded import Recorded, recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.core.differences import Difference
-from kcontrol.runtime.delivery import Destination, ReplayedStep
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.record_text import record_json, record_line
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.replay.delivery import Destination, ReplayedStep
+from kcontrol.replay.record_files import RecordFiles
+from kcontrol.replay.record_text import record_json, record_line
+from kcontrol.settings.cluster import ClusterSettings
 
 PRINT = "print"
 PRINTED_RECORDS = 1_000

@@ -27,11 +27,11 @@ from kcontrol.cli.recorded import Recorded
 from kcontrol.core.differences import Difference
 from kcontrol.core.environments import made_otherwise
 from kcontrol.core.model import Environment, StepBoundary
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import DigestMismatchError
-from kcontrol.runtime.delivery import ReplayedStep
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.verify import verify_steps
+from kcontrol.replay.delivery import ReplayedStep
+from kcontrol.replay.verify import verify_steps
+from kcontrol.settings.cluster import ClusterSettings
 
 SCRATCH_INCARNATION = 0
 

@@ -17,9 +17,9 @@ from kcontrol.cli.options import data_home, debug_option, find_cluster, json_opt
 from kcontrol.cli.progress import Reporter, make_reporter
 from kcontrol.cli.running import Running, RunOptions
 from kcontrol.cli.source import check_number, load_definition, sized
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.toml_settings import find_bootstrap_servers
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.toml import find_bootstrap_servers
 
 
 @click.command()

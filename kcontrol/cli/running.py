@@ -20,14 +20,14 @@ from kcontrol.cli.phases import LOOKING, STARTING_SPARK
 from kcontrol.cli.progress import Reporter
 from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
+from kcontrol.definition.durations import duration_ms
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
-from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, saved_where
-from kcontrol.runtime.durations import duration_ms
-from kcontrol.runtime.first_to_end import first_to_end
-from kcontrol.runtime.nodes_now import nodes_now
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.requests import record_mode
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.requests.record import record_mode
+from kcontrol.sessions.first_to_end import first_to_end
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
+from kcontrol.views.nodes_now import nodes_now
 
 LOOK_EVERY_S = 0.2
 COORDINATORS_EVERY_S = 3.0

@@ -19,7 +19,7 @@ from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.priority import give_way
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 DEFAULT_PORT = 8480
 NICENESS = 10

@@ -13,9 +13,9 @@ from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.session import session
 from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import STARTING_SPARK, phase
+from kcontrol.definition.loader import load_pipeline
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_loader import load_pipeline
-from kcontrol.runtime.pipeline import Pipeline
 from kcontrol.wire.names import check_pipeline_name
 
 

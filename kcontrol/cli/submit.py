@@ -19,8 +19,8 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option, node
 from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.json import to_json_line
 
 

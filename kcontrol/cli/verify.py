@@ -13,7 +13,7 @@ from kcontrol.cli.recorded import recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.core.differences import Difference
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 @click.command()

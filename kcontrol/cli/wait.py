@@ -14,7 +14,8 @@ from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
-from kcontrol.runtime.completion import (
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.completion import (
     NEVER_READ,
     Completion,
     CompletionState,
@@ -23,9 +24,8 @@ from kcontrol.runtime.completion import (
     is_complete,
     parse_token,
 )
-from kcontrol.runtime.fates import fates
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.step_index import skips
+from kcontrol.views.fates import fates
+from kcontrol.views.step_index import skips
 
 LOOK_EVERY_S = 1.0
 """At the status, for a halt; steps are seen when they are committed."""

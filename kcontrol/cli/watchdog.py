@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.errors import HungError
-from kcontrol.runtime.health import Health
+from kcontrol.sessions.health import Health
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -1,6 +1,6 @@
 """What happens to a state machine (events) and what it wants done (effects).
 
-Events come from a shell in `kcontrol.runtime`, in the order in which they happened; time comes in as `Tick`. Effects are
+Events come from a shell in `kcontrol.sessions`, in the order in which they happened; time comes in as `Tick`. Effects are
 carried out by the shell in order. An effect that takes time is answered by exactly one event; the state machines never have
 two transactional effects under way.
 

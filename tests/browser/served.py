@@ -12,7 +12,7 @@ from kcontrol.adapters.http.access import Token
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 
 CLUSTER = ClusterSettings(bootstrap_servers="kafka-0.internal:9092,kafka-1.internal:9092")

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition
 from tests.chaos.broker_faults import BrokerFault, Duty, Scenario
 from tests.chaos.names import INPUTS, PIPELINE

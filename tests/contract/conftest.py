@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, World
 from tests.support.ports import free_ports
 from tests.support.proxy import Proxy, proxied_properties

@@ -9,7 +9,7 @@ import pytest
 
 from kcontrol.core.model import Desired, Logged, Tombstone
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.ports import ControlLog
+from kcontrol.sessions.ports import ControlLog
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.samples import desired

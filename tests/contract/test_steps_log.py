@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.core.steps_view import StepsView, evolve
-from kcontrol.runtime.ports import StepsLog, Transaction
+from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.owning import commit

@@ -9,7 +9,7 @@ import pytest
 
 from kcontrol.core.model import LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.errors import CommitUnknownError, FencedError, UnseenRecordError
-from kcontrol.runtime.ports import StepsLog, Transaction
+from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World
 from tests.support.owning import commit, commit_at

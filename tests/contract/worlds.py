@@ -10,8 +10,8 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
-from kcontrol.runtime.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
+from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.proxy import END_TXN, Cut, Proxy
 

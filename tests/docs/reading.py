@@ -16,8 +16,8 @@ import click
 import yaml
 
 from kcontrol.cli.main import cli
-from kcontrol.runtime.definition_loader import load_pipeline
-from kcontrol.runtime.toml_settings import FILE_NAME, resolve_settings
+from kcontrol.definition.loader import load_pipeline
+from kcontrol.settings.toml import FILE_NAME, resolve_settings
 from tests.docs.blocks import ROOT, Block
 
 _SEPARATORS = frozenset({"|", "||", "&&", ";", "&"})

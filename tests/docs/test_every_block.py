@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.docs.blocks import ROOT, Block, blocks_in, blocks_of, pages
 from tests.docs.expected import missing

@@ -27,7 +27,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
-from kcontrol.runtime.ports import Kept, Reach
+from kcontrol.sessions.ports import Kept, Reach
 from kcontrol.wire.keys import pipeline_of
 
 STEPS = "steps"

@@ -17,7 +17,7 @@ from kcontrol.adapters.kafka.protocol import READ_COMMITTED, READ_UNCOMMITTED, t
 from kcontrol.adapters.kafka.raw_client import RawClient, client_for
 from kcontrol.adapters.kafka.rpc import Deadline
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.proxy import Proxy
 
 DEADLINE_S = 60.0

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 import kcontrol
 from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.topics import create_topic
 

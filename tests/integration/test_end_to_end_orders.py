@@ -19,7 +19,7 @@ import pytest
 
 from kcontrol import StepConsumer
 from kcontrol.core.step_times import MARKS
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 

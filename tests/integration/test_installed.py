@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from examples.topic_reading import read_topics
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.pipelines.every_kind import OUTPUTS
 from tests.support.processes import ROOT
 from tests.support.topics import create_topic

@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits, range_schema
 from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, as_rows, consume, table_rows, topic_id

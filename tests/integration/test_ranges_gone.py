@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, proxied, table_rows, topic_id
 from tests.support.ports import free_ports

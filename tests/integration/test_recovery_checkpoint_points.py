@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, stage
 from tests.support.processes import until
 

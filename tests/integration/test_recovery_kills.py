@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kcontrol.errors import SparkLostError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
 from tests.support.processes import until
 

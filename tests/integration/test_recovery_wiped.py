@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, stage
 from tests.support.processes import run_kcontrol
 

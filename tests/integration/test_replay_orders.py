@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Message
 
 from examples.topic_reading import read_topics
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.orders import PARTITIONS, PIPELINE_FILE, Orders
 from tests.support.processes import run_kcontrol

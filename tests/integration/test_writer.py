@@ -12,7 +12,7 @@ import pytest
 from kcontrol.adapters.kafka.writer import DigestWriter, TransactionWriter, WriteLimits
 from kcontrol.core.model import OutputSlice
 from kcontrol.errors import ConfigurationError, FencedError, StepFailedError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE, partition_of
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 from tests.conftest import TopicFactory

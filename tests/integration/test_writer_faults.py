@@ -15,7 +15,7 @@ import pytest
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
 from kcontrol.errors import RetriableError, StepFailedError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.data_path import DEADLINE_S, Owner, consume, proxied
 from tests.support.ports import free_ports

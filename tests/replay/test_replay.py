@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kcontrol.core.model import FailureKind, StepBoundary
+from kcontrol.definition.parts import Layout
 from kcontrol.errors import StepFailedError
-from kcontrol.runtime.definition import Layout
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries

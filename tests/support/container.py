@@ -10,7 +10,7 @@ from types import TracebackType
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.ports import free_ports
 
 IMAGE = "apache/kafka:4.3.1"

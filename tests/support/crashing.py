@@ -16,8 +16,8 @@ from typing import Any
 
 from kcontrol.cli.main import main
 from kcontrol.core.events import ControlSeen, Publish
-from kcontrol.runtime.coordinator_session import CoordinatorSession
-from kcontrol.runtime.node_session import NodeSession
+from kcontrol.sessions.coordinator import CoordinatorSession
+from kcontrol.sessions.node import NodeSession
 
 _seen: Counter[str] = Counter()
 

@@ -25,7 +25,7 @@ from kcontrol.core.model import (
     Status,
     StepBoundary,
 )
-from kcontrol.runtime.ports import ControlLog, OwnedStepsLog, Transaction
+from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, Transaction
 from tests.support.owning import commit
 from tests.unit.core.made import SPEC, boundary
 

@@ -29,7 +29,7 @@ from confluent_kafka.admin import (
 from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import ROOT, run_kcontrol
 
 PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"

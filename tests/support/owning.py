@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import StepBoundary, StepRecord
-from kcontrol.runtime.ports import OwnedStepsLog, Transaction
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import OwnedStepsLog, Transaction
+from kcontrol.settings.cluster import ClusterSettings
 
 
 async def commit(

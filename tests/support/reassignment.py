@@ -13,7 +13,7 @@ from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, S
 
 from kcontrol.adapters.kafka.rpc import KafkaRpc, describe_code
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 60.0
 _AGAIN_S = 0.2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.model import OutputLayout
-from kcontrol.runtime.delivery import ReplayedRecord, ReplayedStep
+from kcontrol.replay.delivery import ReplayedRecord, ReplayedStep
 from tests.support.samples import boundary
 
 OUTPUTS = {"totals": 3, "copies": 2}

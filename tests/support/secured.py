@@ -22,7 +22,7 @@ from confluent_kafka import admin as untyped_admin
 from kcontrol.adapters.kafka.access import Right
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.errors import ClusterError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.keys import rsa_key
 from tests.support.ports import free_ports
 from tests.support.processes import until

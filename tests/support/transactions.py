@@ -6,7 +6,7 @@ import secrets
 
 from confluent_kafka import Producer
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 DEADLINE_S = 30.0
 

@@ -16,7 +16,7 @@ import faust
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
 from kcontrol.adapters.kafka.clients import Security, security_of
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 HEARTBEAT_PARTS = 3
 """Heartbeats within one session timeout."""

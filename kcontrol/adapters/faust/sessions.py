@@ -16,10 +16,10 @@ from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.coordinator import CoordinatorState
 from kcontrol.core.model import Logged
 from kcontrol.errors import AccessError
-from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
-from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
-from kcontrol.runtime.partition_keeper import PartitionKeeper
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
+from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
+from kcontrol.sessions.partition_keeper import PartitionKeeper
+from kcontrol.settings.cluster import ClusterSettings
 
 
 class PartitionSessions:

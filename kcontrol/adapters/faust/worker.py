@@ -25,9 +25,9 @@ from kcontrol.adapters.faust.sessions import PartitionSessions
 from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.groups import check_may_join
 from kcontrol.errors import AccessError, ClusterError
-from kcontrol.runtime.observers import NOBODY, CoordinatorObserver
-from kcontrol.runtime.retrying import waits_ms
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
+from kcontrol.sessions.retrying import waits_ms
+from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.coordinator")
 

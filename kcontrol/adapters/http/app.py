@@ -18,7 +18,7 @@ from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
 from kcontrol.adapters.http.profiles import Profiler, profile_routes
 from kcontrol.adapters.http.strict import only_what_is_asked_for
-from kcontrol.runtime.health import Health
+from kcontrol.sessions.health import Health
 
 OPENAPI_PATH = "/v1/openapi.json"
 

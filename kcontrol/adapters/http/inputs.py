@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from kcontrol.adapters.http.plane import MAX_LONG, AsOf, Plane, ThePipeline, ThePlane, as_of
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.requests import ACCEPTED, Accepted, accepted
-from kcontrol.runtime.input_facts import WaitingInput, WaitingSkip, waiting_inputs
-from kcontrol.runtime.input_requests import record_pause, record_skip
-from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.requests.input_requests import record_pause, record_skip
+from kcontrol.views.input_facts import WaitingInput, WaitingSkip, waiting_inputs
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}/inputs", tags=["inputs"])
 

@@ -17,10 +17,10 @@ from kcontrol.adapters.http.profiles import Part, ProfileSeconds, What
 from kcontrol.adapters.http.record_models import model_of
 from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.errors import DamagedRecordError, NotFoundError
-from kcontrol.runtime.pipeline_facts import NodeFacts, PipelineStatus, Trouble, node_of, status_of, troubles_of
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.projections import NotReadyError
-from kcontrol.runtime.requests import NotNowError
+from kcontrol.requests.record import NotNowError
+from kcontrol.views.cluster_projection import NotReadyError
+from kcontrol.views.pipeline_facts import NodeFacts, PipelineStatus, Trouble, node_of, status_of, troubles_of
+from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.json import to_json
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipelines"])

@@ -14,10 +14,10 @@ from kcontrol.adapters.http.limits import MAX_WAIT_S
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.ports import Clock, RecordLook
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.projections import Blocked, Projections
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Clock, RecordLook
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import Blocked, Projections
+from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.names import MAX_PIPELINE_NAME
 
 MAX_LONG = 2**63 - 1

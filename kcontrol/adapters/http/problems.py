@@ -25,7 +25,7 @@ from kcontrol.errors import (
     RetriableError,
     SpecChangedError,
 )
-from kcontrol.runtime.requests import NotNowError
+from kcontrol.requests.record import NotNowError
 
 _log = logging.getLogger("kcontrol.http")
 

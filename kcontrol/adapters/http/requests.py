@@ -11,9 +11,9 @@ from kcontrol.adapters.http.limits import WRITE_SEEN_S
 from kcontrol.adapters.http.plane import AsOf, Plane, ThePipeline, ThePlane, as_of
 from kcontrol.adapters.http.problems import responses
 from kcontrol.core.model import DesiredMode
-from kcontrol.runtime.outcomes import outcome_of
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.requests import Recorded, record_checkpoint, record_mode
+from kcontrol.requests.outcomes import outcome_of
+from kcontrol.requests.record import Recorded, record_checkpoint, record_mode
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["requests"])
 

@@ -15,10 +15,10 @@ from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.kafka.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.topic_safety import KeptSafety
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
-from kcontrol.runtime.health import Health
-from kcontrol.runtime.ports import ProjectionSource
-from kcontrol.runtime.projections import Projections
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.health import Health
+from kcontrol.sessions.ports import ProjectionSource
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import Projections
 
 
 async def serve_interface(

@@ -16,9 +16,9 @@ from kcontrol.adapters.http.record_models import model_of
 from kcontrol.adapters.http.record_texts import answer_with
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError, NotFoundError
-from kcontrol.runtime.completion import Completion, InputRecord, completions, is_complete, parse_token
-from kcontrol.runtime.fates import fates
-from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.views.completion import Completion, InputRecord, completions, is_complete, parse_token
+from kcontrol.views.fates import fates
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["steps"])
 

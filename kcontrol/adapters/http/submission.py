@@ -13,9 +13,9 @@ from kcontrol.adapters.http.plane import PipelineName, ThePlane
 from kcontrol.adapters.http.problems import responses
 from kcontrol.adapters.http.record_models import given_model_of
 from kcontrol.core.model import IN_WORK_DIR, PipelineSpec
+from kcontrol.definition.spec_rules import check_spec, succeed_unchanged
+from kcontrol.definition.succession import refuse_shared_outputs
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_succession import refuse_shared_outputs
-from kcontrol.runtime.spec_rules import check_spec, succeed_unchanged
 from kcontrol.wire.json import from_json
 
 router = APIRouter(prefix="/v1/pipelines", tags=["pipelines"])

@@ -20,7 +20,7 @@ from kcontrol.adapters.kafka.produce_codes import Outcome, outcome_of
 from kcontrol.adapters.kafka.produce_protocol import HELD_MS, ProduceRecordsRequest, answers
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, describe_code
 from kcontrol.errors import RetriableError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 APPEND_TIMEOUT_MS = 20_000
 """A write is repeated for so long; after that the writer starts anew."""

@@ -11,10 +11,10 @@ from kcontrol.adapters.kafka.protocol import topic_id_text
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import PipelineSpec
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.errors import InputGoneError, RetriableError, TopicError
-from kcontrol.runtime.definition_topics import check_own_topics
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider, named_function
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 REQUEST_TIMEOUT_MS = 5_000
 """After so long without an answer a broker is taken to hang, and its connection is closed (`socket.timeout.ms`)."""

@@ -11,8 +11,8 @@ from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import COMPACTED, MAX_REPLICATION, TopicAdmin, check_own_topic
 from kcontrol.errors import ClusterError, ConfigurationError, RetriableError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.topic_safety import SAFE_IN_SYNC, SAFE_REPLICATION
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.topic_safety import SAFE_IN_SYNC, SAFE_REPLICATION
 
 CONTROL_PARTITIONS = 8
 """Of the control topic; never changed afterwards, because a pipeline's partition follows from it."""

@@ -25,7 +25,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from kcontrol.adapters.kafka.clients import Patience, aiokafka_options
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 HEDGE_S = 0.5
 """What any broker can answer is asked of one more after so long."""

@@ -13,7 +13,7 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.core.keys import barrier_key, key_of
 from kcontrol.core.model import ControlRecord, Logged
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 from kcontrol.wire.names import control_partition
 

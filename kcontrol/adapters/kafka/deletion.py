@@ -25,10 +25,10 @@ from kcontrol.adapters.kafka.topics import COMPACTED, TopicAdmin, TopicState
 from kcontrol.core.keys import barrier_key, spec_key
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, TopicError
-from kcontrol.runtime.ending import refuse_while_alive
-from kcontrol.runtime.projection import never_submitted
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.signs_of_life import LISTEN_MS
+from kcontrol.requests.deletion import refuse_while_alive
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_projection import never_submitted
+from kcontrol.views.signs_of_life import LISTEN_MS
 from kcontrol.wire.names import check_pipeline_name, control_partition
 
 KEYS_AT_ONCE = 500

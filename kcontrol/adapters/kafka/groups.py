@@ -10,8 +10,8 @@ from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.access import group as group_right
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.errors import ClusterError, RetriableError
-from kcontrol.runtime.retrying import until_deadline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.retrying import until_deadline
+from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from kcontrol.adapters.kafka.protocol import READ_COMMITTED, topic_id_text
 from kcontrol.adapters.kafka.rpc import KafkaRpc, TopicInfo, describe_code
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import AccessError, ClusterError, RetriableError, TopicError
-from kcontrol.runtime.ports import Reach
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Reach
+from kcontrol.settings.cluster import ClusterSettings
 
 KNOWN_S = 30.0
 """For so long a topic's partitions and leaders are taken for what they were, unless an answer says otherwise."""

@@ -1,4 +1,4 @@
-"""Requests about inputs of a pipeline in a Kafka cluster: see `kcontrol.runtime.input_waiting`."""
+"""Requests about inputs of a pipeline in a Kafka cluster: see `kcontrol.requests.waiting`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSpec, Status
-from kcontrol.runtime.input_requests import SkipTaken
-from kcontrol.runtime.input_waiting import InputRequests
-from kcontrol.runtime.ports import Reach
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.requests.input_requests import SkipTaken
+from kcontrol.requests.waiting import InputRequests
+from kcontrol.sessions.ports import Reach
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import check_pipeline_name
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection
 
 from kcontrol.adapters.kafka.topics import COMPACTED, TopicAdmin
 from kcontrol.errors import ClusterError
-from kcontrol.runtime.ports import Kept
-from kcontrol.runtime.retention import warning_ms
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Kept
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.retention import warning_ms
 
 ASKED_ONCE_S = 5.0
 """By a command that somebody waits for."""

@@ -7,7 +7,7 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.definitions import definitions
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 async def refuse_leftovers(settings: ClusterSettings, pipeline: str) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.core.model import NodeState, PipelineSpec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 SILENT_S = 2.5
 """Nobody has spoken for so long: two beats were missed."""

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
-from kcontrol.runtime.pipeline_reader import PipelineReader
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.step_index import Place, place_of
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.reader import PipelineReader
+from kcontrol.views.step_index import Place, place_of
 from kcontrol.wire.names import check_pipeline_name
 
 

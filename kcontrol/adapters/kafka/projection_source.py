@@ -15,8 +15,8 @@ from kcontrol.adapters.kafka.spec_topics import prepare
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSpec, PipelineSpec
-from kcontrol.runtime.ports import Kept, Reach
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Kept, Reach
+from kcontrol.settings.cluster import ClusterSettings
 
 
 class KafkaProjectionSource:

@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.fetch_ahead import FetchAhead
 from kcontrol.adapters.kafka.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE, Fetched, default_codec
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from kcontrol.adapters.kafka.access import Operation
 from kcontrol.adapters.kafka.fetch_size import FetchSize
 from kcontrol.adapters.kafka.rpc import KafkaRpc, TopicInfo
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 _CLOSE_TIMEOUT_S = 10.0
 _Result = TypeVar("_Result")

@@ -9,8 +9,8 @@ from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import InputGoneError, KcontrolError
-from kcontrol.runtime.ports import Held
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Held
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import Fetched, default_codec
 
 _DEADLINE_MS = 5_000

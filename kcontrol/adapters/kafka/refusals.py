@@ -17,7 +17,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from kcontrol.adapters.kafka.access import principal_of
 from kcontrol.errors import AccessError, KcontrolError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 LOOK_TIMEOUT_S = 3.0
 """A broker that takes longer is away, not refusing."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kcontrol.adapters.kafka.appender import Appender
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.keys import accepted_key
-from kcontrol.runtime.doubles import Twice, doubles_of
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.doubles import Twice, doubles_of
 
 _STEPS_PARTITION = 0
 

@@ -11,9 +11,9 @@ from kcontrol.core.keys import key_of
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Status
 from kcontrol.core.pipeline_view import PipelineView, evolve
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.projection import never_submitted
-from kcontrol.runtime.requests import record_mode
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.requests.record import record_mode
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_projection import never_submitted
 
 ACKNOWLEDGE_TIMEOUT_S = 60.0
 

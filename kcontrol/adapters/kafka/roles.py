@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcontrol.adapters.kafka.access import Operation, Right, group, topic, transactional_id
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.topic_safety import TRANSACTIONS
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.views.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 
 _READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE

@@ -31,7 +31,7 @@ from kcontrol.adapters.kafka.connections import Connections, Lane, NoAnswerError
 from kcontrol.adapters.kafka.protocol import TopicMetadataRequest
 from kcontrol.adapters.kafka.refusals import raise_if_refused
 from kcontrol.errors import ClusterError, RetriableError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was made a moment ago is not known to every broker at once."""

@@ -6,7 +6,7 @@ from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 
 def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:

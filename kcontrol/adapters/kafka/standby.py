@@ -10,9 +10,9 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.core.definitions import is_deletion
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec
 from kcontrol.errors import TopicError
-from kcontrol.runtime.first_to_end import first_to_end
-from kcontrol.runtime.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.first_to_end import first_to_end
+from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, follow, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.node")
 

@@ -20,9 +20,9 @@ from kcontrol.adapters.kafka.step_stream import StreamedStep
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
-from kcontrol.runtime.retrying import until_deadline
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.toml_settings import resolve_settings
+from kcontrol.sessions.retrying import until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.toml import resolve_settings
 
 __all__ = ["Record", "Step", "StepConsumer", "StreamedStep"]
 

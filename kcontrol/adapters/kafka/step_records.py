@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.adapters.kafka.writer import STEP_HEADER
 from kcontrol.core.model import OutputSlice, PipelineSpec, StepBoundary
 from kcontrol.errors import DigestMismatchError, InputGoneError, NotFoundError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest
 
 Headers = Sequence[tuple[str, bytes | None]]

@@ -17,7 +17,7 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.step_search import newest_checkpoint, offset_before
 from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import why_step_misplaced
 

@@ -19,12 +19,12 @@ from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.core.definitions import definitions
 from kcontrol.core.model import PipelineSpec
-from kcontrol.runtime.definition import KafkaInput
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
-from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
-from kcontrol.runtime.definition_topics import check_own_topics
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.parts import KafkaInput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
+from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
+from kcontrol.definition.topic_rules import check_own_topics
+from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.writer import STEP_HEADER
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import ClusterError, ConfigurationError, NotFoundError, TopicError
-from kcontrol.runtime.delivery import ReplayedRecord, ReplayedStep
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.replay.delivery import ReplayedRecord, ReplayedStep
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
 from kcontrol.wire.names import Names
 

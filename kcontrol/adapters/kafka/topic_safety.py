@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import AccessError, ClusterError
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.topic_safety import TRANSACTIONS, TopicSafety, TopicSettings, unsafe
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.topic_safety import TRANSACTIONS, TopicSafety, TopicSettings, unsafe
 
 LOOK_TIMEOUT_S = 5.0
 """For each of the three questions: brokers, topics, settings."""
@@ -19,7 +19,7 @@ KEPT_S = 60.0
 
 
 def unsafe_topics(settings: ClusterSettings, spec: PipelineSpec | None, timeout_s: float = LOOK_TIMEOUT_S) -> list[str]:
-    """Sentences about what is not safe (`kcontrol.runtime.topic_safety`): of kcontrol's own topics, Kafka's topic of
+    """Sentences about what is not safe (`kcontrol.views.topic_safety`): of kcontrol's own topics, Kafka's topic of
     transactions, and a pipeline's topics. That something can't be looked at is a sentence, too.
 
     Blocking, for at most three times `timeout_s`; raises nothing of Kafka's.

@@ -20,7 +20,7 @@ from kcontrol.adapters.kafka.access import topic as topic_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.protocol import topic_id_text
 from kcontrol.errors import AccessError, ClusterError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 20.0
 MAX_REPLICATION = 3

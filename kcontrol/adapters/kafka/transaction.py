@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
 from kcontrol.core.keys import key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 
 REQUEST_DEADLINE_MS = 20_000

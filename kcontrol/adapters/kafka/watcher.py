@@ -24,7 +24,7 @@ from kcontrol.adapters.kafka.protocol import READ_COMMITTED, FetchByIdRequest, F
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
 from kcontrol.core.model import ReceivedPartition
 from kcontrol.errors import RetriableError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 MAX_WAIT_MS = 5_000
 """A fetch returns after so long without input, and then shows how far retention has moved the beginning."""

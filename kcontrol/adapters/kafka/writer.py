@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.produce_queue import ProduceQueue
 from kcontrol.adapters.kafka.raw_client import client_for
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import ConfigurationError, StepFailedError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import (
     BatchFormat,
     Compression,

@@ -12,11 +12,11 @@ from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import counter_family, gauge_family, make_counter, make_histogram
 from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import KcontrolError
-from kcontrol.runtime.life import UNKNOWN
-from kcontrol.runtime.pipeline_facts import heard_of_ms, status_of
-from kcontrol.runtime.ports import Clock
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.projections import Projections
+from kcontrol.sessions.ports import Clock
+from kcontrol.views.cluster_projection import Projections
+from kcontrol.views.life import UNKNOWN
+from kcontrol.views.pipeline_facts import heard_of_ms, status_of
+from kcontrol.views.pipeline_projection import PipelineProjection
 
 _GAUGES = (
     *(catalogue.READY, catalogue.BROKEN, catalogue.PHASE, catalogue.COMMITTED_STEP, catalogue.STEP_TIMESTAMP),

@@ -17,11 +17,11 @@ from kcontrol.adapters.spark.conf import check_session
 from kcontrol.adapters.spark.frames import Frames
 from kcontrol.adapters.spark.versions import check_spark
 from kcontrol.core.events import Exit
+from kcontrol.definition.frames import FrameQuery, OutputMode
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError, ReplacedError
-from kcontrol.runtime.definition_frames import FrameQuery, OutputMode
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.toml_settings import resolve_settings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.toml import resolve_settings
 
 STOP_TIMEOUT_S = 60.0
 

@@ -22,8 +22,8 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 
 from kcontrol.adapters.spark.avro_reader import BadValueError, reader_of
 from kcontrol.adapters.spark.avro_types import avro_schema, spark_type
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
 
 SINGLE_OBJECT = b"\xc3\x01"
 HEADER_BYTES = 10

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from kcontrol.runtime.definition_frames import OutputMode
-from kcontrol.runtime.definition_spec import QueryFacts
+from kcontrol.definition.frames import OutputMode
+from kcontrol.definition.resolve import QueryFacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class NodePlace:
 
 
 class SparkEngine:
-    """Implements `kcontrol.runtime.ports.Engine` over one Spark session."""
+    """Implements `kcontrol.sessions.ports.Engine` over one Spark session."""
 
     def __init__(
         self,

@@ -14,8 +14,8 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from kcontrol.adapters.spark.avro_columns import avro_fields
 from kcontrol.adapters.spark.watermark import SKIPPED_METRIC
 from kcontrol.core.model import BadRecords
+from kcontrol.definition.parts import KafkaInput
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaInput
 
 _PARSED = "__kcontrol_parsed"
 _BAD = "__kcontrol_bad"

@@ -17,10 +17,10 @@ from kcontrol.adapters.spark.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.query_checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.source import SOURCE_NAME, KcontrolSource, source_options
 from kcontrol.core.model import BadRecords
-from kcontrol.runtime.definition import KafkaInput
-from kcontrol.runtime.definition_frames import FrameQuery
-from kcontrol.runtime.definition_schemas import schema_text
-from kcontrol.runtime.pipeline import Pipeline
+from kcontrol.definition.frames import FrameQuery
+from kcontrol.definition.parts import KafkaInput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.schemas import schema_text
 
 _SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
 """What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query starts."""

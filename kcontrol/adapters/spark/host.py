@@ -17,7 +17,7 @@ from kcontrol.adapters.spark.channel_settings import certificate_of, limits_of
 from kcontrol.adapters.spark.job import Placement
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 LOOPBACK = "127.0.0.1"
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapTyp
 
 from kcontrol.adapters.spark.avro_columns import avro_value
 from kcontrol.adapters.spark.rows import DIGEST_COLUMN, OUTPUT_COLUMN
+from kcontrol.definition.parts import KafkaOutput
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaOutput
 
 _HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 _KAFKA_COLUMNS = ("key", "value", "headers", "partition", OUTPUT_COLUMN)

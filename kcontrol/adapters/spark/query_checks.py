@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from kcontrol.adapters.spark.plan_nodes import nodes_in
+from kcontrol.definition.frames import FrameQuery, OutputMode
+from kcontrol.definition.query_errors import in_one_line
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_frames import FrameQuery, OutputMode
-from kcontrol.runtime.query_errors import in_one_line
 
 _CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
 _STATE_WORKERS = ("pyspark.sql.streaming.stateful_processor_api_client", "pyspark.sql.streaming.proto.StateMessage_pb2")

@@ -12,7 +12,7 @@ from kcontrol.adapters.spark.attempt import Counted
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
 from kcontrol.adapters.spark.placement_check import PlacementCheck
 from kcontrol.core.model import InputRange, SourceSplit
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 
 _ENOUGH_ROWS = 4_096

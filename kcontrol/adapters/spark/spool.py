@@ -18,7 +18,7 @@ import pyarrow as pa
 from kcontrol.adapters.kafka.writer import DigestWriter
 from kcontrol.core.model import OutputSlice
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.delivery import ReplayedRecord
+from kcontrol.replay.delivery import ReplayedRecord
 from kcontrol.wire.batches import HEADERS_TYPE
 from kcontrol.wire.batches.columns import Ints
 

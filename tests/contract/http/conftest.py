@@ -30,9 +30,9 @@ from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.core.model import OutputSpec, PipelineSpec
-from kcontrol.runtime.ports import ProjectionSource, Reach
-from kcontrol.runtime.projections import Projections
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import ProjectionSource, Reach
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
 from tests.support.http_world import Told
 from tests.support.processes import until

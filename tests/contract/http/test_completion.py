@@ -10,7 +10,7 @@ import pytest
 import kcontrol
 from kcontrol.cli.wait import _wait
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.completion import parse_token
+from kcontrol.views.completion import parse_token
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
 from tests.support.transactions import abort_then_commit
 

@@ -19,7 +19,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_api
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.runtime.projections import Projections
+from kcontrol.views.cluster_projection import Projections
 from tests.contract.http.conftest import NOBODY
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 

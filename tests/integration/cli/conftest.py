@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import run_kcontrol
 
 

@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.cli.children import Child, Children
 from kcontrol.core.model import Desired, DesiredMode
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE
 from tests.support.processes import until
 

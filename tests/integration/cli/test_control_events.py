@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.java import find_java
 from kcontrol.adapters.kafka.requests import overview
 from kcontrol.core.model import PipelinePhase
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.expected import missing
 from tests.support.processes import KcontrolProcess, until

@@ -36,7 +36,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence

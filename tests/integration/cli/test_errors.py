@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.cli.main import COMMANDS
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command

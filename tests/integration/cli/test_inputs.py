@@ -25,7 +25,7 @@ from kcontrol.core.model import (
     SkipRequest,
     Status,
 )
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence

@@ -31,7 +31,7 @@ from kcontrol.core.model import (
     SkippedRange,
     StepBoundary,
 )
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command
 from tests.integration.cli.test_errors import sentence
 from tests.support.http_world import Told

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 

@@ -17,8 +17,8 @@ from kcontrol.adapters.kafka.submit import submit
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.writer import TransactionWriter
 from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepBoundary, Token
-from kcontrol.runtime.definition_spec import QueryFacts
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.resolve import QueryFacts
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.owning import commit_at_end
 

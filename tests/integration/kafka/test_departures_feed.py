@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 
 from examples import departures_feed
 from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 ENOUGH = 300
 TIMEOUT_S = 60

@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.protocol import READ_COMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.errors import ConfigurationError, RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.support.topics import kept
 

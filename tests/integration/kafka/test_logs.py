@@ -24,7 +24,7 @@ from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import Desired, DesiredMode, Logged
 from kcontrol.errors import DamagedRecordError, RetriableError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import MAGIC, RecordCodec, schema_key
 from kcontrol.wire.names import control_partition
 from kcontrol.wire.schemas import current_schemas, make_schema

@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 from kcontrol.adapters.kafka.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSlice, StepBoundary
-from kcontrol.runtime.completion import Completion, CompletionState, InputRecord
-from kcontrol.runtime.fates import fates
-from kcontrol.runtime.ports import Held
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Held
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.completion import Completion, CompletionState, InputRecord
+from kcontrol.views.fates import fates
 from tests.conftest import TopicFactory
 from tests.support.transactions import abort_then_commit
 from tests.unit.core.made import SPEC, boundary

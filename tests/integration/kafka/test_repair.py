@@ -9,7 +9,7 @@ import pytest
 from kcontrol import StepConsumer
 from kcontrol.adapters.kafka.repair import accept_doubles, find_doubles
 from kcontrol.errors import DamagedRecordError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PIPELINE, StepsMaker
 from tests.support.processes import until

@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import OutputSlice, StepBoundary
 from kcontrol.errors import FencedError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import warm
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import PARTITIONS, PIPELINE, TIMEOUT_MS, StepsMaker

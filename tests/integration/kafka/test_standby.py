@@ -10,7 +10,7 @@ from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.core.model import Desired, DesiredMode
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.unit.core.made import SPEC
 
 PATIENCE_S = 60.0

@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.step_consumer import Step, StepConsumer
 from kcontrol.adapters.kafka.step_records import RECORD_BYTES, Record, StepReader, pieces
 from kcontrol.adapters.kafka.step_stream import StreamedStep
 from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import BASE_MS, PIPELINE, Rows, StepsMaker
 

@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.core.model import StepBoundary
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary, checkpoint
 

@@ -32,9 +32,9 @@ from kcontrol.core.model import (
     Resume,
     Status,
 )
+from kcontrol.definition.resolve import QueryFacts
 from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, RetriableError, SpecChangedError, TopicError
-from kcontrol.runtime.definition_spec import QueryFacts
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import StepsMaker
 from tests.support.owning import commit_at_end

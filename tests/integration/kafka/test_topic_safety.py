@@ -13,7 +13,7 @@ from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.errors import ConfigurationError, TopicError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 _kafka: Any = untyped_admin
 TIMEOUT_S = 30.0

@@ -16,8 +16,8 @@ from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, e
 from kcontrol.adapters.kafka.kept import kept_of
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
 from kcontrol.errors import ClusterError, TopicError
-from kcontrol.runtime.ports import Kept
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.sessions.ports import Kept
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 
 

@@ -15,7 +15,7 @@ from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
 from kcontrol.core.gaps import records_between
 from kcontrol.core.model import Gap
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 
 _DEADLINE_S = 30.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, run_kcontrol
 
 _FILE = """[kafka]

@@ -23,7 +23,7 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.errors import AccessError, ClusterError, KcontrolError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.support.keys import rsa_key
 from tests.support.owning import commit
 from tests.support.samples import boundary, desired

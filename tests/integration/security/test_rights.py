@@ -33,10 +33,10 @@ from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
 from kcontrol.core.model import Claim, DesiredMode, NodeJoin
+from kcontrol.definition.resolve import QueryFacts
 from kcontrol.errors import AccessError, KcontrolError, NotFoundError, RetriableError
-from kcontrol.runtime.definition_spec import QueryFacts
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.topic_safety import TRANSACTIONS
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 from tests.integration.kafka.steps_maker import PIPELINE, TIMEOUT_MS, StepsMaker
 from tests.integration.security.desks import Desk

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.session import session
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput, Layout
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.parts import KafkaInput, KafkaOutput, Layout
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.conftest import TopicFactory
 from tests.integration.spark.stepper import Stepper

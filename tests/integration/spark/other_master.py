@@ -23,10 +23,10 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.conf import SETTINGS
 from kcontrol.core.model import FailureKind
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import StepFailedError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.integration.spark.stepper import Stepper
 from tests.support.topics import create_topic

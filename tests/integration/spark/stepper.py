@@ -20,9 +20,9 @@ from kcontrol.adapters.spark.host import DriverHost
 from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
 from kcontrol.core.recorded_work import work_of
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.resolve import InputFacts, OutputFacts, build_spec
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 

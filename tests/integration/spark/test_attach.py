@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from kcontrol.errors import ConfigurationError, NotDeterministicError, SparkSettingError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.spark.stepper import read_committed
 

@@ -16,9 +16,9 @@ from kcontrol.adapters.spark.channel import ChannelServer
 from kcontrol.adapters.spark.columns_used import columns_used
 from kcontrol.adapters.spark.frames import Frames
 from kcontrol.adapters.spark.reading import read_splits
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
-from kcontrol.runtime.pipeline import Pipeline
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.data_path import topic_id
 from tests.integration.spark.conftest import RunScenario

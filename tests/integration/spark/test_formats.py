@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from kcontrol.core.model import FailureKind
+from kcontrol.definition.parts import Layout
 from kcontrol.errors import ConfigurationError, StepFailedError
-from kcontrol.runtime.definition import Layout
 from kcontrol.wire.murmur2 import partition_of
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 280
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.rows import NOTHING_TYPE
 from kcontrol.adapters.spark.tasks import WriteRows
-from kcontrol.runtime.definition import Layout
+from kcontrol.definition.parts import Layout
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Row, Stepper
 

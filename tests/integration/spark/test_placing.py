@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel import ChannelServer
 from kcontrol.adapters.spark.frames import Frames
+from kcontrol.definition.frames import FrameQuery, OutputMode
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.resolve import InputFacts, OutputFacts, build_spec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
-from kcontrol.runtime.definition_frames import FrameQuery, OutputMode
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, build_spec
-from kcontrol.runtime.pipeline import Pipeline
 from tests.replay.queries import Reminder
 
 JSON: dict[str, Any] = {"value_format": "json", "schema": "name STRING, at LONG"}

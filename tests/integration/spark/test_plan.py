@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from kcontrol.adapters.spark.channel import ChannelServer
 from kcontrol.adapters.spark.frames import Frames
 from kcontrol.adapters.spark.plan import inspect
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError, NotDeterministicError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
-from kcontrol.runtime.pipeline import Pipeline
 from tests.replay import queries
 
 

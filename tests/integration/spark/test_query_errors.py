@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel import ChannelAddress, ChannelServer
 from kcontrol.adapters.spark.frames import bind
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition import KafkaInput, KafkaOutput
-from kcontrol.runtime.pipeline import Pipeline
 from tests.replay import queries
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcontrol.core.model import OutputSlice, StepBoundary
-from kcontrol.runtime.step_index import StepIndex
+from kcontrol.views.step_index import StepIndex
 from tests.unit.core.made import boundary
 
 MAX_OFFSET = 60

@@ -24,8 +24,8 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.steps_view import StepsView
 from kcontrol.core.steps_view import evolve as evolve_steps
-from kcontrol.runtime.input_facts import WaitingInput, waiting_inputs
-from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.views.input_facts import WaitingInput, waiting_inputs
+from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import SPEC, boundary
 
 COMMITTED = evolve_steps(StepsView("p"), LoggedStep(0, boundary(1)))

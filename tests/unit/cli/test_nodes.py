@@ -24,8 +24,8 @@ from kcontrol.core.model import (
     Token,
 )
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.nodes_now import NodeNow, nodes_now
-from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.views.nodes_now import NodeNow, nodes_now
+from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import LIMITS, SPEC, boundary
 
 

@@ -9,7 +9,7 @@ import pytest
 from kcontrol.cli.recorded import Recorded
 from kcontrol.core.division import of_size
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.verify import Beginning
+from kcontrol.replay.verify import Beginning
 from tests.unit.core.made import SPEC, boundary
 
 STATELESS = replace(SPEC, stateful=False, nodes=2, inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),))

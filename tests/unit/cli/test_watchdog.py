@@ -13,7 +13,7 @@ from kcontrol.errors import HungError
 BLOCKED = """
 import threading, time
 from kcontrol.cli.watchdog import Watchdog
-from kcontrol.runtime import health as module
+from kcontrol.sessions import health as module
 module.LOOP_LIMIT_MS = 50
 health = module.Health()
 health.beat()

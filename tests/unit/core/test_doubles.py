@@ -12,8 +12,8 @@ from kcontrol.core.keys import accepted_key
 from kcontrol.core.model import Claim, LoggedStep, PipelinePhase, Resume, Status, StepRecord, Tombstone
 from kcontrol.core.steps_view import Boundaries, Double, StepsView, evolve
 from kcontrol.errors import DamagedRecordError
-from kcontrol.runtime.doubles import doubles_of
-from kcontrol.runtime.projection import PipelineProjection
+from kcontrol.views.doubles import doubles_of
+from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.drive import CoordinatorDriver, published
 from tests.unit.core.made import SPEC, boundary
 from tests.unit.core.saving import checkpoint

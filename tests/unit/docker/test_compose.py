@@ -12,7 +12,7 @@ import pytest
 from examples import departures, departures_feed
 from kcontrol.adapters.http.access import check_address, is_loopback, read_token
 from kcontrol.cli.source import check_number
-from kcontrol.runtime.definition_loader import load_pipeline
+from kcontrol.definition.loader import load_pipeline
 from tests.support.container import IMAGE
 from tests.unit.docker.reading import DOCKER, ROOT, read, serves, standing, understood
 

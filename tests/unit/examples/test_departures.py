@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from examples import departures, departures_feed
+from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec
 
 QUERIES = (
     QueryFacts("carriers", ("carriers",), "update", ("stateStoreSave[carrier]",), brings_key=True),

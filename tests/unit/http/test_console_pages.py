@@ -17,8 +17,8 @@ from kcontrol.adapters.http.console_pages import assets
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.runtime.projections import Projections
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 
 FOLDER = Path(__file__).parents[3] / "kcontrol" / "adapters" / "http" / "console"

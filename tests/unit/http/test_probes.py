@@ -9,8 +9,8 @@ import httpx
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.server import serve_metrics
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.runtime import health as module
-from kcontrol.runtime.health import Health
+from kcontrol.sessions import health as module
+from kcontrol.sessions.health import Health
 from tests.support.processes import until
 
 

@@ -18,7 +18,7 @@ from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslAuthenticateReq
 from kcontrol.adapters.kafka.clients import aiokafka_options, confluent_options, security_of
 from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider
 from kcontrol.errors import AccessError, ConfigurationError, RetriableError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 SCRAM = {
     "security.protocol": "SASL_SSL",

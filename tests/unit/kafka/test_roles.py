@@ -7,7 +7,7 @@ import pytest
 from docs.make_rights import PAGE, page
 from kcontrol.adapters.kafka.access import Operation, denied, missing, principal_of, topic
 from kcontrol.adapters.kafka.roles import Role, Topics, commands, needs
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 
 TOPICS = Topics(("in",), ("out", "dead"))

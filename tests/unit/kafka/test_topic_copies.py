@@ -9,8 +9,8 @@ import pytest
 
 from kcontrol.adapters.kafka.topic_copies import CopyLimits, CopyTopic, TopicCopies, check_copies, partition_for
 from kcontrol.errors import ClusterError, ConfigurationError, NotFoundError
-from kcontrol.runtime.delivery import ReplayedRecord
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.replay.delivery import ReplayedRecord
+from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.murmur2 import partition_of
 from kcontrol.wire.names import Names
 from tests.support.replayed import record, replayed

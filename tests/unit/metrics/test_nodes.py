@@ -8,7 +8,7 @@ from itertools import count
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.metrics.nodes import NodeMetrics
-from kcontrol.runtime.timeline import Timeline
+from kcontrol.sessions.timeline import Timeline
 
 LABELS = {"pipeline": "p", "node": "2"}
 SECOND_NS = 1_000_000_000

@@ -9,13 +9,13 @@ import pytest
 
 from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Pipeline
 from kcontrol.core.model import IN_WORK_DIR, CheckpointSpec, Logged, NodeJoin, PipelineSpec
+from kcontrol.definition.parts import KEPT_STEPS
+from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec
+from kcontrol.definition.spec_rules import check_spec
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.checkpoint_facts import checkpoint_warnings, saved_where
-from kcontrol.runtime.definition import KEPT_STEPS
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec
-from kcontrol.runtime.pipeline_facts import status_of
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.spec_rules import check_spec
+from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
+from kcontrol.views.pipeline_facts import status_of
+from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import SPEC
 
 STATELESS = (QueryFacts("q", ("out",), "append", (), brings_key=False),)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from kcontrol.core.events import FinishStep, NodeEvent, PartSaved, PinStep, SavePart, StepFinished, StepPinned
 from kcontrol.core.model import Checkpoint, SavedFiles
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.engine_jobs import EngineJobs
+from kcontrol.sessions.engine_jobs import EngineJobs
 from tests.unit.core.made import checkpoint
 from tests.unit.runtime.engines import Clock, ScriptedEngine
 

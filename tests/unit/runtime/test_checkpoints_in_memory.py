@@ -30,8 +30,8 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
-from kcontrol.runtime.node_session import NodePorts, NodeSession
+from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
+from kcontrol.sessions.node import NodePorts, NodeSession
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.unit.core.made import SPEC
 

@@ -10,7 +10,7 @@ from aiokafka.structs import RecordMetadata, TopicPartition
 
 from kcontrol import completion_token
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.completion import InputRecord, parse_token
+from kcontrol.views.completion import InputRecord, parse_token
 
 
 def message(topic: str, partition: int, offset: Any) -> Any:

@@ -32,8 +32,8 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import AccessError, CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
-from kcontrol.runtime.coordinator_session import CoordinatorPorts, CoordinatorSession
-from kcontrol.runtime.partition_keeper import PartitionKeeper
+from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
+from kcontrol.sessions.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
 from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
@@ -125,7 +125,7 @@ class Script:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[type, list[CoordinatorEffect]]) -> None:
         self.events: list[CoordinatorEvent] = []
         self._answers = answers
-        monkeypatch.setattr("kcontrol.runtime.coordinator_session.decide", self._decide)
+        monkeypatch.setattr("kcontrol.sessions.coordinator.decide", self._decide)
 
     def _decide(self, state: CoordinatorState, event: CoordinatorEvent) -> Decision:
         if not isinstance(event, Tick):

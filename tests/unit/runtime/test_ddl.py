@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcontrol import KafkaInput
+from kcontrol.definition.ddl import unknown_type
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.ddl import unknown_type
 
 
 @pytest.mark.parametrize(

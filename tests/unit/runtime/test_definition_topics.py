@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
+from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_topics import check_own_topics
 from kcontrol.wire.names import Names
 
 

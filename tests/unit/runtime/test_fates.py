@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from kcontrol.core.model import InputSpec, Skipped, StepBoundary
-from kcontrol.runtime import fates as module
-from kcontrol.runtime.completion import Completion, CompletionState, InputRecord
-from kcontrol.runtime.fates import fates
-from kcontrol.runtime.ports import Held
+from kcontrol.sessions.ports import Held
+from kcontrol.views import fates as module
+from kcontrol.views.completion import Completion, CompletionState, InputRecord
+from kcontrol.views.fates import fates
 from tests.unit.core.made import SPEC, boundary
 
 WHOLE = boundary(1, (5, 0), (9, 2))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.first_to_end import first_to_end
+from kcontrol.sessions.first_to_end import first_to_end
 
 
 class Endless:

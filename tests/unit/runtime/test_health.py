@@ -10,8 +10,8 @@ import pytest
 from kcontrol.core.events import CloseEngine, FinishStep, NodeEvent, OpenEngine, PinStep, RunStep
 from kcontrol.core.model import Checkpoint, LimitsSpec
 from kcontrol.errors import HungError
-from kcontrol.runtime.engine_jobs import GRACE_MS, EngineJobs, time_limit
-from kcontrol.runtime.health import LOOP_LIMIT_MS, Health
+from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
+from kcontrol.sessions.health import LOOP_LIMIT_MS, Health
 from tests.unit.core.made import LIMITS, checkpoint
 from tests.unit.runtime.engines import Clock, ScriptedEngine
 from tests.unit.runtime.test_engine_jobs import work
@@ -73,7 +73,7 @@ def test_an_engine_that_does_not_answer_ends_the_line_of_work() -> None:
         assert jobs.hung
         assert events == []
 
-    import kcontrol.runtime.engine_jobs as module
+    import kcontrol.sessions.engine_jobs as module
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(module, "GRACE_MS", 10)

@@ -25,9 +25,9 @@ from kcontrol.core.model import (
     StepBoundary,
 )
 from kcontrol.errors import ConfigurationError, InputGoneError, KcontrolError, NotFoundError, RetriableError
-from kcontrol.runtime.input_requests import SkipTaken
-from kcontrol.runtime.input_waiting import InputRequests
-from kcontrol.runtime.ports import Reach
+from kcontrol.requests.input_requests import SkipTaken
+from kcontrol.requests.waiting import InputRequests
+from kcontrol.sessions.ports import Reach
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka, MemoryStepsLog
 from tests.unit.core.made import SPEC, boundary
 

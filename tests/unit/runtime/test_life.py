@@ -16,13 +16,13 @@ from kcontrol.core.model import (
     PipelinePhase,
     Status,
 )
-from kcontrol.runtime.durations import span_text
-from kcontrol.runtime.life import UNKNOWN, is_doubtful, is_silent, life_of
-from kcontrol.runtime.nodes_now import nodes_now
-from kcontrol.runtime.pipeline_facts import status_of, troubles_of
-from kcontrol.runtime.ports import Reach
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.signs_of_life import LISTEN_MS, SignsOfLife
+from kcontrol.definition.durations import span_text
+from kcontrol.sessions.ports import Reach
+from kcontrol.views.life import UNKNOWN, is_doubtful, is_silent, life_of
+from kcontrol.views.nodes_now import nodes_now
+from kcontrol.views.pipeline_facts import status_of, troubles_of
+from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.signs_of_life import LISTEN_MS, SignsOfLife
 from tests.unit.core.made import LIMITS, SPEC
 
 NOW_MS = 1_000_000_000

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
+from kcontrol.definition.loader import load_pipeline
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.definition_loader import load_pipeline
 
 PIPELINE = """
 import kcontrol

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
-from kcontrol.runtime.toml_settings import ENVIRONMENT_NAME, FILE_NAME, find_bootstrap_servers, resolve_settings
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.toml import ENVIRONMENT_NAME, FILE_NAME, find_bootstrap_servers, resolve_settings
 
 FILE = """
 [kafka]

@@ -9,9 +9,9 @@ import pytest
 
 from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
+from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
-from kcontrol.runtime.definition_spec import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
-from kcontrol.runtime.definition_succession import check_resize, refuse_shared_outputs, succeed
 
 BASE: dict[str, Any] = {
     "inputs": [KafkaInput("flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier")],

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.projections import NotReadyError, Projections
+from kcontrol.views.cluster_projection import NotReadyError, Projections
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka, MemorySource
 from tests.unit.core.made import SPEC, boundary
 from tests.unit.runtime.test_coordinator_session import until

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.record_files import RecordFiles
 from kcontrol.errors import ConfigurationError, KcontrolError
-from kcontrol.runtime.delivery import ReplayedRecord
+from kcontrol.replay.delivery import ReplayedRecord
+from kcontrol.replay.record_files import RecordFiles
 from kcontrol.wire.json import to_json
 from tests.support.replayed import record, replayed
 

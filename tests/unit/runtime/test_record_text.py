@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.runtime.record_text import record_json, record_line
+from kcontrol.replay.record_text import record_json, record_line
 from tests.support.replayed import record
 
 BYTES = [b"", b"text", "späte Flüge ✈".encode(), b"line\nend", b"\x00\xff\xfe", b'{"a":1}', b"base64:QQ==", b"null", None]

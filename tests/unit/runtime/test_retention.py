@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.model import Checkpoint, Logged, LoggedStep, PipelineSpec, StepBoundary
-from kcontrol.runtime.pipeline_facts import status_of
-from kcontrol.runtime.ports import Kept
-from kcontrol.runtime.projection import PipelineProjection
-from kcontrol.runtime.retention import ReplayInput, replay_inputs, warning_ms
+from kcontrol.sessions.ports import Kept
+from kcontrol.views.pipeline_facts import status_of
+from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.retention import ReplayInput, replay_inputs, warning_ms
 from tests.unit.core.made import SPEC, boundary, checkpoint
 
 DAY_MS = 24 * 3_600_000

@@ -11,9 +11,9 @@ import pytest
 from kcontrol.core.events import Publish
 from kcontrol.core.model import ControlRecord, Desired, DesiredMode, Logged
 from kcontrol.errors import RetriableError
-from kcontrol.runtime.publisher import Publisher
-from kcontrol.runtime.retrying import follow, until_deadline, waits_ms
-from kcontrol.runtime.ticker import Ticker
+from kcontrol.sessions.publisher import Publisher
+from kcontrol.sessions.retrying import follow, until_deadline, waits_ms
+from kcontrol.sessions.ticker import Ticker
 
 LOG = logging.getLogger("test")
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.model import CheckpointSpec, PipelineSpec
+from kcontrol.definition.spec_rules import check_spec, succeed_unchanged
 from kcontrol.errors import ConfigurationError, SpecChangedError
-from kcontrol.runtime.spec_rules import check_spec, succeed_unchanged
 from kcontrol.wire.json import from_json, to_json
 from tests.unit.core.made import LIMITS, SPEC
 

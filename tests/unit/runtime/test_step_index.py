@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.model import OutputSlice, SkippedRange, StepBoundary
-from kcontrol.runtime.step_index import Place, StepIndex, place_of, skips
+from kcontrol.views.step_index import Place, StepIndex, place_of, skips
 from tests.unit.core.made import boundary
 
 NO_DIGEST = "0" * 32

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kcontrol.runtime.ticker import Ticker
+from kcontrol.sessions.ticker import Ticker
 
 
 class StillClock:

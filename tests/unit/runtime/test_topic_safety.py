@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.runtime.topic_safety import TopicSafety, TopicSettings, unsafe
+from kcontrol.views.topic_safety import TopicSafety, TopicSettings, unsafe
 
 SETTINGS = TopicSettings(min_in_sync=2, unclean_election=False, cleanup="compact")
 SAFE = TopicSafety("the steps topic", "kcontrol.p.steps", compacted=True, replication=3, settings=SETTINGS)

@@ -12,7 +12,7 @@ from kcontrol.core.differences import Difference
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary, StepResult, StepWork, Tombstone
 from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.errors import NotFoundError
-from kcontrol.runtime.verify import Beginning, beginning, verify_steps
+from kcontrol.replay.verify import Beginning, beginning, verify_steps
 from tests.unit.core.made import SPEC, boundary, checkpoint
 
 ANOTHER = f"{1:032x}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcontrol.core.model import Received, ReceivedPartition
-from kcontrol.runtime.waiting_input import MAX_MARKS, WaitingInput
+from kcontrol.views.waiting import MAX_MARKS, WaitingInput
 
 
 def received(*to: int, name: str = "in") -> Received:

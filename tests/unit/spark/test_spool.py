@@ -14,7 +14,7 @@ from kcontrol.adapters.spark.rows import DIGEST_COLUMN, PARTITION_COLUMN, Output
 from kcontrol.adapters.spark.spool import MAX_BATCH_ROWS, Spool, check_local
 from kcontrol.adapters.spark.writing import RowWriter
 from kcontrol.errors import ConfigurationError, StepFailedError
-from kcontrol.runtime.delivery import ReplayedRecord
+from kcontrol.replay.delivery import ReplayedRecord
 from kcontrol.wire.batches import HEADERS_TYPE
 
 NOBODY = ChannelAddress("127.0.0.1", 1, "")

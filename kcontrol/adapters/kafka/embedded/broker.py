@@ -29,7 +29,7 @@ from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, Member, new_cluster_id, telling_lines
 from kcontrol.adapters.kafka.embedded.java import find_java
 from kcontrol.errors import ClusterError, ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker, free_ports
 from kcontrol.adapters.kafka.embedded.files import MEMBER_DIRECTORY, DataDirectory, Member, new_cluster_id
 from kcontrol.errors import ClusterError, ConfigurationError
-from kcontrol.runtime.settings import ClusterSettings
+from kcontrol.settings.cluster import ClusterSettings
 
 _ASK_TIMEOUT_S = 2.0
 _ASK_AGAIN_S = 0.1

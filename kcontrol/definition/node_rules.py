@@ -1,0 +1,93 @@
+"""Whether a pipeline can be right on several nodes. A node sees only its own partitions.
+
+So keyed state, and outputs with keys, are right only when equal keys always share a partition number everywhere. That can't be
+seen from here: inputs must say so (`partitioned_by`), what they say must fit together, and what queries group, join and leave
+out by must hold it; otherwise the pipeline is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kcontrol.core.model import InputSpec, OutputSpec
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import ConfigurationError
+
+
+def check_nodes(
+    pipeline: Pipeline,
+    inputs: Sequence[InputSpec],
+    outputs: Sequence[OutputSpec],
+    *,
+    gathers: bool,
+    brings_key: Collection[str],
+) -> None:
+    """Raise ConfigurationError if several nodes could give another result than one. gathers: queries bring rows
+    together, by keys. brings_key: outputs with keyed rows."""
+    if pipeline.nodes == 1:
+        return
+    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
+    most = max(len(each.start_offsets) for each in inputs)
+    if pipeline.nodes > most:
+        raise ConfigurationError(
+            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
+        )
+    for output in outputs:
+        if output.partitions < pipeline.nodes:
+            raise ConfigurationError(
+                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} partitions, so some nodes "
+                f"could write nothing to it; it needs at least {pipeline.nodes}"
+            )
+    keyed = [each for each in outputs if each.key or each.name in brings_key]
+    if not gathers and not keyed:
+        return
+    why = "it keeps state or groups rows" if gathers else f"output {keyed[0].name!r} has keys"
+    for each in inputs:
+        if not each.partitioned_by:
+            raise ConfigurationError(
+                f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: set partitioned_by= "
+                "if equal keys always share a partition, or use one node"
+            )
+    _check_partitions(where, why, inputs, keyed)
+    columns = {each.partitioned_by for each in inputs}
+    for output in keyed:
+        if output.key and columns != {output.key}:
+            raise ConfigurationError(
+                f"{where}: output {output.name!r} has the key {output.key!r}, but inputs are partitioned by "
+                f"{', '.join(sorted(columns))}: two nodes could write the same key"
+            )
+
+
+def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has_watermark: bool) -> None:
+    """Raise ConfigurationError if a query needs what several nodes can't give it: rows of other nodes, or one watermark.
+
+    scattered: what it does with rows of several nodes, such as 'groups by origin'.
+    """
+    if pipeline.nodes == 1:
+        return
+    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}: query {query!r}"
+    by = ", ".join(
+        f"input {each.name!r} "
+        + (f"is partitioned by {each.partitioned_by!r}" if each.partitioned_by else "does not say by what")
+        for each in pipeline.inputs
+    )
+    for what in scattered:
+        raise ConfigurationError(
+            f"{where} {what}, but {by}: rows that belong together would be on several nodes, each of which would give a part "
+            "of the result as if it were the whole. Use one node (nodes = 1); or have the column by which inputs are "
+            "partitioned, unchanged, among the keys; or have the producers partition the topics by what the query takes "
+            "together, and say so with partitioned_by"
+        )
+    if has_watermark:
+        raise ConfigurationError(
+            f"{where} has a watermark, and every node would have one of its own, from its own partitions: rows would be late "
+            "on one node and not on another, and windows would not close where nothing comes. Use one node (nodes = 1)"
+        )
+
+
+def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:
+    counts = {f"input {each.name!r}": len(each.start_offsets) for each in inputs}
+    counts |= {f"output {each.name!r}": each.partitions for each in keyed}
+    if len(set(counts.values())) > 1:
+        found = ", ".join(f"{what} has {count}" for what, count in counts.items())
+        raise ConfigurationError(f"{where}: {why}, so all must have the same number of partitions, but {found}")

@@ -1,0 +1,193 @@
+"""From a definition and what was found in Kafka and Spark to the PipelineSpec that is logged. Pure.
+
+The fingerprint covers the structure that state and history depend on: nodes, inputs, outputs, queries with their modes and
+stateful operators, layout. It does not cover the code of queries (a bug can be fixed under the same name, as Spark allows),
+nor settings that may change between two lives: policy, limits, checkpoints, compression, where the first step began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcontrol.core.inputs import dealt_to
+from kcontrol.core.model import CheckpointSpec, InputSpec, LateRowsPolicy, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.definition.frames import OutputMode
+from kcontrol.definition.node_rules import check_nodes, check_query
+from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.schemas import schema_text
+from kcontrol.errors import ConfigurationError
+
+FINGERPRINT_VERSION = 1
+"""Goes up when the fingerprint of the same definition must change."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFacts:
+    """What was found of an input's topic: its id, and by partition where step 1 begins (`start_offsets`)."""
+
+    topic_id: str
+    start_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFacts:
+    """What was found of an output's topic."""
+
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFacts:
+    """What was found of one Spark query.
+
+    stateful_operators: a text for each, without anything that differs between two plans of the same query.
+    brings_key: its rows have a column `key` of their own.
+    scattered: a text for each operator that needs rows of several nodes, such as 'groups by origin'; empty with one node.
+    gathers: it brings rows together, with or without state.
+    """
+
+    name: str
+    outputs: tuple[str, ...]
+    mode: OutputMode
+    stateful_operators: tuple[str, ...]
+    brings_key: bool
+    has_watermark: bool = False
+    scattered: tuple[str, ...] = ()
+    gathers: bool = False
+
+
+def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
+    """By partition: the offset where step 1 begins, from the input's setting and the topic's offsets.
+
+    latest: the offset after the last committed record. Raises ConfigurationError for a partition that is not there or an
+    offset that is not between the two.
+    """
+    if source.starting_offsets == "earliest":
+        return tuple(earliest)
+    if source.starting_offsets == "latest":
+        return tuple(latest)
+    where = f"KafkaInput {source.name!r}: starting_offsets"
+    found = list(earliest)
+    for partition, offset in source.starting_offsets.items():
+        if partition >= len(found):
+            raise ConfigurationError(f"{where}: topic {source.topic!r} has no partition {partition}: it has {len(found)}")
+        if not earliest[partition] <= offset <= latest[partition]:
+            raise ConfigurationError(
+                f"{where}: partition {partition} of topic {source.topic!r} holds offsets {earliest[partition]} to "
+                f"{latest[partition]}; {offset} is not one of them"
+            )
+        found[partition] = offset
+    return tuple(found)
+
+
+def build_spec(
+    pipeline: Pipeline,
+    inputs: Mapping[str, InputFacts],
+    outputs: Mapping[str, OutputFacts],
+    queries: Sequence[QueryFacts],
+) -> PipelineSpec:
+    """The spec of a pipeline. inputs, outputs: facts by name; dead-letter outputs (`INPUT.dead_letter`) among them.
+
+    Raises ConfigurationError if the pipeline can't be right on its number of nodes.
+    """
+    read = tuple(_input_spec(each, inputs[each.name], pipeline.nodes) for each in pipeline.inputs)
+    written = [_output_spec(each, outputs[each.name]) for each in pipeline.outputs]
+    for each in pipeline.inputs:
+        if each.dead_letter_topic is not None:
+            written.append(_dead_letter_spec(each.dead_letter_output, each.dead_letter_topic, outputs[each.dead_letter_output]))
+    stateful = any(query.stateful_operators for query in queries)
+    brings_key = {name for query in queries if query.brings_key for name in query.outputs}
+    gathers = stateful or any(query.gathers for query in queries)
+    check_nodes(pipeline, read, written, gathers=gathers, brings_key=brings_key)
+    for query in queries:
+        check_query(pipeline, query.name, query.scattered, has_watermark=query.has_watermark)
+    return PipelineSpec(
+        pipeline=pipeline.name,
+        fingerprint=fingerprint(pipeline, queries),
+        compatible_with=tuple(pipeline.compatible_with),
+        nodes=pipeline.nodes,
+        queries=tuple(query.name for query in queries),
+        stateful=stateful,
+        inputs=read,
+        outputs=tuple(written),
+        policy=StepPolicySpec(
+            min_records=pipeline.steps.min_records,
+            max_delay_ms=pipeline.steps.max_delay_ms,
+            max_records=pipeline.steps.max_records,
+            clock_ms=pipeline.steps.clock_ms,
+            late_rows=LateRowsPolicy(pipeline.steps.late_rows),
+        ),
+        layout=LayoutSpec(
+            max_tasks=pipeline.layout.max_tasks,
+            records_per_task=pipeline.layout.records_per_task,
+            shuffle_partitions=pipeline.layout.shuffle_partitions,
+        ),
+        limits=pipeline.limits.to_spec(),
+        checkpoint=_checkpoint_spec(pipeline.checkpoint, stateful),
+    )
+
+
+def _checkpoint_spec(checkpoint: Checkpoint | None, stateful: bool) -> CheckpointSpec:
+    if checkpoint is None or (checkpoint.location is None and not stateful):
+        return CheckpointSpec("", 0, 0, -1)
+    return checkpoint.to_spec()
+
+
+def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> str:
+    """SHA-256, in hexadecimal, of the structure (see the top of this file)."""
+    structure = {
+        "version": FINGERPRINT_VERSION,
+        "nodes": pipeline.nodes,
+        "inputs": [_input_structure(each) for each in pipeline.inputs],
+        "outputs": [_output_structure(each) for each in pipeline.outputs],
+        "queries": [[each.name, list(each.outputs), each.mode, list(each.stateful_operators)] for each in queries],
+        "layout": [pipeline.layout.max_tasks, pipeline.layout.records_per_task, pipeline.layout.shuffle_partitions],
+    }
+    return hashlib.sha256(json.dumps(structure, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _input_structure(source: KafkaInput) -> list[Any]:
+    return [
+        *(source.name, source.topic, source.value_format, schema_text(source.schema)),
+        *(source.on_bad_record, source.dead_letter_topic, source.partitioned_by),
+    ]
+
+
+def _output_structure(sink: KafkaOutput) -> list[Any]:
+    return [sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest]
+
+
+def _input_spec(source: KafkaInput, facts: InputFacts, nodes: int) -> InputSpec:
+    return InputSpec(
+        name=source.name,
+        topic=source.topic,
+        topic_id=facts.topic_id,
+        start_offsets=facts.start_offsets,
+        node_of=tuple(dealt_to(partition, nodes) for partition in range(len(facts.start_offsets))),
+        value_format=source.value_format or "raw",
+        on_bad_record=source.bad_records,
+        dead_letter_output=source.dead_letter_output,
+        partitioned_by=source.partitioned_by or "",
+    )
+
+
+def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
+    return OutputSpec(
+        name=sink.name,
+        topic=sink.topic,
+        topic_id=facts.topic_id,
+        partitions=facts.partitions,
+        key=sink.key or "",
+        value_format=sink.value_format or "raw",
+        digest=sink.digest,
+    )
+
+
+def _dead_letter_spec(name: str, topic: str, facts: OutputFacts) -> OutputSpec:
+    return OutputSpec(name, topic, facts.topic_id, facts.partitions, key="", value_format="raw", digest="exact")

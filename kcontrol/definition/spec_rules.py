@@ -1,0 +1,145 @@
+"""What must hold of a definition that comes ready-made, as JSON, instead of from a pipeline file on a node.
+
+Its parts go through the same checks as a user's own: they are built anew by the classes that a pipeline file is written with.
+What only Spark can say (queries, state, the fingerprint) can't be checked here; a node that starts works it out for itself, and
+does not start if it differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from typing import Any
+
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.definition.limits import Limits
+from kcontrol.definition.parts import Checkpoint, KafkaOutput, Layout, StepPolicy
+from kcontrol.errors import ConfigurationError, SpecChangedError
+from kcontrol.wire.names import check_part_name, check_pipeline_name, check_topic_name
+
+MAX_NODES = 10_000
+FORMATS = ("raw", "json", "avro")
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_LONG = 2**63
+
+
+def check_spec(spec: PipelineSpec) -> None:
+    """Raises ConfigurationError naming the first thing that no pipeline can have."""
+    _check_values(asdict(spec), "spec")
+    check_pipeline_name(spec.pipeline)
+    for each in (spec.fingerprint, *spec.compatible_with):
+        if not _FINGERPRINT.fullmatch(each):
+            raise ConfigurationError(f"{each!r} is not a fingerprint: 64 hexadecimal digits, as a node has worked it out")
+    if not 1 <= spec.nodes <= MAX_NODES:
+        raise ConfigurationError(f"nodes = {spec.nodes}: must be 1 to {MAX_NODES}")
+    for what, names in (
+        ("queries", spec.queries),
+        ("inputs", [each.name for each in spec.inputs]),
+        ("outputs", [each.name for each in spec.outputs]),
+        ("topics of outputs", [each.topic for each in spec.outputs]),
+    ):
+        _check_names(what, names)
+    for query in spec.queries:
+        check_part_name("query", query)
+    for item in spec.inputs:
+        _check_input(spec, item)
+    _check_outputs(spec)
+    _check_settings(spec)
+
+
+def succeed_unchanged(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
+    """The spec to log when `earlier` is in force: of a pipeline that has a history only its settings may change (policy,
+    limits, checkpoints). Raises SpecChangedError for anything else: that is for a node, which can see the queries."""
+    if earlier is None:
+        return spec
+    kept = replace(earlier, policy=spec.policy, limits=spec.limits, checkpoint=spec.checkpoint)
+    changed = [name for name, value in asdict(spec).items() if value != asdict(kept)[name]]
+    if changed:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r} is in the log with other {', '.join(changed)}; only policy, limits and checkpoint can "
+            "be changed without a node: start one with the new file"
+        )
+    return kept
+
+
+def _check_values(value: Any, where: str) -> None:
+    """Numbers that fit and text that can be written."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _check_values(inner, f"{where}.{name.rstrip('_')}")
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_values(inner, where)
+    elif isinstance(value, int) and not -_LONG <= value < _LONG:
+        raise ConfigurationError(f"{where}: {value} is too large")
+    elif isinstance(value, str) and not _is_text(value):
+        raise ConfigurationError(f"{where}: is not text")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_names(what: str, names: Iterable[str]) -> None:
+    found = list(names)
+    if not found:
+        raise ConfigurationError(f"{what}: there must be one at least")
+    if len(set(found)) < len(found):
+        raise ConfigurationError(f"{what}: {', '.join(sorted(found))}: each must be there once")
+
+
+def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
+    where = f"input {item.name!r}"
+    check_part_name("input", item.name)
+    check_topic_name(f"{where}: topic", item.topic)
+    if item.value_format not in FORMATS:
+        raise ConfigurationError(f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(FORMATS)}")
+    if len(item.start_offsets) != len(item.node_of) or not item.node_of:
+        raise ConfigurationError(f"{where}: start_offsets and node_of must have an entry for each partition of its topic")
+    if any(offset < 0 for offset in item.start_offsets):
+        raise ConfigurationError(f"{where}: start_offsets must not be negative")
+    if any(not 0 <= node < spec.nodes for node in item.node_of):
+        raise ConfigurationError(f"{where}: node_of names a node that there is not: nodes = {spec.nodes}")
+    outputs = {each.name for each in spec.outputs}
+    if item.dead_letter_output not in ("", f"{item.name}.dead_letter") or item.dead_letter_output not in ("", *outputs):
+        raise ConfigurationError(f"{where}: dead_letter_output = {item.dead_letter_output!r}: there is no such output for it")
+
+
+def _check_outputs(spec: PipelineSpec) -> None:
+    dead_letters = {item.dead_letter_output for item in spec.inputs}
+    for output in spec.outputs:
+        where = f"output {output.name!r}"
+        if output.name not in dead_letters:
+            KafkaOutput(output.name, topic=output.topic, digest=output.digest)
+        check_topic_name(f"{where}: topic", output.topic)
+        if output.value_format not in FORMATS:
+            raise ConfigurationError(f"{where}: value_format = {output.value_format!r}: must be one of {', '.join(FORMATS)}")
+        if output.partitions < 1:
+            raise ConfigurationError(f"{where}: partitions = {output.partitions}: must be 1 or more")
+
+
+def _check_settings(spec: PipelineSpec) -> None:
+    policy, checkpoint = spec.policy, spec.checkpoint
+    StepPolicy(
+        min_records=policy.min_records,
+        max_delay=policy.max_delay_ms,
+        max_records=policy.max_records,
+        clock=policy.clock_ms or None,
+        late_rows=policy.late_rows.value,
+    )
+    Layout(**asdict(spec.layout))
+    Limits(**{name.removesuffix("_ms"): value for name, value in asdict(spec.limits).items()})
+    if checkpoint.location:
+        Checkpoint(
+            checkpoint.location,
+            every=checkpoint.every_ms,
+            keep=checkpoint.keep,
+            keep_steps=None if checkpoint.keep_steps == -1 else checkpoint.keep_steps,
+            shared=checkpoint.shared,
+        )

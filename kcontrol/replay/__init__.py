@@ -1,0 +1,1 @@
+"""Recorded steps run again: what differs, and what becomes of the records that they give."""

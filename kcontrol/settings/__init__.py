@@ -1,0 +1,1 @@
+"""Where Kafka is, from options, the environment and kcontrol.toml."""
