@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from kcontrol.core import coordinator_table, node_table
+from kcontrol.core.coordinator import table as coordinator_table
+from kcontrol.core.node import table as node_table
 
 _FROM_NEARLY_EVERYWHERE = 8
 """A cause that leads to one state from so many others is drawn once, from 'any state'."""

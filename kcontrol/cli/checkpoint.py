@@ -10,9 +10,9 @@ import click
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import CheckpointAnswer, CheckpointRequest
-from kcontrol.core.pipeline_view import PipelineView
 from kcontrol.errors import KcontrolError
 from kcontrol.requests.record import Recorded, record_checkpoint
 from kcontrol.settings.cluster import ClusterSettings

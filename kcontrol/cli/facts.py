@@ -15,11 +15,11 @@ from kcontrol.adapters.kafka.access import group as group_right
 from kcontrol.adapters.kafka.clients import confluent_options
 from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.core.gaps import records_between
-from kcontrol.core.inputs import arrived, next_offset
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.step.gaps import records_between
+from kcontrol.core.step.offsets import arrived, next_offset
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings

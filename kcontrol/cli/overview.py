@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.kept import kept_now
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.definitions import definitions
+from kcontrol.core.log.definitions import definitions
 from kcontrol.errors import AccessError, DamagedRecordError, KcontrolError, NotFoundError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.pipeline_facts import PipelineStatus, status_of

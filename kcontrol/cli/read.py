@@ -14,8 +14,8 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list, status_once
 from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
+from kcontrol.core.coordinator.clock import difference_text
 from kcontrol.core.model import Logged, LoggedStep, NodePhase, StepBoundary
-from kcontrol.core.step_clock import difference_text
 from kcontrol.definition.durations import span_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings

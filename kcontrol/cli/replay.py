@@ -16,7 +16,7 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.recorded import Recorded, recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
-from kcontrol.core.differences import Difference
+from kcontrol.core.step.differences import Difference
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.replay.delivery import Destination, ReplayedStep
 from kcontrol.replay.record_files import RecordFiles

@@ -24,9 +24,9 @@ from kcontrol.adapters.spark.spool import Spool, check_local
 from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.recorded import Recorded
-from kcontrol.core.differences import Difference
-from kcontrol.core.environments import made_otherwise
 from kcontrol.core.model import Environment, StepBoundary
+from kcontrol.core.step.differences import Difference
+from kcontrol.core.step.environments import made_otherwise
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import DigestMismatchError
 from kcontrol.replay.delivery import ReplayedStep

@@ -18,8 +18,8 @@ from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.cli.phases import LOOKING, STARTING_SPARK
 from kcontrol.cli.progress import Reporter
-from kcontrol.core.inputs import paused_inputs
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
+from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kcontrol.core.model import StepBoundary
-from kcontrol.core.step_times import MARKS, step_marks, step_phases
+from kcontrol.core.step.timing import MARKS, step_marks, step_phases
 from kcontrol.wire.json import to_json
 
 _COLUMNS = tuple(MARKS)[1:]

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcontrol.core.inputs import dealt_to
 from kcontrol.core.model import CheckpointSpec, InputSpec, LateRowsPolicy, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.step.offsets import dealt_to
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.node_rules import check_nodes, check_query
 from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from kcontrol.core.inputs import ADDED_BEGINS_AT
 from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.step.offsets import ADDED_BEGINS_AT
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
-from kcontrol.core.differences import Difference, differences, part_of
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
-from kcontrol.core.recorded_work import work_of
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.differences import Difference, differences, part_of
 from kcontrol.errors import NotFoundError
 from kcontrol.sessions.ports import Engine
 

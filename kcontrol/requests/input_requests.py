@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from kcontrol.core.inputs import is_paused, next_offset
 from kcontrol.core.model import InputDesired, InputSpec, PipelinePhase, SkipRequest, Status
-from kcontrol.core.skips import overtaken, unseen
+from kcontrol.core.step.offsets import is_paused, next_offset
+from kcontrol.core.step.skips import overtaken, unseen
 from kcontrol.errors import ConfigurationError, InputGoneError, KcontrolError, NotFoundError
 from kcontrol.requests.record import NotNowError, Recorded
 from kcontrol.sessions.ports import ControlLog, Reach

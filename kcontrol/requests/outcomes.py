@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.requests.input_requests import noted, taken, why_not_yet

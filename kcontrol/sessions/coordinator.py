@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
-from kcontrol.core.coordinator import CoordinatorState, decide
-from kcontrol.core.definitions import is_deletion
+from kcontrol.core.coordinator.clock import difference_text
+from kcontrol.core.coordinator.decide import CoordinatorState, decide
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -42,8 +42,8 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
+from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import FailureKind, Logged, PipelineSpec
-from kcontrol.core.step_clock import difference_text
 from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.sessions.ports import Clock, ControlLog, OwnedStepsLog, Transaction

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from kcontrol.core.coordinator.retry import DEFAULT_LIMITS
 from kcontrol.core.events import (
     AttemptWritten,
     CloseEngine,
@@ -25,7 +26,6 @@ from kcontrol.core.events import (
     StepPinned,
 )
 from kcontrol.core.model import FailureKind, LimitsSpec
-from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.errors import (
     AccessError,
     DigestMismatchError,

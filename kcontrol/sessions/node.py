@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from kcontrol.core.definitions import definitions, is_deletion
 from kcontrol.core.events import (
     AttemptWritten,
     CancelAttempt,
@@ -40,7 +39,7 @@ from kcontrol.core.events import (
     Tick,
     WakeAt,
 )
-from kcontrol.core.inputs import node_of
+from kcontrol.core.log.definitions import definitions, is_deletion
 from kcontrol.core.model import (
     Environment,
     InputSpec,
@@ -52,7 +51,8 @@ from kcontrol.core.model import (
     ReceivedPartition,
     StepBoundary,
 )
-from kcontrol.core.node import NodeMachine, decide
+from kcontrol.core.node.decide import NodeMachine, decide
+from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import KcontrolError, NotFoundError
 from kcontrol.sessions.arrivals import Arrivals
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit

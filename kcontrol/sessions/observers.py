@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kcontrol.core.coordinator import CoordinatorState
+from kcontrol.core.coordinator.decide import CoordinatorState
 
 
 class CoordinatorObserver(Protocol):

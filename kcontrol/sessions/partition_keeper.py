@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
-from kcontrol.core.definitions import definitions
+from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import Logged, PipelineSpec
 from kcontrol.errors import AccessError
 from kcontrol.sessions.coordinator import CoordinatorSession

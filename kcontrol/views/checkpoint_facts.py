@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import IN_WORK_DIR, NodeJoin, PipelineSpec
-from kcontrol.core.pipeline_view import PipelineView
 
 _BETTER = (
     'give checkpoint=kcontrol.Checkpoint("s3://bucket/path"), or shared=True with a directory that every host mounts at the '

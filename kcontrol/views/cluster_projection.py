@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import TypeVar
 
-from kcontrol.core.definitions import is_deletion
+from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import InputSpec, Logged, LoggedStep, PipelineSpec, StepBoundary, Tombstone
 from kcontrol.errors import ClusterError, DamagedRecordError, RetriableError
 from kcontrol.sessions.ports import Clock, ProjectionSource, Reach, StepsArchive, WatchedControlLog

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kcontrol.core.inputs import first_offset, next_offset
 from kcontrol.core.model import InputSpec
+from kcontrol.core.step.offsets import first_offset, next_offset
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.names import check_topic_name

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kcontrol.core.log.steps_view import Double, StepsView, evolve
 from kcontrol.core.model import LoggedStep, OutputSlice, StepBoundary
-from kcontrol.core.steps_view import Double, StepsView, evolve
 
 
 @dataclass(frozen=True, slots=True)

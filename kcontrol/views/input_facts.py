@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kcontrol.core.inputs import is_paused
-from kcontrol.core.keys import input_key
+from kcontrol.core.log.keys import input_key
 from kcontrol.core.model import SkipRequest
-from kcontrol.core.skips import overtaken, unseen
+from kcontrol.core.step.offsets import is_paused
+from kcontrol.core.step.skips import overtaken, unseen
 from kcontrol.views.base import Facts
 from kcontrol.views.pipeline_projection import Lag, PipelineProjection
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
 from kcontrol.core.model import DesiredMode, NodePhase, PipelinePhase
-from kcontrol.core.resting import STATUS_BEAT_MS
 from kcontrol.definition.durations import span_text
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.signs_of_life import COORDINATOR, FEW_BEATS

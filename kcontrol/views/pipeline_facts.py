@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kcontrol.core.environments import made_otherwise
 from kcontrol.core.model import NodeJoin, NodePhase, PipelinePhase
+from kcontrol.core.step.environments import made_otherwise
 from kcontrol.definition.durations import span_text
 from kcontrol.views.base import Facts
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where

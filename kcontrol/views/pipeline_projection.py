@@ -10,9 +10,10 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcontrol.core import pipeline_view, steps_view
-from kcontrol.core.gaps import records_between
-from kcontrol.core.inputs import arrived, first_offset, next_offset, partition_count
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import steps_view
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointRequest,
@@ -28,8 +29,8 @@ from kcontrol.core.model import (
     SkipRequest,
     StepBoundary,
 )
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.step.gaps import records_between
+from kcontrol.core.step.offsets import arrived, first_offset, next_offset, partition_count
 from kcontrol.errors import NotFoundError
 from kcontrol.sessions.ports import Kept, Reach
 from kcontrol.views.signs_of_life import SignsOfLife

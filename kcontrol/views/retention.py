@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import InputSpec
+from kcontrol.core.step.offsets import next_offset
 from kcontrol.sessions.ports import Kept
 from kcontrol.views.base import Facts
 from kcontrol.views.pipeline_projection import PipelineProjection

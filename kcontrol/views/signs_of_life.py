@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import (
     CheckpointPart,
     Claim,
@@ -24,8 +26,6 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.resting import STATUS_BEAT_MS
 
 COORDINATOR = -1
 """Who is heard of: this, or the number of a node."""

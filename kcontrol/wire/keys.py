@@ -6,7 +6,7 @@ with another partitioner, and would survive compaction beside the rightful one.
 
 from __future__ import annotations
 
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import ControlRecord, StepBoundary, StepRecord
 from kcontrol.wire.codec import is_schema_key
 from kcontrol.wire.names import control_partition

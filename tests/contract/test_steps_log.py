@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
-from kcontrol.core.steps_view import StepsView, evolve
 from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
 from tests.contract.worlds import World

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,

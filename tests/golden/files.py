@@ -18,7 +18,7 @@ from typing import Any
 
 from fastavro import schemaless_writer
 
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import Logged, LoggedStep, Tombstone
 from kcontrol.wire.codec import MAGIC, AnyRecord, RecordCodec, is_schema_key, schema_key
 from kcontrol.wire.schemas import Schema, released_schemas

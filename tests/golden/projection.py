@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import steps_view
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec, StepBoundary
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
 from kcontrol.errors import DamagedRecordError
 from tests.golden.files import History
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.differences import part_of
 from kcontrol.core.model import PipelineSpec, StepBoundary
-from kcontrol.core.recorded_work import work_of
+from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.differences import part_of
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.codec import HEADER_BYTES, MAGIC, RecordCodec
 from kcontrol.wire.json import to_json

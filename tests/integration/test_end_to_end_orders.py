@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from kcontrol import StepConsumer
-from kcontrol.core.step_times import MARKS
+from kcontrol.core.step.timing import MARKS
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until

@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.core.steps_view import StepsView, evolve
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
 from tests.support.topics import create_topic

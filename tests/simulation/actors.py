@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from random import Random
 
-from kcontrol.core import coordinator, node
-from kcontrol.core.coordinator_state import CoordinatorState
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,
@@ -36,9 +36,10 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodeJoin, ReceivedPartition, Status
-from kcontrol.core.node_state import NodeMachine
+from kcontrol.core.node import decide as node
+from kcontrol.core.node.state import NodeMachine
+from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import DamagedRecordError
 from tests.simulation.engine import BOOTED_BEFORE_MS, Directory, SimulatedEngine
 from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require

@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import Any
 from unittest.mock import patch
 
-from kcontrol.core import coordinator, node_commands
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.node import commands as node_commands
 
 
 class _Counting(dict[tuple[Any, Any], Any]):

@@ -26,8 +26,8 @@ from kcontrol.core.events import (
     StepFinished,
     StepPinned,
 )
-from kcontrol.core.inputs import node_of
 from kcontrol.core.model import Checkpoint, FailureKind, InputRange, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
+from kcontrol.core.step.offsets import node_of
 from tests.simulation.invariants import (
     check_begun,
     check_created,

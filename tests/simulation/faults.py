@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer, PinStep, ReadToEnds, SavePart
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
-from kcontrol.core.node_table import State
+from kcontrol.core.node.table import State
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet
 from tests.simulation.specs import CHECKPOINTS, MOST_NODES, PATIENT, simulated_spec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer
 from kcontrol.core.model import (
     CheckpointRequest,

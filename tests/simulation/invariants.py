@@ -8,8 +8,8 @@ from kcontrol.core.model import Checkpoint, InputRange, InputSlice, PipelinePhas
 from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
-    from kcontrol.core.pipeline_view import PipelineView
-    from kcontrol.core.steps_view import StepsView
+    from kcontrol.core.log.control_view import PipelineView
+    from kcontrol.core.log.steps_view import StepsView
     from tests.simulation.world import World
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kcontrol.core.events import ControlSeen, StepSeen
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint
-from kcontrol.core.steps_view import StepsView
 from tests.simulation.replicas import Route
 from tests.simulation.world import World, twin_of
 

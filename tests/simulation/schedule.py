@@ -11,7 +11,7 @@ from collections import Counter
 from functools import cache
 from random import Random
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.model import DesiredMode
 from kcontrol.errors import DamagedRecordError
 from tests.simulation.actors import CoordinatorActor, NodeActor

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import step_clock
+from kcontrol.core.coordinator import clock as step_clock
 from tests.simulation.actors import CoordinatorActor, NodeActor
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.invariants import ONE_CLOCK

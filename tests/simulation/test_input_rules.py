@@ -9,12 +9,17 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import attempt, coordinator, division, inputs, node_voice, resting, skips
-from kcontrol.core.coordinator_state import CoordinatorState, Turn
+from kcontrol.core.coordinator import attempt
+from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.coordinator.state import CoordinatorState, Turn
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkipRequest
-from kcontrol.core.node_table import State as NodeState
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.node import announce as node_voice
+from kcontrol.core.node.table import State as NodeState
+from kcontrol.core.step import division, skips
+from kcontrol.core.step import offsets as inputs
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.faults import engine_failed, input_expires, node_killed, partition_added, user_resumes, user_skips
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import resting
+from kcontrol.core.coordinator import between_steps as resting
 from tests.simulation import replicas, world
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.broker_faults import leader_moves_at_a_takeover

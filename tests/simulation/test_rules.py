@@ -12,24 +12,17 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import (
-    assembly,
-    attempt,
-    checkpointing,
-    coordinator,
-    division,
-    node,
-    node_checkpoints,
-    node_commands,
-    node_voice,
-    pipeline_view,
-    resting,
-    takeover,
-)
-from kcontrol.core.assembly import Place
-from kcontrol.core.coordinator_state import CoordinatorState, Plan, Saving, Turn
-from kcontrol.core.coordinator_table import Cause, State
+from kcontrol.core.coordinator import attempt, checkpointing, takeover
+from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.coordinator import node_progress as assembly
+from kcontrol.core.coordinator.node_progress import Place
+from kcontrol.core.coordinator.state import CoordinatorState, Plan, Saving, Turn
+from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.events import DropParts, EngineFailed, FinishStep
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointSpec,
@@ -42,11 +35,14 @@ from kcontrol.core.model import (
     StepBoundary,
     Written,
 )
-from kcontrol.core.node_state import NodeTurn
-from kcontrol.core.node_table import Cause as NodeCause
-from kcontrol.core.node_table import State as NodeState
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.node import announce as node_voice
+from kcontrol.core.node import checkpoints as node_checkpoints
+from kcontrol.core.node import commands as node_commands
+from kcontrol.core.node import decide as node
+from kcontrol.core.node.state import NodeTurn
+from kcontrol.core.node.table import Cause as NodeCause
+from kcontrol.core.node.table import State as NodeState
+from kcontrol.core.step import division
 from tests.simulation import world
 from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, Rule, check_breaks

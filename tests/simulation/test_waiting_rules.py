@@ -8,9 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core import node_voice, reasons, resting
-from kcontrol.core.division import offsets_in
+from kcontrol.core.coordinator import between_steps as resting
 from kcontrol.core.model import Reason
+from kcontrol.core.node import announce as node_voice
+from kcontrol.core.step import due as reasons
+from kcontrol.core.step.division import offsets_in
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.invariants import ENOUGH
 from tests.simulation.schedule import run_schedule

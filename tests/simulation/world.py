@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kcontrol.core.gaps import with_gap
-from kcontrol.core.keys import key_of, numbered
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.keys import key_of, numbered
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
@@ -37,7 +37,7 @@ from kcontrol.core.model import (
     Token,
     Tombstone,
 )
-from kcontrol.core.pipeline_view import PipelineView, evolve
+from kcontrol.core.step.gaps import with_gap
 from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept, check_once
 from tests.simulation.replicas import BROKERS, Replicas
 from tests.simulation.specs import holds_record

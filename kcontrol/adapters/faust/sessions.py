@@ -13,7 +13,7 @@ from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.core.coordinator import CoordinatorState
+from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.model import Logged
 from kcontrol.errors import AccessError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession

@@ -87,7 +87,7 @@ def _ensure(
 def _config(settings: ClusterSettings, replication: int) -> dict[str, str]:
     """On three replicas a record counts once two have it, whatever the broker's default is.
 
-    Timestamps are the broker's: the witness that no process's clock can lead astray, see core/step_clock.py.
+    Timestamps are the broker's: the witness that no process's clock can lead astray, see core/coordinator/clock.py.
     """
     in_sync = settings.min_insync_replicas or (SAFE_IN_SYNC if replication >= SAFE_REPLICATION else 0)
     if in_sync > replication:

@@ -10,7 +10,7 @@ from kcontrol.adapters.kafka.control_decoder import ControlDecoder
 from kcontrol.adapters.kafka.partition_reader import READ_TIMEOUT_MS, PartitionReader
 from kcontrol.adapters.kafka.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.core.keys import barrier_key, key_of
+from kcontrol.core.log.keys import barrier_key, key_of
 from kcontrol.core.model import ControlRecord, Logged
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings

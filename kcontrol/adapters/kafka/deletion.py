@@ -22,7 +22,7 @@ from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
 from kcontrol.adapters.kafka.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import COMPACTED, TopicAdmin, TopicState
-from kcontrol.core.keys import barrier_key, spec_key
+from kcontrol.core.log.keys import barrier_key, spec_key
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, TopicError
 from kcontrol.requests.deletion import refuse_while_alive

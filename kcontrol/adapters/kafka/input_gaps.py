@@ -10,8 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from kcontrol.core.gaps import with_gap
 from kcontrol.core.model import Gap
+from kcontrol.core.step.gaps import with_gap
 from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.batches import Fetched
 from kcontrol.wire.batches.visible import AbortedTransactions

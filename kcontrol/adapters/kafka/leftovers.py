@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.core.definitions import definitions
+from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings

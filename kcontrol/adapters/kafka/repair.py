@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kcontrol.adapters.kafka.appender import Appender
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.core.keys import accepted_key
+from kcontrol.core.log.keys import accepted_key
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.doubles import Twice, doubles_of
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Status
-from kcontrol.core.pipeline_view import PipelineView, evolve
 from kcontrol.errors import RetriableError
 from kcontrol.requests.record import record_mode
 from kcontrol.settings.cluster import ClusterSettings

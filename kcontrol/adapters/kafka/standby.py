@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.core.definitions import is_deletion
+from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec
 from kcontrol.errors import TopicError
 from kcontrol.sessions.first_to_end import first_to_end

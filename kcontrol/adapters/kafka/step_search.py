@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kcontrol.adapters.kafka.fetched import RawRecord
 from kcontrol.adapters.kafka.partition_reader import PartitionReader
-from kcontrol.core.keys import numbered
+from kcontrol.core.log.keys import numbered
 
 FIRST_WINDOW = 1_024
 """Offsets, of which each step takes two: its boundary's and its transaction's marker."""

@@ -17,7 +17,7 @@ from kcontrol.adapters.kafka.leftovers import last_step, refuse_leftovers
 from kcontrol.adapters.kafka.old_nodes import refuse_while_running
 from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
-from kcontrol.core.definitions import definitions
+from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline

@@ -18,7 +18,7 @@ from kcontrol.adapters.kafka.access import write_right
 from kcontrol.adapters.kafka.rpc import Deadline, KafkaRpc, NotSentError, describe_code
 from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
 from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
 from kcontrol.settings.cluster import ClusterSettings

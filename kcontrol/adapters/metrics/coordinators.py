@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.metrics import catalogue
 from kcontrol.adapters.metrics.making import make_counter, make_gauge, make_histogram
-from kcontrol.core.coordinator import CoordinatorState
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.decide import CoordinatorState
+from kcontrol.core.coordinator.table import State
 
 _PHASES = (State.FENCING, State.READING, State.ADDING, State.ATTEMPTING, State.COMMITTING)
 _RESTS = (State.PAUSED, State.STOPPING, State.STOPPED, State.HALTED, State.RESIGNED)

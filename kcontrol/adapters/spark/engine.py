@@ -36,9 +36,6 @@ from kcontrol.adapters.spark.rows import OutputTarget
 from kcontrol.adapters.spark.sink import SinkContext
 from kcontrol.adapters.spark.spool import Spool
 from kcontrol.adapters.spark.workdir import WorkDir
-from kcontrol.core.differences import part_of
-from kcontrol.core.environments import made_otherwise
-from kcontrol.core.inputs import node_of
 from kcontrol.core.model import (
     Checkpoint,
     Environment,
@@ -51,6 +48,9 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
+from kcontrol.core.step.differences import part_of
+from kcontrol.core.step.environments import made_otherwise
+from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kcontrol.core.differences import Difference, Part, input_differences
 from kcontrol.core.model import InputSlice, SourceSplit, StepBoundary
+from kcontrol.core.step.differences import Difference, Part, input_differences
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kcontrol.adapters.spark.attempt import Attempt
 from kcontrol.adapters.spark.input_check import InputCheck
-from kcontrol.core.differences import Difference, Part, differences, input_differences
 from kcontrol.core.model import FailureKind, InputSlice, StepBoundary, StepResult, StepWork
+from kcontrol.core.step.differences import Difference, Part, differences, input_differences
 from kcontrol.errors import KcontrolError, StepFailedError
 
 _log = logging.getLogger(__name__)

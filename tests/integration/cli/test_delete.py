@@ -21,8 +21,8 @@ from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
 from kcontrol.cli.main import cli
-from kcontrol.core.definitions import definitions
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.definitions import definitions
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import (
     CheckpointSpec,
     Claim,

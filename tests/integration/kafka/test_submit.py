@@ -20,7 +20,7 @@ from kcontrol.adapters.kafka.requests import overview, request_mode
 from kcontrol.adapters.kafka.submit import all_specs, submit
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.core.keys import spec_key
+from kcontrol.core.log.keys import spec_key
 from kcontrol.core.model import (
     Desired,
     DesiredMode,

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
-from kcontrol.core.gaps import records_between
 from kcontrol.core.model import Gap
+from kcontrol.core.step.gaps import records_between
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 

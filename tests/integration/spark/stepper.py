@@ -17,9 +17,9 @@ from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.frames import bind
 from kcontrol.adapters.spark.host import DriverHost
-from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
-from kcontrol.core.recorded_work import work_of
+from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import InputFacts, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import kcontrol
-from kcontrol.core.division import clipped
 from kcontrol.core.model import LateRows
+from kcontrol.core.step.division import clipped
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper

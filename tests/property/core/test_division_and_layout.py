@@ -9,9 +9,9 @@ from math import ceil, floor
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kcontrol.core.division import clipped, offsets_in
-from kcontrol.core.layout import layout_of, writers_of
 from kcontrol.core.model import BadRecords, InputRange, InputSpec, LayoutSpec, OutputSpec, PipelineSpec
+from kcontrol.core.step.division import clipped, offsets_in
+from kcontrol.core.step.layout import layout_of, writers_of
 from tests.unit.core.made import SPEC
 
 ranges = st.lists(st.integers(0, 200), min_size=1, max_size=8).map(

@@ -9,8 +9,8 @@ from typing import Any, TypeGuard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcontrol.core.log.control_view import PipelineView, evolve, superseded_keys
 from kcontrol.core.model import Claim, Logged, NodeJoin, SkipRequest, Tombstone
-from kcontrol.core.pipeline_view import PipelineView, evolve, superseded_keys
 from tests.property.core.logs import compactions, key, logs
 
 

@@ -8,10 +8,10 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.core.checkpointing import making_room
-from kcontrol.core.keys import key_of
+from kcontrol.core.coordinator.checkpointing import making_room
+from kcontrol.core.log.keys import key_of
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import Checkpoint, CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
-from kcontrol.core.steps_view import StepsView, evolve
 from tests.unit.core.made import LIMITS, boundary, checkpoint
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.core.steps_view import Boundaries
+from kcontrol.core.log.steps_view import Boundaries
 from tests.unit.core.made import boundary
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kcontrol.core.keys import key_of
+from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import ControlRecord, StepBoundary
 from kcontrol.wire.keys import pipeline_of, why_misplaced, why_step_misplaced
 from kcontrol.wire.names import control_partition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import reduce
 
 from bench.startup import boundary, checkpoint, long_spec
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import LoggedStep, StepRecord
-from kcontrol.core.steps_view import StepsView, evolve
 
 
 def test_the_log_folds_and_the_checkpoint_says_where_to_begin() -> None:

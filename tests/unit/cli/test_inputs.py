@@ -7,6 +7,8 @@ from dataclasses import replace
 from kcontrol.cli.facts import is_caught_up, still_to_come
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.show import step_line
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.log.steps_view import evolve as evolve_steps
 from kcontrol.core.model import (
     Claim,
     ControlRecord,
@@ -22,8 +24,6 @@ from kcontrol.core.model import (
     SkipRequest,
     Status,
 )
-from kcontrol.core.steps_view import StepsView
-from kcontrol.core.steps_view import evolve as evolve_steps
 from kcontrol.views.input_facts import WaitingInput, waiting_inputs
 from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import SPEC, boundary

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.cli.recorded import Recorded
-from kcontrol.core.division import of_size
+from kcontrol.core.step.division import of_size
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning
 from tests.unit.core.made import SPEC, boundary

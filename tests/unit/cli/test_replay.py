@@ -10,8 +10,8 @@ import pytest
 from kcontrol.cli.main import run_command
 from kcontrol.cli.replay import PrintedRecords
 from kcontrol.cli.rerun import refuse, say_made_otherwise, verdict
-from kcontrol.core.differences import Difference
 from kcontrol.core.model import Environment
+from kcontrol.core.step.differences import Difference
 from kcontrol.errors import DigestMismatchError
 from tests.support.replayed import record, replayed
 from tests.unit.core.made import boundary

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kcontrol.core import coordinator, node
-from kcontrol.core.coordinator_state import CoordinatorState
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.events import (
     Assigned,
     ControlSeen,
@@ -46,7 +46,8 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
-from kcontrol.core.node_state import NodeMachine
+from kcontrol.core.node import decide as node
+from kcontrol.core.node.state import NodeMachine
 from tests.unit.core.made import SPEC
 
 _T = TypeVar("_T")

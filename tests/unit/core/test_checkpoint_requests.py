@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     CheckpointCommitted,
     CommitCheckpoint,

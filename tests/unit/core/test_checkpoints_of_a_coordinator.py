@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     AddPartitions,
     CheckpointCommitted,

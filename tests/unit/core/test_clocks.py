@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CommitStep, PartitionsAdded, StepCommitted
 from kcontrol.core.model import Command, FailureKind, NodePhase, NodeState
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published

@@ -23,7 +23,7 @@ from kcontrol.core.model import (
     Replaying,
     Written,
 )
-from kcontrol.core.node_table import State
+from kcontrol.core.node.table import State
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import boundary
 from tests.unit.core.test_node import RESULT, opened, states, work_of, writing, written

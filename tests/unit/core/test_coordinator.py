@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core import coordinator
-from kcontrol.core.coordinator_state import CoordinatorState
-from kcontrol.core.coordinator_table import RESTING, TABLE, Cause, State
+from kcontrol.core.coordinator import decide as coordinator
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.events import (
     AddPartitions,
     Assigned,

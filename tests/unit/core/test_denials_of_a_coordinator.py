@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import Assigned, EndsReached, ProducerReady, ReadToEnds, Resign, TransactionFailed
 from kcontrol.core.model import Claim, Desired, DesiredMode, FailureKind, PipelinePhase, Resume, Status
 from tests.unit.core.drive import CoordinatorDriver, only, published

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.differences import Difference, Part, differences, part_of
 from kcontrol.core.model import InputSlice, LateRows, Layout, OutputLayout, OutputSlice, Skipped, StepResult
-from kcontrol.core.recorded_work import work_of
+from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.differences import Difference, Part, differences, part_of
 from tests.unit.core.made import SPEC, boundary
 
 ONE, TWO = f"{1:032x}", f"{2:032x}"

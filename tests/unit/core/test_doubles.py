@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import Assigned, EndsReached, InitProducer, ProducerReady, ReadToEnds
-from kcontrol.core.keys import accepted_key
+from kcontrol.core.log.keys import accepted_key
+from kcontrol.core.log.steps_view import Boundaries, Double, StepsView, evolve
 from kcontrol.core.model import Claim, LoggedStep, PipelinePhase, Resume, Status, StepRecord, Tombstone
-from kcontrol.core.steps_view import Boundaries, Double, StepsView, evolve
 from kcontrol.errors import DamagedRecordError
 from kcontrol.views.doubles import doubles_of
 from kcontrol.views.pipeline_projection import PipelineProjection

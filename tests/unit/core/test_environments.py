@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core import pipeline_view
-from kcontrol.core.environments import environment_of, made_in, made_otherwise
 from kcontrol.core.events import CommitStep
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import Environment, Logged, NodeJoin, NodePhase
-from kcontrol.core.pipeline_view import PipelineView
+from kcontrol.core.step.environments import environment_of, made_in, made_otherwise
 from tests.unit.core.drive import CoordinatorDriver, only
 from tests.unit.core.made import boundary
 

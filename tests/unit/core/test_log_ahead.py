@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CommitStep, InitProducer, ProducerReady, ReadToEnds
 from kcontrol.core.model import NodePhase, Replaying, StepBoundary
 from tests.unit.core.drive import CoordinatorDriver, only

@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
-from kcontrol.core.node_table import State
+from kcontrol.core.node.table import State
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, PartitionsAdded, StepCommitted
 from kcontrol.core.model import Claim, Command, CommandKind, Desired, DesiredMode, NodePhase, PipelinePhase, Token
 from tests.unit.core.drive import CoordinatorDriver, only, published

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import InputArrived
-from kcontrol.core.gaps import records_between, with_gap
 from kcontrol.core.model import Gap, Reason, Received, ReceivedPartition
-from kcontrol.core.reasons import GAPS_DELAY_MS, Due, due
+from kcontrol.core.step.due import GAPS_DELAY_MS, Due, due
+from kcontrol.core.step.gaps import records_between, with_gap
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, published
 from tests.unit.core.made import SPEC, boundary
 from tests.unit.core.test_inputs_of_a_coordinator import STATEFUL_ON_TWO, begun, in_place

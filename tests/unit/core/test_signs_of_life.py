@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
 from kcontrol.core.model import Claim, PipelinePhase, Status
-from kcontrol.core.resting import STATUS_BEAT_MS
 from tests.unit.core.drive import CoordinatorDriver, published
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import AddPartitions, CancelAttempt, EngineOpened, Exit, OpenEngine, PartitionsAdded, RunStep
 from kcontrol.core.model import (
     CheckpointPart,

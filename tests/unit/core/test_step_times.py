@@ -20,7 +20,7 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
-from kcontrol.core.step_times import step_marks, step_phases
+from kcontrol.core.step.timing import step_marks, step_phases
 from tests.unit.core.drive import START_MS, CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import boundary
 from tests.unit.core.test_node import opened

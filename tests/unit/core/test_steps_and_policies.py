@@ -7,7 +7,8 @@ from functools import reduce
 
 import pytest
 
-from kcontrol.core.layout import layout_of
+from kcontrol.core.coordinator.retry import Retry, after_failure, must_halt
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (
     FailureKind,
     InputRange,
@@ -20,9 +21,8 @@ from kcontrol.core.model import (
     StepRecord,
     Tombstone,
 )
-from kcontrol.core.reasons import Due, due
-from kcontrol.core.retry import Retry, after_failure, must_halt
-from kcontrol.core.steps_view import StepsView, evolve
+from kcontrol.core.step.due import Due, due
+from kcontrol.core.step.layout import layout_of
 from kcontrol.errors import DamagedRecordError
 from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CommitStep, StepCommitted
 from kcontrol.core.model import CommandKind, Desired, DesiredMode, Reason, StepWork
 from tests.unit.core.drive import START_MS, CoordinatorDriver, only

@@ -9,8 +9,8 @@ import pytest
 
 from kcontrol.adapters.kafka import input_gaps
 from kcontrol.adapters.kafka.input_gaps import LookBudget, more_gaps
-from kcontrol.core.gaps import records_between
 from kcontrol.core.model import Gap
+from kcontrol.core.step.gaps import records_between
 from kcontrol.wire.batches import Fetched, default_codec
 from tests.property.batches.made import MadeBatch, MadeLog, MadeRecord, marker
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator import CoordinatorState
+from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointAnswer,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.coordinator import CoordinatorState, Decision
+from kcontrol.core.coordinator.decide import CoordinatorState, Decision
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,

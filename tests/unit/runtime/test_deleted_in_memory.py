@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import reduce
 
 from kcontrol.core.events import Exit
+from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import Desired, DesiredMode, StepBoundary
-from kcontrol.core.pipeline_view import PipelineView, evolve
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog
 from tests.unit.core.made import SPEC
 from tests.unit.runtime.test_checkpoints_in_memory import Cluster, play

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.differences import Difference
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary, StepResult, StepWork, Tombstone
-from kcontrol.core.steps_view import StepsView, evolve
+from kcontrol.core.step.differences import Difference
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning, beginning, verify_steps
 from tests.unit.core.made import SPEC, boundary, checkpoint

@@ -8,8 +8,8 @@ import pytest
 
 from kcontrol.adapters.spark.attempt import Attempt, Counted, ReadRange
 from kcontrol.adapters.spark.replay_check import ReplayCheck
-from kcontrol.core.differences import Part
 from kcontrol.core.model import FailureKind, InputSlice, SourceSplit, StepBoundary, StepResult
+from kcontrol.core.step.differences import Part
 from kcontrol.errors import RetriableError, StepFailedError
 from tests.unit.spark.works import TOPIC_ID, work
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import Environment, NodeJoin, StepBoundary
-from kcontrol.core.pipeline_view import PipelineView
 
 
 def made_in(view: PipelineView, lives: Sequence[int]) -> tuple[Environment, ...]:

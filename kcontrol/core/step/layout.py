@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcontrol.core.inputs import node_of
 from kcontrol.core.model import InputRange, InputSpec, Layout, LayoutSpec, OutputLayout, PipelineSpec, SourceSplit
+from kcontrol.core.step.offsets import node_of
 
 _SKEW = 2
 """Whole partitions are kept together unless the largest share would be more than this many times the fair one."""

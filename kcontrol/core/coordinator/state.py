@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcontrol.core.coordinator_table import State
+from kcontrol.core.coordinator.retry import DEFAULT_LIMITS, Retry
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CoordinatorEffect, WakeAt
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointAnswer,
@@ -23,9 +26,6 @@ from kcontrol.core.model import (
     StepWork,
     Token,
 )
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.retry import DEFAULT_LIMITS, Retry
-from kcontrol.core.steps_view import StepsView
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcontrol.core.assembly import has_done, is_silent
-from kcontrol.core.coordinator_state import Attempt, CoordinatorState, Plan
-from kcontrol.core.division import clipped
-from kcontrol.core.environments import made_in
-from kcontrol.core.inputs import node_of, paused_inputs
-from kcontrol.core.layout import layout_of, writers_of
+from kcontrol.core.coordinator.clock import step_time
+from kcontrol.core.coordinator.node_progress import has_done, is_silent
+from kcontrol.core.coordinator.state import Attempt, CoordinatorState, Plan
+from kcontrol.core.coordinator.waiting import arrived_ms
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     EndTimes,
@@ -32,9 +30,11 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
-from kcontrol.core.skips import skips_due
-from kcontrol.core.step_clock import step_time
-from kcontrol.core.waiting import arrived_ms
+from kcontrol.core.step.division import clipped
+from kcontrol.core.step.environments import made_in
+from kcontrol.core.step.layout import layout_of, writers_of
+from kcontrol.core.step.offsets import node_of, paused_inputs
+from kcontrol.core.step.skips import skips_due
 
 _UNKNOWN = WorkTimes(0, 0, 0, 0)
 

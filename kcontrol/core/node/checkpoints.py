@@ -7,9 +7,9 @@ command that asked for it, so that nothing is ever taken for the part of another
 from __future__ import annotations
 
 from kcontrol.core.events import DropParts, OpenEngine, PartSaved, SavePart
-from kcontrol.core.keys import numbered
+from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import Checkpoint, CheckpointPart, Command, SavedFiles, StepRecord, Tombstone
-from kcontrol.core.node_state import NodeMachine, NodeTurn
+from kcontrol.core.node.state import NodeMachine, NodeTurn
 
 _NOTHING = SavedFiles("", 0, 0)
 

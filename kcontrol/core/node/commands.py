@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kcontrol.core.events import CancelAttempt, CloseEngine, PinStep, RunStep
 from kcontrol.core.model import Command, CommandKind
-from kcontrol.core.node_checkpoints import opening, refuse
-from kcontrol.core.node_state import SHUT_DOWN, NodeMachine, NodeTurn
-from kcontrol.core.node_table import AT_WORK, TABLE, UNANSWERED, Cause, State
-from kcontrol.core.node_voice import speak
+from kcontrol.core.node.announce import speak
+from kcontrol.core.node.checkpoints import opening, refuse
+from kcontrol.core.node.state import SHUT_DOWN, NodeMachine, NodeTurn
+from kcontrol.core.node.table import AT_WORK, TABLE, UNANSWERED, Cause, State
 
 
 def go(turn: NodeTurn, cause: Cause) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.events import NodeEffect, WakeAt
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import Boundaries, StepsView
 from kcontrol.core.model import Checkpoint, Command, ControlRecord, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
-from kcontrol.core.node_table import State
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import Boundaries, StepsView
+from kcontrol.core.node.table import State
 
 SHUT_DOWN = "shut down by command"
 """Why a life ends that nothing went wrong with."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.assembly import give, has_done
-from kcontrol.core.coordinator_state import CoordinatorState, Saving, Turn
+from kcontrol.core.coordinator.node_progress import give, has_done
+from kcontrol.core.coordinator.state import CoordinatorState, Saving, Turn
 from kcontrol.core.events import Publish
-from kcontrol.core.keys import checkpoint_key, step_key
+from kcontrol.core.log.keys import checkpoint_key, step_key
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointAnswer,
@@ -25,7 +26,6 @@ from kcontrol.core.model import (
     PipelineSpec,
     SavedPart,
 )
-from kcontrol.core.steps_view import StepsView
 
 REMEMBERED_REQUESTS = 16
 

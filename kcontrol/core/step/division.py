@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcontrol.core.inputs import arrived, dealt_to, is_paused, next_offset, partition_count
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputRange, PipelineSpec
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.skips import skips_due
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.step.offsets import arrived, dealt_to, is_paused, next_offset, partition_count
+from kcontrol.core.step.skips import skips_due
 
 
 def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple[InputRange, ...]:

@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core import checkpointing, pipeline_view, steps_view
-from kcontrol.core.assembly import all_in_place, count_failure, give, wake_before_silence
-from kcontrol.core.attempt import boundary_of, make_attempt, trouble, written_by
-from kcontrol.core.coordinator_state import CoordinatorState, Decision, Failure, Turn
-from kcontrol.core.coordinator_table import RESTING, TABLE, Cause, State
+from kcontrol.core.coordinator import checkpointing
+from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble, written_by
+from kcontrol.core.coordinator.between_steps import report, rest
+from kcontrol.core.coordinator.clock import hear_witness
+from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
+from kcontrol.core.coordinator.retry import Retry, after_failure
+from kcontrol.core.coordinator.state import CoordinatorState, Decision, Failure, Turn
+from kcontrol.core.coordinator.stopping import forget_stop
+from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
+from kcontrol.core.coordinator.takeover import refuse_doubles, take_over
+from kcontrol.core.coordinator.waiting import forget_done, hear_received
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
@@ -34,6 +40,8 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import steps_view
 from kcontrol.core.model import (
     Checkpoint,
     Claim,
@@ -49,12 +57,6 @@ from kcontrol.core.model import (
     Resume,
     Status,
 )
-from kcontrol.core.resting import report, rest
-from kcontrol.core.retry import Retry, after_failure
-from kcontrol.core.step_clock import hear_witness
-from kcontrol.core.stopping import forget_stop
-from kcontrol.core.takeover import refuse_doubles, take_over
-from kcontrol.core.waiting import forget_done, hear_received
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 

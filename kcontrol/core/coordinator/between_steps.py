@@ -9,16 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kcontrol.core import checkpointing
-from kcontrol.core.assembly import LOST, Place, assemble, give, roll_back, standing, unread
-from kcontrol.core.attempt import make_plan, output_partitions
-from kcontrol.core.coordinator_state import CoordinatorState, Failure, Turn
-from kcontrol.core.coordinator_table import RESTING, Cause, State
-from kcontrol.core.division import gone_input, offsets_in, received_ranges
+from kcontrol.core.coordinator import checkpointing
+from kcontrol.core.coordinator.attempt import make_plan, output_partitions
+from kcontrol.core.coordinator.clock import follow_clock, step_time
+from kcontrol.core.coordinator.node_progress import LOST, Place, assemble, give, roll_back, standing, unread
+from kcontrol.core.coordinator.retry import Retry
+from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn
+from kcontrol.core.coordinator.stopping import (
+    Go,
+    acknowledge,
+    forget_stop,
+    record_saved,
+    saves_first,
+    stop,
+    stopping_reason,
+    was_told,
+)
+from kcontrol.core.coordinator.table import RESTING, Cause, State
+from kcontrol.core.coordinator.waiting import arrived_ms, forget_inputs, note_waiting
 from kcontrol.core.events import AddPartitions, Publish
-from kcontrol.core.gaps import Seen, records_in
-from kcontrol.core.growth import growth_refused
-from kcontrol.core.inputs import arrived, paused_inputs, requests_offset
 from kcontrol.core.model import (
     CommandKind,
     DesiredMode,
@@ -29,21 +38,12 @@ from kcontrol.core.model import (
     PipelineSpec,
     Status,
 )
-from kcontrol.core.reasons import due
-from kcontrol.core.retry import Retry
-from kcontrol.core.skips import skips_due
-from kcontrol.core.step_clock import follow_clock, step_time
-from kcontrol.core.stopping import (
-    Go,
-    acknowledge,
-    forget_stop,
-    record_saved,
-    saves_first,
-    stop,
-    stopping_reason,
-    was_told,
-)
-from kcontrol.core.waiting import arrived_ms, forget_inputs, note_waiting
+from kcontrol.core.step.added_partitions import growth_refused
+from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
+from kcontrol.core.step.due import due
+from kcontrol.core.step.gaps import Seen, records_in
+from kcontrol.core.step.offsets import arrived, paused_inputs, requests_offset
+from kcontrol.core.step.skips import skips_due
 
 _STATUS_EVERY_MS = 1000
 STATUS_BEAT_MS = 2000

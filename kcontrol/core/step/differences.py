@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcontrol.core.inputs import node_of
-from kcontrol.core.layout import writers_of
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, OutputSlice, PipelineSpec, Skipped, StepBoundary, StepResult, StepWork
+from kcontrol.core.step.layout import writers_of
+from kcontrol.core.step.offsets import node_of
 
 Content = tuple[int, str]
 """Records and their digest."""

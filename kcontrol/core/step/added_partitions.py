@@ -7,10 +7,10 @@ pipeline says of its keys is `partitioned_by`, without which one that needs them
 
 from __future__ import annotations
 
-from kcontrol.core.inputs import arrived, is_paused, named_partitions, seen_partitions
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.step.offsets import arrived, is_paused, named_partitions, seen_partitions
 
 
 def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.events import InputArrived
-from kcontrol.core.gaps import gaps_after, records_between
-from kcontrol.core.inputs import next_offset
 from kcontrol.core.model import (
     FailureKind,
     NodePhase,
@@ -23,9 +21,11 @@ from kcontrol.core.model import (
     WorkTimes,
     Written,
 )
-from kcontrol.core.node_checkpoints import all_openable
-from kcontrol.core.node_state import Arrivals, NodeMachine, NodeTurn
-from kcontrol.core.node_table import State
+from kcontrol.core.node.checkpoints import all_openable
+from kcontrol.core.node.state import Arrivals, NodeMachine, NodeTurn
+from kcontrol.core.node.table import State
+from kcontrol.core.step.gaps import gaps_after, records_between
+from kcontrol.core.step.offsets import next_offset
 
 STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000

@@ -7,10 +7,10 @@ that goes by it records the range in its boundary, so each offset is in exactly 
 
 from __future__ import annotations
 
-from kcontrol.core.inputs import arrived, is_paused, next_offset, partition_count
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkippedRange, SkipRequest
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
+from kcontrol.core.step.offsets import arrived, is_paused, next_offset, partition_count
 
 
 def skips_due(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple[SkippedRange, ...]:

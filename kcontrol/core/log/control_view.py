@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kcontrol.core import keys
+from kcontrol.core.log import keys
 from kcontrol.core.model import (
     CheckpointPart,
     CheckpointRequest,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcontrol.core import keys
+from kcontrol.core.log import keys
+from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, Received, ReceivedPartition
-from kcontrol.core.pipeline_view import PipelineView
-from kcontrol.core.steps_view import StepsView
 
 ADDED_BEGINS_AT = 0
 """A partition that was added holds only records that no step has seen; if its first ones have expired, that is a gap."""

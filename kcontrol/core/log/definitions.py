@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcontrol.core.keys import spec_key
+from kcontrol.core.log.keys import spec_key
 from kcontrol.core.model import ControlRecord, Logged, PipelineSpec, Tombstone
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcontrol.core.layout import writers_of
 from kcontrol.core.model import InputRange, PipelineSpec, StepBoundary, StepWork
+from kcontrol.core.step.layout import writers_of
 
 
 def can_rerun(boundary: StepBoundary, nodes: int) -> bool:

@@ -11,7 +11,7 @@ in every replay. So it is a monotonic clock too, set by wall clocks (docs/design
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator_state import CoordinatorState
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import Logged, PipelineSpec
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kcontrol.core.coordinator_state import CoordinatorState
-from kcontrol.core.gaps import Seen, gaps_of, records_between
-from kcontrol.core.inputs import is_paused, next_offset, node_of
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import Gap, InputRange, Received
+from kcontrol.core.step.gaps import Seen, gaps_of, records_between
+from kcontrol.core.step.offsets import is_paused, next_offset, node_of
 
 _MAX_MARKS = 64
 """Of one partition. With more, pairs are merged under the earlier time: input then waits too short rather than too long."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core import pipeline_view, steps_view
+from kcontrol.core.coordinator.retry import NEVER_RETRIED
 from kcontrol.core.events import (
     AttemptWritten,
     ControlSeen,
@@ -29,6 +29,8 @@ from kcontrol.core.events import (
     StepSeen,
     Tick,
 )
+from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import steps_view
 from kcontrol.core.model import (
     DesiredMode,
     PipelineSpec,
@@ -36,13 +38,12 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
-from kcontrol.core.node_checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
-from kcontrol.core.node_commands import closed, done, end, go, obey, open_at
-from kcontrol.core.node_state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
-from kcontrol.core.node_table import AT_WORK, UNANSWERED, Cause, State
-from kcontrol.core.node_voice import hear_arrivals, report, say_ended, say_replaying, speak
-from kcontrol.core.recorded_work import can_rerun, work_of
-from kcontrol.core.retry import NEVER_RETRIED
+from kcontrol.core.node.announce import hear_arrivals, report, say_ended, say_replaying, speak
+from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
+from kcontrol.core.node.commands import closed, done, end, go, obey, open_at
+from kcontrol.core.node.replay import can_rerun, work_of
+from kcontrol.core.node.state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
+from kcontrol.core.node.table import AT_WORK, UNANSWERED, Cause, State
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kcontrol.core import checkpointing
-from kcontrol.core.coordinator_state import Failure, Turn
+from kcontrol.core.coordinator import checkpointing
+from kcontrol.core.coordinator.state import Failure, Turn
 from kcontrol.core.events import Publish
+from kcontrol.core.log.control_view import superseded_keys
 from kcontrol.core.model import FailureKind, PipelinePhase
-from kcontrol.core.pipeline_view import superseded_keys
 
 _SHOWN_DOUBLES = 3
 

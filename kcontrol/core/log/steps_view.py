@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kcontrol.core.keys import accepted_offset, numbered
+from kcontrol.core.log.keys import accepted_offset, numbered
 from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError
 
