@@ -22,7 +22,6 @@ from examples import processes
 from kcontrol.adapters.kafka.cluster import ensure_topics
 from kcontrol.adapters.kafka.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.core.coordinator.retry import DEFAULT_LIMITS
 from kcontrol.core.log.keys import key_of
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (
@@ -46,6 +45,7 @@ from kcontrol.core.model import (
     Token,
 )
 from kcontrol.core.node.state import NodeMachine
+from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from kcontrol.core.coordinator.retry import DEFAULT_LIMITS
 from kcontrol.core.events import (
     AttemptWritten,
     CloseEngine,
@@ -26,6 +25,7 @@ from kcontrol.core.events import (
     StepPinned,
 )
 from kcontrol.core.model import FailureKind, LimitsSpec
+from kcontrol.core.retry import DEFAULT_LIMITS
 from kcontrol.errors import (
     AccessError,
     DigestMismatchError,

@@ -13,7 +13,6 @@ from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.node_progress import LOST, Place, assemble, give, roll_back, standing, unread
-from kcontrol.core.coordinator.retry import Retry
 from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn
 from kcontrol.core.coordinator.stopping import (
     Go,
@@ -38,6 +37,7 @@ from kcontrol.core.model import (
     PipelineSpec,
     Status,
 )
+from kcontrol.core.retry import Retry
 from kcontrol.core.step.added_partitions import growth_refused
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due

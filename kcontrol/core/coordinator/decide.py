@@ -15,7 +15,6 @@ from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble
 from kcontrol.core.coordinator.between_steps import report, rest
 from kcontrol.core.coordinator.clock import hear_witness
 from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
-from kcontrol.core.coordinator.retry import Retry, after_failure
 from kcontrol.core.coordinator.state import CoordinatorState, Decision, Failure, Turn
 from kcontrol.core.coordinator.stopping import forget_stop
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
@@ -57,6 +56,7 @@ from kcontrol.core.model import (
     Resume,
     Status,
 )
+from kcontrol.core.retry import Retry, after_failure
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeVar
 
-from kcontrol.core.coordinator.retry import after_failure, must_halt
 from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn, Wait
 from kcontrol.core.events import Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, PipelineSpec, StepWork
+from kcontrol.core.retry import after_failure, must_halt
 
 _V = TypeVar("_V")
 _OPENING = (CommandKind.CREATE, CommandKind.OPEN)

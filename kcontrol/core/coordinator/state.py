@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcontrol.core.coordinator.retry import DEFAULT_LIMITS, Retry
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import CoordinatorEffect, WakeAt
 from kcontrol.core.log.control_view import PipelineView
@@ -26,6 +25,7 @@ from kcontrol.core.model import (
     StepWork,
     Token,
 )
+from kcontrol.core.retry import DEFAULT_LIMITS, Retry
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.node_progress import LOST, Place, give, is_overdue, roll_back, standing
-from kcontrol.core.coordinator.retry import Retry
 from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
+from kcontrol.core.retry import Retry
 
 Go = Callable[[Turn, Cause], None]
 

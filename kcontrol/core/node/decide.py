@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcontrol.core.coordinator.retry import NEVER_RETRIED
 from kcontrol.core.events import (
     AttemptWritten,
     ControlSeen,
@@ -44,6 +43,7 @@ from kcontrol.core.node.commands import closed, done, end, go, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
 from kcontrol.core.node.table import AT_WORK, UNANSWERED, Cause, State
+from kcontrol.core.retry import NEVER_RETRIED
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
 

@@ -7,7 +7,6 @@ from functools import reduce
 
 import pytest
 
-from kcontrol.core.coordinator.retry import Retry, after_failure, must_halt
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (
     FailureKind,
@@ -21,6 +20,7 @@ from kcontrol.core.model import (
     StepRecord,
     Tombstone,
 )
+from kcontrol.core.retry import Retry, after_failure, must_halt
 from kcontrol.core.step.due import Due, due
 from kcontrol.core.step.layout import layout_of
 from kcontrol.errors import DamagedRecordError
