@@ -20,15 +20,15 @@ import pyarrow as pa
 
 from bench.process_kinds import processor_s
 from bench.topics import create_topics, delete_topics
-from kcontrol.adapters.kafka.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
-from kcontrol.adapters.kafka.produce_backlog import Backlog
-from kcontrol.adapters.kafka.produce_faults import OutputId, ProduceFaults
-from kcontrol.adapters.kafka.produce_queue import ProduceQueue
-from kcontrol.adapters.kafka.protocol import topic_id_text
-from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
-from kcontrol.adapters.kafka.raw_client import client_for
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
+from kcontrol.adapters.kafka.client.background import client_for
+from kcontrol.adapters.kafka.client.protocol import topic_id_text
+from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
+from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.adapters.kafka.write.backlog import Backlog
+from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
+from kcontrol.adapters.kafka.write.queue import ProduceQueue
+from kcontrol.adapters.kafka.write.writer import TransactionWriter, WriteLimits
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import (
     BatchFormat,

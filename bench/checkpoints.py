@@ -18,7 +18,7 @@ from bench.plan import Measurement, Places, Saving
 from bench.running import Running, check_written, running
 from bench.topics import create_topics, fill
 from examples.step_feed import Boundary
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.settings.cluster import ClusterSettings
 

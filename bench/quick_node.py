@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.watcher import KafkaInputWatcher
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     Checkpoint,

@@ -16,7 +16,7 @@ from bench.plan import Places
 from examples import processes
 from examples.processes import KcontrolProcess
 from examples.step_feed import Boundary, StepFeed
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.model import PipelineSpec
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -29,8 +29,8 @@ from bench.running import COMMAND_TIMEOUT_S, Running, running
 from bench.topics import create_topics, delete_topics, fill
 from examples import processes
 from examples.processes import KcontrolProcess
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, PipelineSpec, StepPolicySpec
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -19,9 +19,9 @@ from confluent_kafka import Producer
 
 from bench.figures import Spread
 from examples import processes
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.keys import key_of
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcontrol.adapters.kafka.roles import ROLES, Need, Role, Topics, needs
+from kcontrol.adapters.kafka.admin.roles import ROLES, Need, Role, Topics, needs
 from kcontrol.wire.names import Names
 
 PAGE = Path(__file__).parent / "security.md"

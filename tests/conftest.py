@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from kcontrol.adapters.kafka.client.background import close_clients
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
-from kcontrol.adapters.kafka.raw_client import close_clients
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.container import ContainerBroker
 from tests.support.java import expect_short_lives

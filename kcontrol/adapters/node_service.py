@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.read.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.kafka.submit import submit
-from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.environment import environment_of

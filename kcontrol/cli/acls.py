@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kcontrol.adapters.kafka.roles import ROLES, Role, Topics, commands, needs
+from kcontrol.adapters.kafka.admin.roles import ROLES, Role, Topics, commands, needs
 from kcontrol.cli.options import debug_option, json_option
 from kcontrol.cli.source import load_definition
 from kcontrol.settings.toml import find_names

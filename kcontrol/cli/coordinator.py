@@ -14,8 +14,8 @@ import click
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
 from kcontrol.adapters.faust.worker import WorkerOptions, run_coordinator
 from kcontrol.adapters.http.server import serve_interface
+from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
-from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.cli.facts import prepare_cluster

@@ -10,11 +10,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as untyped_admin
 
-from kcontrol.adapters.kafka.access import DENIED_CODES, Operation, denied
-from kcontrol.adapters.kafka.access import group as group_right
-from kcontrol.adapters.kafka.clients import confluent_options
-from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.options import confluent_options
+from kcontrol.adapters.kafka.client.rights import DENIED_CODES, Operation, denied
+from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec

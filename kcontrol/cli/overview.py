@@ -8,11 +8,11 @@ from difflib import get_close_matches
 import click
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.input_ends import input_reaches
-from kcontrol.adapters.kafka.kept import kept_now
+from kcontrol.adapters.kafka.admin.kept import kept_now
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
+from kcontrol.adapters.kafka.read.input_ends import input_reaches
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.log.definitions import definitions
 from kcontrol.errors import AccessError, DamagedRecordError, KcontrolError, NotFoundError, TopicError

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
-from kcontrol.adapters.kafka.topic_safety import unsafe_topics
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list, status_once

@@ -13,8 +13,8 @@ import psutil
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
-from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.errors import KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition

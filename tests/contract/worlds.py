@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Protocol
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.adapters.kafka.transactional_write import TransactionalWrite
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction

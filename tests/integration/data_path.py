@@ -13,9 +13,9 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from kcontrol.adapters.kafka.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
-from kcontrol.adapters.kafka.raw_client import RawClient, client_for
-from kcontrol.adapters.kafka.rpc import Deadline
+from kcontrol.adapters.kafka.client.background import RawClient, client_for
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
+from kcontrol.adapters.kafka.client.rpc import Deadline
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.proxy import Proxy

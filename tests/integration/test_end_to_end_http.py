@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 import kcontrol
-from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 from tests.support.topics import create_topic

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from kcontrol.adapters.kafka.client.background import close_clients
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits, range_schema
-from kcontrol.adapters.kafka.raw_client import close_clients
+from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits, range_schema
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import EMPTY, DigestKind, record_digest

@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
 from kcontrol.errors import InputGoneError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
-from kcontrol.adapters.kafka.rpc import KafkaRpc
 from kcontrol.wire.names import control_partition
 from tests.integration.recovery import PATIENCE_S, Stage, stage
 from tests.support.processes import until

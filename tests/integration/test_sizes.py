@@ -20,7 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from examples.topic_reading import read_topics
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol

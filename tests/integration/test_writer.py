@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.kafka.writer import DigestWriter, TransactionWriter, WriteLimits
+from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter, WriteLimits
 from kcontrol.core.model import OutputSlice
 from kcontrol.errors import ConfigurationError, FencedError, StepFailedError, TopicError
 from kcontrol.settings.cluster import ClusterSettings

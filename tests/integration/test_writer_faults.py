@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.writer import TransactionWriter, WriteLimits
+from kcontrol.adapters.kafka.write.writer import TransactionWriter, WriteLimits
 from kcontrol.errors import RetriableError, StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

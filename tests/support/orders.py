@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 )
 
 from examples.topic_reading import read_topics
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import ROOT, run_kcontrol

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.model import StepBoundary, StepRecord
 from kcontrol.sessions.ports import OwnedStepsLog, Transaction
 from kcontrol.settings.cluster import ClusterSettings

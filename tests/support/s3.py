@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 from pyarrow import fs
 
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars, read_lock
-from kcontrol.adapters.kafka.embedded.java import find_java
 from tests.support.ports import free_ports
 
 LOCK = Path(__file__).with_name("s3proxy.lock")

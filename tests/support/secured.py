@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka import admin as untyped_admin
 
-from kcontrol.adapters.kafka.access import Right
+from kcontrol.adapters.kafka.client.rights import Right
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings

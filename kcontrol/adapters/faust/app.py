@@ -15,7 +15,7 @@ from typing import Any
 import faust
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
-from kcontrol.adapters.kafka.clients import Security, security_of
+from kcontrol.adapters.kafka.client.options import Security, security_of
 from kcontrol.settings.cluster import ClusterSettings
 
 HEARTBEAT_PARTS = 3

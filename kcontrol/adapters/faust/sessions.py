@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.control_decoder import ControlDecoder
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.fetched import RawRecord
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.logs.control_decoder import ControlDecoder
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.model import Logged
 from kcontrol.errors import AccessError

@@ -12,8 +12,8 @@ from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.plane import Check, Plane
 from kcontrol.adapters.http.profiles import Profiler
-from kcontrol.adapters.kafka.record_look import KafkaRecordLook
-from kcontrol.adapters.kafka.topic_safety import KeptSafety
+from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
+from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource

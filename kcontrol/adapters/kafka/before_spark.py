@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from kcontrol.adapters.kafka.access import Operation
-from kcontrol.adapters.kafka.cluster import check_cluster
-from kcontrol.adapters.kafka.protocol import topic_id_text
-from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.cluster import check_cluster
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.protocol import topic_id_text
+from kcontrol.adapters.kafka.client.rights import Operation
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.topic_rules import check_own_topics

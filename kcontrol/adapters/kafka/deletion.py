@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.appender import Appender
-from kcontrol.adapters.kafka.control_log import reach_control_topic
-from kcontrol.adapters.kafka.fetched import RawRecord
-from kcontrol.adapters.kafka.partition_reader import READ_TIMEOUT_MS, PartitionReader
+from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.control_log import reach_control_topic
+from kcontrol.adapters.kafka.logs.partition_reader import READ_TIMEOUT_MS, PartitionReader
+from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
-from kcontrol.adapters.kafka.protocol import READ_UNCOMMITTED
-from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.topics import COMPACTED, TopicAdmin, TopicState
 from kcontrol.core.log.keys import barrier_key, spec_key
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, TopicError

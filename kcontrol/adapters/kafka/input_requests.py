@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.core.model import InputSpec, Status
 from kcontrol.requests.input_requests import SkipTaken
 from kcontrol.requests.waiting import InputRequests

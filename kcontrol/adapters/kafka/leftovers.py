@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.model import NodeState, PipelineSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings

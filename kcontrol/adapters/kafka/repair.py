@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcontrol.adapters.kafka.appender import Appender
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.keys import accepted_key
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.doubles import Twice, doubles_of

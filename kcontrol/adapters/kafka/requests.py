@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from functools import reduce
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec, Status

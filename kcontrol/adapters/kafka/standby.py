@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import Desired, DesiredMode, Logged, PipelineSpec
 from kcontrol.errors import TopicError

@@ -13,11 +13,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 
-from kcontrol.adapters.kafka.raw_client import client_for
+from kcontrol.adapters.kafka.client.background import client_for
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.requests import overview
 from kcontrol.adapters.kafka.step_records import Record, Step, StepReader
 from kcontrol.adapters.kafka.step_stream import StreamedStep
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
 from kcontrol.sessions.retrying import until_deadline

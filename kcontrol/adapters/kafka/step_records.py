@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kcontrol.adapters.kafka.protocol import topic_id_text
-from kcontrol.adapters.kafka.ranges import RangeReader, ReadLimits
-from kcontrol.adapters.kafka.raw_client import client_for
-from kcontrol.adapters.kafka.writer import STEP_HEADER
+from kcontrol.adapters.kafka.client.background import client_for
+from kcontrol.adapters.kafka.client.protocol import topic_id_text
+from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.write.writer import STEP_HEADER
 from kcontrol.core.model import OutputSlice, PipelineSpec, StepBoundary
 from kcontrol.errors import DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from kcontrol.adapters.kafka.access import Operation
-from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
+from kcontrol.adapters.kafka.client.rights import Operation
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.leftovers import last_step, refuse_leftovers
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.old_nodes import refuse_while_running
-from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.parts import KafkaInput

@@ -7,7 +7,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from kcontrol.adapters.kafka.ranges import RangeReader, range_schema
+from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.attempt import Counted
 from kcontrol.adapters.spark.channel import ChannelAddress, client_of
 from kcontrol.adapters.spark.placement_check import PlacementCheck

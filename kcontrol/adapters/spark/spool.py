@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kcontrol.adapters.kafka.writer import DigestWriter
+from kcontrol.adapters.kafka.write.writer import DigestWriter
 from kcontrol.core.model import OutputSlice
 from kcontrol.errors import ConfigurationError
 from kcontrol.replay.delivery import ReplayedRecord

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kcontrol.adapters.kafka.writer import DigestWriter, TransactionWriter
+from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter
 from kcontrol.adapters.spark.channel import ChannelAddress
 from kcontrol.adapters.spark.reading import cluster_settings
 from kcontrol.adapters.spark.rows import DIGEST_COLUMN, OutputTarget

@@ -1,8 +1,8 @@
 """The coordinator of one pipeline: what happens in, what is to be done out.
 
-`decide` is a pure function. It follows the table of coordinator_table.py: a handler says only why the coordinator moves on
+`decide` is a pure function. It follows the table in table.py: a handler says only why the coordinator moves on
 (`_go`), the table says where to, and entering a state may ask for one transactional effect. What the states between two
-transactions do is in resting.py; what nodes and attempts need is in assembly.py and attempt.py.
+transactions do is in between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
 """
 
 from __future__ import annotations

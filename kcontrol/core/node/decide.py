@@ -1,6 +1,6 @@
 """A node of a pipeline: obeys the newest coordinator, drives its engine, and never gets ahead of the log.
 
-`decide` is a pure function that follows the table of node_table.py. What the node says of itself is in node_voice.py.
+`decide` is a pure function that follows the table in table.py. What the node says of itself is in announce.py.
 Answers of the engine come in the order in which it was asked; those to what was cancelled meanwhile are counted off.
 """
 

@@ -20,13 +20,13 @@ from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.server import serve_interface
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
-from kcontrol.adapters.kafka.record_look import KafkaRecordLook
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.core.model import OutputSpec, PipelineSpec

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.cli.children import Child, Children
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.settings.cluster import ClusterSettings

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.java import find_java
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
-from kcontrol.adapters.kafka.embedded.java import find_java
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.requests import overview
 from kcontrol.core.model import PipelinePhase
 from kcontrol.settings.cluster import ClusterSettings

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.cli.main import COMMANDS
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import control_partition

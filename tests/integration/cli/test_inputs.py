@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.model import (
     Claim,
     ControlRecord,

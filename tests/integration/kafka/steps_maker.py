@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.adapters.kafka.submit import submit
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
-from kcontrol.adapters.kafka.writer import TransactionWriter
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.adapters.kafka.write.writer import TransactionWriter
 from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepBoundary, Token
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from confluent_kafka import Consumer
 
 from examples import departures_feed
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.settings.cluster import ClusterSettings
 
 ENOUGH = 300

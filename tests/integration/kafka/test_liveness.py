@@ -12,14 +12,14 @@ import pytest
 from aiokafka.protocol.metadata import MetadataRequest
 from confluent_kafka.admin import AdminClient
 
-from kcontrol.adapters.kafka.appender import APPEND_TIMEOUT_MS, Appender
-from kcontrol.adapters.kafka.clients import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Patience
-from kcontrol.adapters.kafka.connections import Connections, Lane, NoAnswerError, NoConnectionError
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.connections import Connections, Lane, NoAnswerError, NoConnectionError
+from kcontrol.adapters.kafka.client.options import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Patience
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
-from kcontrol.adapters.kafka.partition_reader import PartitionReader
-from kcontrol.adapters.kafka.protocol import READ_COMMITTED
-from kcontrol.adapters.kafka.rpc import KafkaRpc
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.logs.appender import APPEND_TIMEOUT_MS, Appender
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.errors import ConfigurationError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

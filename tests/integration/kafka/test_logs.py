@@ -17,11 +17,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from fastavro import schemaless_writer
 
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.model import Desired, DesiredMode, Logged
 from kcontrol.errors import DamagedRecordError, RetriableError, TopicError
 from kcontrol.settings.cluster import ClusterSettings

@@ -8,8 +8,8 @@ from dataclasses import replace
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kcontrol.adapters.kafka.record_look import KafkaRecordLook
-from kcontrol.adapters.kafka.topics import TopicAdmin
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.core.model import InputSlice, StepBoundary
 from kcontrol.sessions.ports import Held
 from kcontrol.settings.cluster import ClusterSettings

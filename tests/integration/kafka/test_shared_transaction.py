@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from examples.topic_reading import read_topics
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.model import OutputSlice, StepBoundary
 from kcontrol.errors import FencedError
 from kcontrol.settings.cluster import ClusterSettings

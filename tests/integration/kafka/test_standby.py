@@ -6,8 +6,8 @@ import asyncio
 import secrets
 from dataclasses import replace
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.settings.cluster import ClusterSettings

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.kafka import partition_reader, step_search
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs import partition_reader, step_search
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.core.model import StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.owning import commit_at_end

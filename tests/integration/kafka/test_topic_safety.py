@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import admin as untyped_admin
 
-from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
-from kcontrol.adapters.kafka.topic_safety import unsafe_topics
-from kcontrol.adapters.kafka.topics import TopicAdmin
 from kcontrol.errors import ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from kcontrol.adapters.kafka import cluster
-from kcontrol.adapters.kafka.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
-from kcontrol.adapters.kafka.kept import kept_of
-from kcontrol.adapters.kafka.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
+from kcontrol.adapters.kafka.admin import cluster
+from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.kept import kept_of
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, check_own_topic, compaction_warnings
 from kcontrol.errors import ClusterError, TopicError
 from kcontrol.sessions.ports import Kept
 from kcontrol.settings.cluster import ClusterSettings

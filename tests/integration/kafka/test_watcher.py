@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.read.watcher import GONE_TOPIC_ID, Arrival, KafkaInputWatcher
 from kcontrol.core.model import Gap
 from kcontrol.core.step.gaps import records_between
 from kcontrol.settings.cluster import ClusterSettings

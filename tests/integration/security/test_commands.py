@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.access import Operation
-from kcontrol.adapters.kafka.access import group as group_right
-from kcontrol.adapters.kafka.access import topic as topic_right
-from kcontrol.adapters.kafka.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.client.rights import Operation
+from kcontrol.adapters.kafka.client.rights import group as group_right
+from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.errors import AccessError
 from tests.integration.cli.test_errors import sentence, write_pipeline
 from tests.integration.security.desks import Desk

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.access import Operation, group, topic, transactional_id
-from kcontrol.adapters.kafka.appender import Appender
-from kcontrol.adapters.kafka.cluster import check_cluster, ensure_topics
-from kcontrol.adapters.kafka.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.groups import check_may_join
-from kcontrol.adapters.kafka.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.topics import TopicAdmin
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.groups import check_may_join
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.rights import Operation, group, topic, transactional_id
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.keys import rsa_key

@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka import Producer
 
 from kcontrol import StepConsumer
-from kcontrol.adapters.kafka.access import Operation, Right
-from kcontrol.adapters.kafka.cluster import ensure_topics
-from kcontrol.adapters.kafka.roles import Role, Topics, needs
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.roles import Role, Topics, needs
+from kcontrol.adapters.kafka.client.rights import Operation, Right
 from tests.integration.security.desks import Desk
 from tests.support.orders import PIPELINE_FILE
 from tests.support.processes import KcontrolProcess, until

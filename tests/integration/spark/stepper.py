@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
-from kcontrol.adapters.kafka.transaction import KafkaTransaction
+from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.spark.bound import BoundQueries
 from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.frames import bind

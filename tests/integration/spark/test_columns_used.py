@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kcontrol.adapters.kafka.ranges import range_schema
+from kcontrol.adapters.kafka.read.ranges import range_schema
 from kcontrol.adapters.spark.channel import ChannelServer
 from kcontrol.adapters.spark.columns_used import columns_used
 from kcontrol.adapters.spark.frames import Frames

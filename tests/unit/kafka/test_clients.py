@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslAuthenticateRequest_v0
 
-from kcontrol.adapters.kafka.clients import aiokafka_options, confluent_options, security_of
-from kcontrol.adapters.kafka.oauth import OidcEndpoint, TokenProvider
+from kcontrol.adapters.kafka.client.oauth import OidcEndpoint, TokenProvider
+from kcontrol.adapters.kafka.client.options import aiokafka_options, confluent_options, security_of
 from kcontrol.errors import AccessError, ConfigurationError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.adapters.kafka.fetch_size import SMALLEST_FETCH_BYTES, FetchSize
+from kcontrol.adapters.kafka.client.fetch_size import SMALLEST_FETCH_BYTES, FetchSize
 from kcontrol.wire.batches import Batch
 
 MOST = 8 << 20

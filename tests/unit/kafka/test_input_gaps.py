@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from kcontrol.adapters.kafka import input_gaps
-from kcontrol.adapters.kafka.input_gaps import LookBudget, more_gaps
+from kcontrol.adapters.kafka.read import input_gaps
+from kcontrol.adapters.kafka.read.input_gaps import LookBudget, more_gaps
 from kcontrol.core.model import Gap
 from kcontrol.core.step.gaps import records_between
 from kcontrol.wire.batches import Fetched, default_codec

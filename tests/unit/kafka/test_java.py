@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.embedded.java import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.errors import JavaError
 
 

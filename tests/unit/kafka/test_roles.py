@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docs.make_rights import PAGE, page
-from kcontrol.adapters.kafka.access import Operation, denied, missing, principal_of, topic
-from kcontrol.adapters.kafka.roles import Role, Topics, commands, needs
+from kcontrol.adapters.kafka.admin.roles import Role, Topics, commands, needs
+from kcontrol.adapters.kafka.client.rights import Operation, denied, missing, principal_of, topic
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcontrol.adapters.kafka.transaction_codes import Verdict, raise_for, verdict_of
+from kcontrol.adapters.kafka.transaction.codes import Verdict, raise_for, verdict_of
 from kcontrol.errors import FencedError
 
 

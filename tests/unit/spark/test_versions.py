@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kcontrol
-from kcontrol.adapters.kafka.embedded.java import MINIMUM_VERSION
+from kcontrol.adapters.java import MINIMUM_VERSION
 from kcontrol.adapters.spark.versions import SPARK_VERSION, check_spark
 from kcontrol.errors import SparkSettingError
 

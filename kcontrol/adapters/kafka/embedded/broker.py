@@ -24,10 +24,10 @@ from types import TracebackType
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded import former_life, guard
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, Member, new_cluster_id, telling_lines
-from kcontrol.adapters.kafka.embedded.java import find_java
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 

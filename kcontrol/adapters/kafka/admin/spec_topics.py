@@ -1,0 +1,42 @@
+"""Whether the topics that a ready-made definition names are there, and are those it means; and kcontrol's own, made for it."""
+
+from __future__ import annotations
+
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
+from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.errors import ConfigurationError
+from kcontrol.settings.cluster import ClusterSettings
+
+
+def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:
+    """Blocking. Raises TopicError for a topic that is missing, ConfigurationError for one that is another than the definition
+    says, ClusterError when Kafka can't be reached."""
+    admin = TopicAdmin(settings)
+    for item in spec.inputs:
+        where = f"pipeline {spec.pipeline!r}, input {item.name!r}"
+        _check_offsets(admin, where, item, _same(admin, where, item.topic, item.topic_id, len(item.start_offsets)))
+    for output in spec.outputs:
+        _same(admin, f"pipeline {spec.pipeline!r}, output {output.name!r}", output.topic, output.topic_id, output.partitions)
+    ensure_topics(settings, spec.pipeline)
+
+
+def _same(admin: TopicAdmin, where: str, topic: str, topic_id: str, partitions: int) -> TopicState:
+    found = admin.get(topic, where)
+    if (found.topic_id, found.partitions) != (topic_id, partitions):
+        raise ConfigurationError(
+            f"{where}: topic {topic!r} has the id {found.topic_id} and {found.partitions} partitions; the definition says "
+            f"{topic_id} and {partitions}"
+        )
+    return found
+
+
+def _check_offsets(admin: TopicAdmin, where: str, item: InputSpec, found: TopicState) -> None:
+    offsets = admin.offsets(item.topic, found.partitions)
+    for partition, start in enumerate(item.start_offsets):
+        first, end = offsets.earliest[partition], offsets.latest[partition]
+        if not first <= start <= end:
+            raise ConfigurationError(
+                f"{where}: partition {partition} of topic {item.topic!r} holds offsets {first} to {end}; {start} in "
+                "start_offsets is not one of them"
+            )

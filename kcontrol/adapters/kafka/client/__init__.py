@@ -1,0 +1,1 @@
+"""Kafka's protocol and what every client has: settings, connections, requests and answers, refusals and rights."""

@@ -1,0 +1,1 @@
+"""The control topic and the topics of steps: read and written as logs."""

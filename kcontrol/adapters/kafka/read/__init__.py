@@ -1,0 +1,1 @@
+"""Input topics: what is there, and the ranges of offsets that steps read."""

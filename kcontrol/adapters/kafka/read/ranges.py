@@ -1,0 +1,179 @@
+"""Exact ranges of offsets as Arrow batches, as Spark tasks read them: committed records only, and never one more or less.
+
+A consumer would choose its own positions, and hide where it was sent when they are gone. Here a read begins at `from_`, ends
+when its position reaches `to`, and says what it read: how many records, and their digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kcontrol.adapters.kafka.client.background import client_for
+from kcontrol.adapters.kafka.read.fetch_ahead import FetchAhead
+from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
+from kcontrol.errors import RetriableError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.batches import HEADERS_TYPE, Fetched, default_codec
+from kcontrol.wire.digest import EMPTY, Digest, DigestKind
+
+_LARGEST_FETCH_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """fetch_max_bytes: of one fetch; about nine times as much memory is in use. run_bytes: of one Arrow batch, about.
+    deadline_ms: a fetch that has brought nothing by then has failed."""
+
+    fetch_max_bytes: int = 8 << 20
+    run_bytes: int = 32 << 20
+    deadline_ms: int = 30_000
+
+
+def range_schema(*, headers: bool) -> pa.Schema:
+    """The columns of Spark's own Kafka source, `headers` last."""
+    fields = [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+        pa.field("timestampType", pa.int32()),
+    ]
+    return pa.schema([*fields, pa.field("headers", HEADERS_TYPE)] if headers else fields)
+
+
+class RangeRead(Iterator[pa.RecordBatch]):
+    """The batches of some ranges, one range after the other, to be iterated once. `digests`: of each range that was begun, of
+    what has been returned so far; all of it at the end."""
+
+    def __init__(self, batches: Iterator[tuple[int, pa.RecordBatch, Digest]], ranges: int) -> None:
+        self._batches = batches
+        self.digests: list[Digest] = [EMPTY] * ranges
+
+    @property
+    def digest(self) -> Digest:
+        """Of all ranges together."""
+        return sum(self.digests, EMPTY)
+
+    @property
+    def records(self) -> int:
+        return self.digest.records
+
+    def __next__(self) -> pa.RecordBatch:
+        index, rows, digest = next(self._batches)
+        self.digests[index] += digest
+        return rows
+
+
+class RangeReader:
+    """Reads ranges from one cluster; connections belong to the process and are kept."""
+
+    def __init__(self, settings: ClusterSettings, limits: ReadLimits | None = None) -> None:
+        self._client = client_for(settings)
+        self._limits = limits or ReadLimits()
+
+    def read(
+        self,
+        input_name: str,
+        topic: str,
+        topic_id: str,
+        partition: int,
+        from_: int,
+        to: int,
+        *,
+        headers: bool = False,
+        kind: DigestKind = DigestKind.INPUT,
+    ) -> RangeRead:
+        """Committed records with offsets [from_, to), in order, with the columns of `range_schema`; no batch is empty.
+
+        topic_id: as Kafka's tools show it. kind: what their digest covers. The iteration raises InputGoneError: these offsets,
+        or the topic they were in, are no longer there. DamagedRecordError: a batch is not what its format says. AccessError:
+        not allowed. RetriableError: Kafka did not deliver in time.
+        """
+        return self.read_each(input_name, topic, topic_id, [(partition, from_, to)], headers=headers, kind=kind)
+
+    def read_each(
+        self,
+        input_name: str,
+        topic: str,
+        topic_id: str,
+        ranges: Sequence[tuple[int, int, int]],
+        *,
+        headers: bool = False,
+        kind: DigestKind = DigestKind.INPUT,
+    ) -> RangeRead:
+        """As `read`, of several (partition, from, to) of one topic in this order; the first fetches of many go together."""
+        id_ = parse_topic_id(topic_id)
+        wanted = [RangeId(input_name, topic, id_, partition, from_, to) for partition, from_, to in ranges]
+        return RangeRead(self._each(wanted, kind, headers=headers), len(wanted))
+
+    def _each(
+        self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool
+    ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
+        ahead = FetchAhead(self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes)
+        try:
+            for index, wanted in enumerate(ranges):
+                if wanted.from_ < wanted.to:
+                    for rows, digest in self._batches(wanted, ahead, kind, headers=headers):
+                        yield index, rows, digest
+        finally:
+            ahead.close()
+
+    def _batches(
+        self, wanted: RangeId, ahead: FetchAhead, kind: DigestKind, *, headers: bool
+    ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
+        codec, schema = default_codec(), range_schema(headers=headers)
+        position, size = wanted.from_, self._client.fetch_size(wanted.topic)
+        max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
+        chunk = ahead.take(wanted)
+        pending: Future[Chunk] | None = None
+        try:
+            while True:
+                if chunk is None:
+                    chunk = (pending or self._start(wanted, position, max_bytes)).result()
+                fetched = Fetched(chunk.records, wanted.where)
+                position = fetched.next_offset(position) if chunk.records else wanted.to
+                if chunk.records and not fetched.batches:
+                    max_bytes = _larger(max_bytes, wanted)
+                else:
+                    size.learn(fetched.batches)
+                    max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
+                # What comes next is fetched while this chunk is decoded.
+                pending = self._start(wanted, position, max_bytes) if position < wanted.to else None
+                if pending is None:
+                    ahead.start()
+                runs = fetched.decode(
+                    codec, chunk.aborted, chunk.position, wanted.to, kind, headers=headers, run_bytes=self._limits.run_bytes
+                )
+                for run in runs:
+                    if run.rows.num_rows:
+                        yield _with_place(run.rows, wanted, schema), run.digest
+                if pending is None:
+                    return
+                chunk = None
+        finally:
+            if pending is not None:
+                pending.cancel()
+
+    def _start(self, wanted: RangeId, position: int, max_bytes: int) -> Future[Chunk]:
+        fetcher = RangeFetcher(self._client, wanted, max_bytes, self._limits.deadline_ms)
+        return self._client.start(fetcher.fetch(position))
+
+
+def _larger(max_bytes: int, wanted: RangeId) -> int:
+    """Brokers return a first batch whole, whatever its size (KIP-74); this is for one that does not."""
+    if max_bytes >= _LARGEST_FETCH_BYTES:
+        raise RetriableError(f"{wanted.where}: a fetch of {max_bytes} bytes brought no whole batch")
+    return min(2 * max_bytes, _LARGEST_FETCH_BYTES)
+
+
+def _with_place(rows: pa.RecordBatch, wanted: RangeId, schema: pa.Schema) -> pa.RecordBatch:
+    topic = pa.repeat(pa.scalar(wanted.topic, pa.string()), rows.num_rows)
+    partition = pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows.num_rows)
+    key, value, *others = rows.columns
+    return pa.RecordBatch.from_arrays([key, value, topic, partition, *others], schema=schema)

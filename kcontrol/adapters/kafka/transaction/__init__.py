@@ -1,0 +1,1 @@
+"""The transaction of a step, owned by the coordinator."""

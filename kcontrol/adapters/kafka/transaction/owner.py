@@ -1,0 +1,192 @@
+"""The Transaction port on Kafka: the owner's side of one transaction that many processes write in.
+
+KIP-98's requests, sent one by one because no client lets others write in its transaction. What each error means for the step
+(design 5): somebody newer owns the transaction, it is passing, or, for the commit alone, nobody knows until the steps topic
+is read after fencing. Every wait has a deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from kcontrol.adapters.kafka.client.rights import write_right
+from kcontrol.adapters.kafka.client.rpc import Deadline, KafkaRpc, NotSentError, describe_code
+from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
+from kcontrol.adapters.kafka.transaction.codes import Verdict, raise_for, verdict_of
+from kcontrol.core.log.keys import key_of
+from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
+from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.codec import RecordCodec
+
+REQUEST_DEADLINE_MS = 20_000
+"""For each request with all its repetitions; the transaction's own timeout is the broker's business."""
+
+_SOON_S = 0.002
+"""What is passing at a step's begin and end is over in milliseconds: markers being written, writers being verified."""
+_RECONNECT_S = 0.05
+_STEPS_PARTITION = 0
+
+
+class KafkaTransaction:
+    """The transaction of one pipeline. One call at a time."""
+
+    def __init__(self, settings: ClusterSettings, pipeline: str, deadline_ms: int = REQUEST_DEADLINE_MS) -> None:
+        names = settings.names()
+        self._id = names.transactional_id(pipeline)
+        self._topic = names.steps_topic(pipeline)
+        self._rpc = KafkaRpc(settings)
+        self._codec = RecordCodec()
+        self._deadline_ms = deadline_ms
+        self._coordinator: int | None = None
+        self._published: set[str] = set()
+        self._log_end = 0
+
+    @property
+    def log_end(self) -> int:
+        """As the port says."""
+        return self._log_end
+
+    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
+        """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed.
+
+        Raises FencedError, RetriableError, AccessError, or ConfigurationError when the broker allows no timeout so long.
+        """
+        what = f"InitProducerId of {self._id!r}"
+        response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
+        return response.producer_id, response.producer_epoch
+
+    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+        """AddPartitionsToTxn in one request.
+
+        Raises FencedError, RetriableError, TopicError: there is no such partition, or AccessError: it may not be written.
+        """
+        by_topic: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in partitions:
+            by_topic[topic].append(partition)
+        request = AddPartitionsToTxnRequest(self._id, producer_id, producer_epoch, list(by_topic.items()))
+        await self._until_done(f"AddPartitionsToTxn of {self._id!r}", request, _worst_code)
+
+    async def commit_step(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str] = (),
+    ) -> None:
+        """Write the boundary and the tombstones, see that nothing unseen lies before them, then EndTxn(commit).
+
+        Raises FencedError; UnseenRecordError, or another RetriableError, when the commit was never asked for;
+        CommitUnknownError when its answer was lost; TopicError when the boundary is larger than the topic takes.
+        """
+        await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
+
+    async def commit_checkpoint(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        checkpoint: Checkpoint,
+        expected_offset: int,
+        forget: Sequence[str],
+    ) -> None:
+        """The same with a checkpoint. Raises as `commit_step` does."""
+        await self._commit_record((producer_id, producer_epoch), checkpoint, expected_offset, forget)
+
+    async def _commit_record(
+        self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
+    ) -> None:
+        publications = self._codec.publications(record)
+        schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
+        records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
+        write = TransactionalWrite(self._rpc, self._id, producer, self._deadline_ms)
+        batch = [*records, *((key.encode(), None) for key in forget)]
+        offset = await write.send(self._topic, _STEPS_PARTITION, batch)
+        if offset >= 0:
+            self._log_end = max(self._log_end, offset + len(batch))
+        if offset != expected_offset:
+            raise UnseenRecordError(
+                f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was read ended at "
+                f"{expected_offset}: something is there that was not seen. Nothing of it is committed; the topic is read again"
+            )
+        await self._commit(*producer)
+        self._published.update(key for key, _ in publications)
+
+    async def close(self) -> None:
+        await self._rpc.close()
+
+    async def _commit(self, producer_id: int, producer_epoch: int) -> None:
+        what = f"EndTxn(commit) of {self._id!r}"
+        try:
+            await self._until_done(what, EndTxnRequest(self._id, producer_id, producer_epoch, True), _single_code)
+        except NotSentError:
+            raise
+        except RetriableError as error:
+            raise CommitUnknownError(f"{what}: its answer was lost ({error})") from error
+
+    async def _until_done(self, what: str, request: Any, code_of: Callable[[Any], int]) -> Any:
+        """Send until the answer is good; passing errors are waited out, others raised.
+
+        Raises NotSentError, rather than RetriableError, when no broker can have seen the request.
+        """
+        deadline = Deadline(self._deadline_ms)
+        gave_up: type[RetriableError] = NotSentError
+        while True:
+            try:
+                response = await self._rpc.send(await self._node(), request)
+            except NotSentError as error:
+                self._coordinator = None
+                deadline.check(what, error, gave_up)
+                await asyncio.sleep(_RECONNECT_S)
+                continue
+            except RetriableError:
+                self._coordinator = None
+                raise
+            gave_up = RetriableError
+            code = code_of(response)
+            if code == 0:
+                return response
+            denied_topic = next(iter(_topics_with(response, code)), "")
+            self._rpc.raise_if_denied(code, write_right(code, denied_topic, self._id), what)
+            await self._wait_out(what, code, deadline)
+
+    async def _wait_out(self, what: str, code: int, deadline: Deadline) -> None:
+        verdict = verdict_of(code)
+        if verdict is Verdict.COORDINATOR_MOVED:
+            self._coordinator = None
+        # A topic that was made a moment ago may be unknown to the coordinator's broker yet.
+        elif verdict not in (Verdict.PASSING, Verdict.LEADER_MOVED) or (verdict is Verdict.LEADER_MOVED and deadline.passed):
+            raise_for(what, code)
+        deadline.check(what, describe_code(code))
+        await asyncio.sleep(_SOON_S)
+
+    async def _node(self) -> int:
+        if self._coordinator is None:
+            try:
+                self._coordinator = await self._rpc.transaction_coordinator(self._id)
+            except RetriableError as error:
+                raise NotSentError(str(error)) from error
+        return self._coordinator
+
+
+def _single_code(response: Any) -> int:
+    code: int = response.error_code
+    return code
+
+
+def _topics_with(response: Any, code: int) -> list[str]:
+    """Of an answer by partition: the topics that have this error code."""
+    errors = getattr(response, "errors", ())
+    return [topic for topic, partitions in errors if any(found == code for _, found in partitions)]
+
+
+def _worst_code(response: Any) -> int:
+    """Of an answer by partition: the code that decides. Partitions that were left aside because of others say little."""
+    codes = {code for _, partitions in response.errors for _, code in partitions}
+    by_weight = sorted(codes, key=lambda code: (code == 0, verdict_of(code) is Verdict.NOT_ATTEMPTED))
+    return by_weight[0] if by_weight else 0

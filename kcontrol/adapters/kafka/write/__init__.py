@@ -1,0 +1,1 @@
+"""Output topics: records written inside the transaction of a step."""
