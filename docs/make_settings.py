@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic.fields import FieldInfo
 
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
-from kcontrol.adapters.spark.conf import SETTINGS
+from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.cli.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration
 from kcontrol.definition.limits import Limits

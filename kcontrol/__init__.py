@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kcontrol.adapters.kafka.step_consumer import StepConsumer
     from kcontrol.adapters.spark.attach import attach
-    from kcontrol.adapters.spark.session import session
+    from kcontrol.adapters.spark.session.build import session
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.limits import Limits
     from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
@@ -62,7 +62,7 @@ _MODULES = {
     "completion_token": "kcontrol.views.completion",
     "output": "kcontrol.definition.frames",
     "outputs": "kcontrol.definition.frames",
-    "session": "kcontrol.adapters.spark.session",
+    "session": "kcontrol.adapters.spark.session.build",
 }
 
 

@@ -7,7 +7,7 @@ import shlex
 
 import click
 
-from kcontrol.adapters.spark.conf import SETTINGS
+from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.cli.options import debug_option, json_option
 
 

@@ -25,9 +25,9 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.profiling.jvm import Jvm
-from kcontrol.adapters.spark.frames import bind
-from kcontrol.adapters.spark.jvm_life import jvm_pid
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options

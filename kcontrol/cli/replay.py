@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.topic_copies import open_copies
-from kcontrol.adapters.spark.spool import check_local
+from kcontrol.adapters.spark.sink.spool import check_local
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.recorded import Recorded, recorded_steps
 from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict

@@ -15,12 +15,12 @@ import click
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.before_spark import check_inputs
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
-from kcontrol.adapters.spark.environment import environment_of
-from kcontrol.adapters.spark.frames import bind
-from kcontrol.adapters.spark.host import DriverHost
-from kcontrol.adapters.spark.session import session
-from kcontrol.adapters.spark.spool import Spool, check_local
+from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.environment import environment_of
+from kcontrol.adapters.spark.sink.spool import Spool, check_local
 from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.recorded import Recorded

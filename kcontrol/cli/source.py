@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.session.build import session
 from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.definition.loader import load_pipeline

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kcontrol.adapters.spark.class_archive import make_archive
+from kcontrol.adapters.spark.session.class_archive import make_archive
 from kcontrol.cli.options import debug_option, json_option
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire import batches

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kcontrol.adapters.checkpoints import CheckpointStore
-from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.adapters.spark.state.workdir import WorkDir
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries

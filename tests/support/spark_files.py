@@ -15,7 +15,7 @@ from pathlib import Path
 
 import cramjam
 
-from kcontrol.adapters.spark.lineage import StateVersion
+from kcontrol.adapters.spark.state.lineage import StateVersion
 
 STORE = Path("state", "0", "0")
 

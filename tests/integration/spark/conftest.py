@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.session.build import session
 from kcontrol.definition.parts import KafkaInput, KafkaOutput, Layout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings

@@ -21,7 +21,7 @@ import pyspark
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.conf import SETTINGS
+from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.core.model import FailureKind
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.adapters.spark.bound import BoundQueries
-from kcontrol.adapters.spark.engine import NodePlace, SparkEngine
-from kcontrol.adapters.spark.frames import bind
-from kcontrol.adapters.spark.host import DriverHost
+from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.layout import layout_of, writers_of

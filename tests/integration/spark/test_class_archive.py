@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.spark.class_archive import archive_path, make_archive
+from kcontrol.adapters.spark.session.class_archive import archive_path, make_archive
 
 TIMEOUT_S = 200
 FROM_ARCHIVE = "org.apache.spark.sql.classic.Dataset source: shared objects file (top)"
 PROGRAM = """
 import sys
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.session.build import session
 spark = session("archive", "local[1]", {"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={sys.argv[1]}"})
 print(spark.range(5).count())
 """

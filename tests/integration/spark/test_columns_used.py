@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.kafka.read.ranges import range_schema
-from kcontrol.adapters.spark.channel import ChannelServer
-from kcontrol.adapters.spark.columns_used import columns_used
-from kcontrol.adapters.spark.frames import Frames
-from kcontrol.adapters.spark.reading import read_splits
+from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.query.bind import Frames
+from kcontrol.adapters.spark.query.columns_used import columns_used
+from kcontrol.adapters.spark.source.reading import read_splits
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kcontrol.adapters.spark.channel import ChannelClient
-from kcontrol.adapters.spark.reading import count_split
+from kcontrol.adapters.spark.channel.client import ChannelClient
+from kcontrol.adapters.spark.source.reading import count_split
 from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario

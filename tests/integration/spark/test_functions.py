@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from kcontrol.adapters.spark.other_values import other_values
+from kcontrol.adapters.spark.query.other_values import other_values
 
 CLOCK = frozenset(
     ["now", "current_timestamp", "current_date", "curdate", "localtimestamp", "unix_timestamp", "current_timezone"]

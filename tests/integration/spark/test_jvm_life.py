@@ -7,7 +7,7 @@ import signal
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.jvm_life import JvmLife, jvm_pid
+from kcontrol.adapters.spark.session.jvm_life import JvmLife, jvm_pid
 from tests.support.processes import until
 
 SILENCE_S = 2.0

@@ -12,7 +12,7 @@ import pytest
 TIMEOUT_S = 200
 PROGRAM = """
 import json, sys
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.session.build import session
 spark = session("collector", "local[1]", json.loads(sys.argv[1]))
 beans = spark._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
 print(spark.conf.get("spark.driver.defaultJavaOptions", "unset"))

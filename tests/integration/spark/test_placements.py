@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kcontrol.adapters.spark.channel import ChannelAddress
-from kcontrol.adapters.spark.rows import NOTHING_TYPE
-from kcontrol.adapters.spark.tasks import WriteRows
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import NOTHING_TYPE
+from kcontrol.adapters.spark.sink.tasks import WriteRows
 from kcontrol.definition.parts import Layout
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Row, Stepper

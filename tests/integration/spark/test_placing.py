@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kcontrol.adapters.spark.channel import ChannelServer
-from kcontrol.adapters.spark.frames import Frames
+from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kcontrol.adapters.spark.channel import ChannelAddress, ChannelServer
-from kcontrol.adapters.spark.frames import bind
+from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelServer
+from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError

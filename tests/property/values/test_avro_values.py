@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from kcontrol.adapters.spark.avro_columns import ValueReader
-from kcontrol.adapters.spark.avro_types import spark_type
+from kcontrol.adapters.spark.values.avro_columns import ValueReader
+from kcontrol.adapters.spark.values.avro_types import spark_type
 from tests.property.values.mutations import SCHEMAS, mutations
 
 SEED = 20_261_122

@@ -12,7 +12,7 @@ from bench.process_kinds import kind_of
     ("command", "kind"),
     [
         (["/usr/bin/java", "-cp", "x"], "JVM"),
-        (["python", "-m", "kcontrol.adapters.spark.warm_daemon", "pyspark.worker"], "worker"),
+        (["python", "-m", "kcontrol.adapters.spark.session.warm_daemon", "pyspark.worker"], "worker"),
         (["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"], "planner"),
         (["bash"], "other"),
         ([], "other"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.settings import NONE, SPARK_HAS, SettingGain, turns
-from kcontrol.adapters.spark.conf import SETTINGS, Need
+from kcontrol.adapters.spark.session.conf import SETTINGS, Need
 
 NOT_OF_SPEED_ALONE = {"spark.sql.streaming.minBatchesToRetain", "spark.sql.streaming.stopTimeout"}
 """How far one can go back and how long a stop may take: nothing that makes a step faster."""

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kcontrol.adapters.spark.attempt import Attempt, AttemptCancelledError, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import Attempt, AttemptCancelledError, Counted, QueryResult, ReadRange
 from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work

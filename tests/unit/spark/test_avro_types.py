@@ -9,8 +9,8 @@ import fastavro
 import pytest
 from pyspark.sql import types as st
 
-from kcontrol.adapters.spark.avro_columns import ValueReader, encode_row
-from kcontrol.adapters.spark.avro_types import avro_schema, spark_type
+from kcontrol.adapters.spark.values.avro_columns import ValueReader, encode_row
+from kcontrol.adapters.spark.values.avro_types import avro_schema, spark_type
 from kcontrol.errors import ConfigurationError
 
 NESTED = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.beginning import write_beginning
-from kcontrol.adapters.spark.pinning import needed_files
-from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.adapters.spark.state.beginning import write_beginning
+from kcontrol.adapters.spark.state.pinning import needed_files
+from kcontrol.adapters.spark.state.workdir import WorkDir
 
 SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{"a":"b"}}'
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.attempt import Attempt
-from kcontrol.adapters.spark.board import Board, Peer
-from kcontrol.adapters.spark.channel import ChannelAddress, ChannelClient, ChannelServer, Message
+from kcontrol.adapters.spark.channel.attempt import Attempt
+from kcontrol.adapters.spark.channel.board import Board, Peer
+from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer, Message
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work

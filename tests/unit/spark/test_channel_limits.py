@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.board import Peer
-from kcontrol.adapters.spark.channel import ChannelAddress, ChannelClient, ChannelServer, Message
-from kcontrol.adapters.spark.channel_settings import Certificate, ChannelLimits, limits_of, load_certificate
+from kcontrol.adapters.spark.channel.board import Peer
+from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer, Message
+from kcontrol.adapters.spark.channel.settings import Certificate, ChannelLimits, limits_of, load_certificate
 from kcontrol.errors import SparkSettingError, StepFailedError
 
 DEADLINE_S = 20.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.collector import PARALLEL, collector_option
+from kcontrol.adapters.spark.session.collector import PARALLEL, collector_option
 
 HERE = {"SPARK_CONF_DIR": "/nowhere"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcontrol.adapters.spark.conf import SETTINGS, Need, check_master, check_session, spark_submit_options
-from kcontrol.adapters.spark.session import session
+from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master, check_session, spark_submit_options
 from kcontrol.errors import SparkSettingError
 
 

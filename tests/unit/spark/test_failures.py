@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcontrol.adapters.spark.failures import as_step_failure, root_cause
+from kcontrol.adapters.spark.channel.failures import as_step_failure, root_cause
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import FencedError, InputGoneError, RetriableError, StepFailedError, TopicError
 

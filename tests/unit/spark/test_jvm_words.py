@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.jvm_words import CONFIGURATION, Words, logging_option
+from kcontrol.adapters.spark.session.jvm_words import CONFIGURATION, Words, logging_option
 
 HERE = {"SPARK_CONF_DIR": "/nowhere"}
 

@@ -7,8 +7,8 @@ import threading
 from unittest.mock import MagicMock
 
 from kcontrol.adapters.node_service import end_task
-from kcontrol.adapters.spark.bound import BoundQueries, BoundQuery
-from kcontrol.adapters.spark.queries import CANCEL_THREAD, RunningQueries
+from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
+from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.core.events import Exit
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.lineage import StateVersion, lineage, shared_files
-from kcontrol.adapters.spark.linking import link_pin
-from kcontrol.adapters.spark.pinning import needed_files
+from kcontrol.adapters.spark.state.lineage import StateVersion, lineage, shared_files
+from kcontrol.adapters.spark.state.linking import link_pin
+from kcontrol.adapters.spark.state.pinning import needed_files
 from tests.support.spark_files import (
     STORE,
     StateLostError,

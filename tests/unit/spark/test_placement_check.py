@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.spark.placement_check import SAMPLED_RECORDS, DeclaredPlacing, PlacementCheck
+from kcontrol.adapters.spark.channel.placement_check import SAMPLED_RECORDS, DeclaredPlacing, PlacementCheck
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from kcontrol.wire.murmur2 import partition_of

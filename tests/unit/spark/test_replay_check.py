@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.spark.attempt import Attempt, Counted, ReadRange
-from kcontrol.adapters.spark.replay_check import ReplayCheck
+from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, ReadRange
+from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
 from kcontrol.core.model import FailureKind, InputSlice, SourceSplit, StepBoundary, StepResult
 from kcontrol.core.step.differences import Part
 from kcontrol.errors import RetriableError, StepFailedError

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.spark.attempt import Attempt, Counted, QueryResult, ReadRange
-from kcontrol.adapters.spark.input_check import add_digests
-from kcontrol.adapters.spark.results import step_result
+from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.input_check import add_digests
+from kcontrol.adapters.spark.engine.results import step_result
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     InputRange,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.spark.rows import OutputTarget, place, split_by_output
+from kcontrol.adapters.spark.channel.targets import OutputTarget, place, split_by_output
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.murmur2 import partition_of
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.spark.channel import ChannelAddress
-from kcontrol.adapters.spark.rows import DIGEST_COLUMN, PARTITION_COLUMN, OutputTarget
-from kcontrol.adapters.spark.spool import MAX_BATCH_ROWS, Spool, check_local
-from kcontrol.adapters.spark.writing import RowWriter
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, PARTITION_COLUMN, OutputTarget
+from kcontrol.adapters.spark.sink.spool import MAX_BATCH_ROWS, Spool, check_local
+from kcontrol.adapters.spark.sink.writing import RowWriter
 from kcontrol.errors import ConfigurationError, StepFailedError
 from kcontrol.replay.delivery import ReplayedRecord
 from kcontrol.wire.batches import HEADERS_TYPE

@@ -10,7 +10,7 @@ import pytest
 
 import kcontrol
 from kcontrol.adapters.java import MINIMUM_VERSION
-from kcontrol.adapters.spark.versions import SPARK_VERSION, check_spark
+from kcontrol.adapters.spark.session.versions import SPARK_VERSION, check_spark
 from kcontrol.errors import SparkSettingError
 
 ROOT = Path(__file__).parents[3]

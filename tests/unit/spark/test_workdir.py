@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import ConfigurationError
 
 QUERIES = ("a", "b")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
-from kcontrol.adapters.spark.lineage import StateVersion
-from kcontrol.adapters.spark.workdir import WorkDir
+from kcontrol.adapters.spark.state.lineage import StateVersion
+from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import CheckpointDamagedError, CheckpointError
 from tests.support.spark_files import STORE, load, new_version, put_batch, put_changelog, put_operator, put_snapshot
 

@@ -1,0 +1,22 @@
+"""Says in a task what went wrong, with its class, before it becomes text in Spark's exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.failures import kind_of
+from kcontrol.errors import KcontrolError, StepFailedError
+
+
+@contextmanager
+def failures_reported(address: ChannelAddress, serial: int) -> Iterator[None]:
+    """Tells the driver of kcontrol's own errors. The first reason of an attempt counts, so saying one twice does no harm."""
+    try:
+        yield
+    except KcontrolError as error:
+        # If the driver can't be told, or the attempt is over anyway, the error itself is what matters.
+        with suppress(StepFailedError):
+            client_of(address).ask("failed", serial=serial, kind=kind_of(error).value, message=str(error))
+        raise

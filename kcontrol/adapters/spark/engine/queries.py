@@ -1,0 +1,113 @@
+"""The Spark queries of one opening: started together, watched, cancelled, stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
+from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.query.clock import StepClock
+from kcontrol.adapters.spark.sink.sink import Sink, SinkContext
+from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
+from kcontrol.adapters.spark.state.workdir import WorkDir
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+
+_SHUFFLE = "spark.sql.shuffle.partitions"
+CANCEL_THREAD = "kcontrol-cancel"
+
+Ended = Callable[[int, StepFailedError], None]
+
+
+class RunningQueries:
+    """Starts and stops all queries of a node. `start` and `stop` are called by one thread, `cancel_jobs` by any."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bound: BoundQueries,
+        context: SinkContext,
+        workdir: WorkDir,
+        shuffle_partitions: int,
+        on_end: Ended,
+    ) -> None:
+        self._spark, self._bound, self._context, self._workdir = spark, bound, context, workdir
+        self._shuffle_partitions = shuffle_partitions
+        self._on_end = on_end
+        self._running: dict[str, StreamingQuery] = {}
+        self.clock = StepClock(spark)
+
+    @property
+    def running(self) -> bool:
+        return bool(self._running)
+
+    def query(self, name: str) -> StreamingQuery:
+        return self._running[name]
+
+    def start(self, session: int, started: Callable[[int], None] | None = None) -> None:
+        """Start every query on its own directory. They then wait for their first step.
+
+        started: called after each query with the number of them so far; the next one is started when it returns.
+        """
+        before = self._spark.conf.get(_SHUFFLE)
+        named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+        # A query takes its settings from the session when it starts, so those of the user are put back afterwards.
+        self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
+        try:
+            for bound in self._bound.queries:
+                # Its thread inherits this. The sink would be too late: Spark may run a shuffle of the query before it.
+                self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
+                query = (
+                    bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
+                    .outputMode(bound.mode)
+                    .option("checkpointLocation", f"file:{self._workdir.query_path(bound.name)}")
+                    .foreachBatch(Sink(bound, self._context))
+                    .start()
+                )
+                self._running[bound.name] = query
+                self.clock.install(query)
+                self._watch(session, bound.name, query)
+                if started is not None:
+                    started(len(self._running))
+        finally:
+            self._spark.conf.set(_SHUFFLE, str(before))
+            self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
+
+    def _watch(self, session: int, name: str, query: StreamingQuery) -> None:
+        def wait() -> None:
+            try:
+                query.awaitTermination()
+                error: BaseException = StepFailedError(FailureKind.LOST, f"query {name!r} was stopped from outside")
+            except SPARK_ERRORS as failure:
+                error = failure
+            self._on_end(session, as_step_failure(error, 0, name))
+
+        threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
+
+    def cancel_jobs(self) -> None:
+        """Cancel the Spark jobs of all queries' running batches, soon. What a JVM that is gone ran has ended with it.
+
+        In a thread: a JVM that is stopped answers nothing, and who calls this is often an event loop.
+        """
+        queries = list(self._running.values())
+
+        def cancel() -> None:
+            for query in queries:
+                with suppress(*SPARK_ERRORS):
+                    self._spark.sparkContext.cancelJobGroup(str(query.runId))
+
+        threading.Thread(target=cancel, name=CANCEL_THREAD, daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""
+        for name, query in list(self._running.items()):
+            try:
+                query.stop()
+            except SPARK_ERRORS as error:
+                raise StepFailedError(FailureKind.LOST, f"query {name!r} does not stop: {error}") from error
+            del self._running[name]

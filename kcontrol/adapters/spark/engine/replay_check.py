@@ -1,0 +1,64 @@
+"""A replay is held to the log: its input while it is read, everything else once all is known, and why it failed if it did."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kcontrol.adapters.spark.channel.attempt import Attempt
+from kcontrol.adapters.spark.channel.input_check import InputCheck
+from kcontrol.core.model import FailureKind, InputSlice, StepBoundary, StepResult, StepWork
+from kcontrol.core.step.differences import Difference, Part, differences, input_differences
+from kcontrol.errors import KcontrolError, StepFailedError
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCheck:
+    """What a replay must give. compares: a difference ends it; False where the caller compares, and wants to know of all."""
+
+    expected: StepBoundary
+    part: Part
+    compares: bool
+    made_otherwise: str = ""
+    """How what made the step differs from what runs it again; '' if it does not. It is named before any difference."""
+
+    def of_input(self, work: StepWork) -> InputCheck | None:
+        """For the attempt: judges the input while it is read."""
+        return InputCheck(self.expected, self.part, work.layout.splits) if self.compares else None
+
+    def result(self, attempt: Attempt, found: StepResult) -> None:
+        """Raises StepFailedError (DIGEST), which ends the attempt, if anything that was found is not as in the log."""
+        if self.compares:
+            wrong = differences(self.expected, self.part, attempt.work, found)
+            if wrong:
+                raise attempt.fail(FailureKind.DIGEST, self._told(_first(wrong)))
+
+    def explain(self, error: StepFailedError, read: Callable[[], Sequence[InputSlice]]) -> None:
+        """A query that fails where it once did not may have been given something else: then that is what is to be said.
+        A difference that ended the attempt is said again with what the step was made with.
+
+        read: what the input was, as far as it is not known read again. Raises StepFailedError (DIGEST) if it differs.
+        """
+        if error.kind == FailureKind.DIGEST and self.made_otherwise:
+            raise StepFailedError(FailureKind.DIGEST, self._told(str(error))) from error
+        if error.kind != FailureKind.QUERY:
+            return
+        try:
+            found = read()
+        except KcontrolError as unread:
+            _log.warning("step %d: its input can't be compared with the log: %s", self.expected.step, unread)
+            return
+        wrong = input_differences(self.expected, self.part, found)
+        if wrong:
+            what = self._told(f"{_first(wrong)}; with that its queries fail: {error}")
+            raise StepFailedError(FailureKind.DIGEST, what) from error
+
+    def _told(self, what: str) -> str:
+        return f"{self.made_otherwise}: {what}" if self.made_otherwise else what
+
+
+def _first(found: Sequence[Difference]) -> str:
+    return f"{found[0]} (and {len(found) - 1} more differences)" if len(found) > 1 else str(found[0])

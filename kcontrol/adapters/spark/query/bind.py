@@ -1,0 +1,128 @@
+"""Binds a pipeline to a Spark session: its inputs as streaming frames, its queries as frames ready for the writer tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
+from kcontrol.adapters.spark.query.clock import follow_step
+from kcontrol.adapters.spark.query.columns_used import columns_used
+from kcontrol.adapters.spark.query.outputs import to_kafka_columns
+from kcontrol.adapters.spark.query.parse import dead_letters, parsed
+from kcontrol.adapters.spark.query.placing import scattered
+from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
+from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource, source_options
+from kcontrol.core.model import BadRecords
+from kcontrol.definition.frames import FrameQuery
+from kcontrol.definition.parts import KafkaInput
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.definition.schemas import schema_text
+
+_SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query starts."""
+
+
+class Frames:
+    """The frames of one pipeline in one session."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
+        _register(spark)
+        self._spark, self._pipeline, self._address = spark, pipeline, address
+
+    def read(self, name: str) -> DataFrame:
+        """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields beside them."""
+        source = self._pipeline.input(name)
+        return parsed(self._raw(source, source.include_headers), source)
+
+    def _raw(self, source: KafkaInput, with_headers: bool) -> DataFrame:
+        options = source_options(self._address, source.name, with_headers, _placed_by(source))
+        return self._spark.readStream.format(SOURCE_NAME).options(**options).load()
+
+    def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
+        """The queries to run: those of `frames`, and one for each input whose bad records go to a dead-letter topic.
+
+        allow_nondeterministic: besides the pipeline's own.
+
+        Raises ConfigurationError, NotDeterministicError.
+        """
+        self._pipeline.check_served(frames)
+        allow_nondeterministic = allow_nondeterministic or self._pipeline.allow_nondeterministic
+        bound: list[BoundQuery] = []
+        warnings: list[str] = []
+        one_executor = (self._spark.sparkContext.master or "").startswith("local[")
+        for item in frames:
+            with told_of(item):
+                facts = inspect(item.frame, item.name, allow_nondeterministic)
+                check_supported(item.frame, item.mode, item.name)
+                frame = to_kafka_columns(follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs])
+                bound.append(self._bound(item, facts, frame))
+            if not one_executor:
+                warnings += facts.warnings
+        for source in self._pipeline.inputs:
+            if source.bad_records is BadRecords.DEAD_LETTER:
+                letters = dead_letters(self._raw(source, with_headers=True), source)
+                item = FrameQuery(letters, "append", (source.dead_letter_output,))
+                bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
+        return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings))
+
+    def _bound(self, item: FrameQuery, facts: PlanFacts, frame: DataFrame) -> BoundQuery:
+        skipping = [name for name in facts.inputs if self._pipeline.input(name).bad_records is BadRecords.SKIP]
+        return BoundQuery(
+            name=item.name,
+            frame=frame,
+            mode=item.mode,
+            outputs=item.outputs,
+            inputs=facts.inputs,
+            narrow=facts.narrow,
+            unkeyed="key" not in frame.columns and "partition" not in frame.columns,
+            stateful_operators=facts.stateful_operators,
+            has_watermark=facts.has_watermark,
+            skipping=tuple(skipping),
+            sources=facts.sources,
+            scattered=self._scattered(item.frame),
+            gathers=facts.gathers,
+            columns=columns_used(frame),
+        )
+
+    def _scattered(self, frame: DataFrame) -> tuple[str, ...]:
+        if self._pipeline.nodes == 1:
+            return ()
+        partitioned_by = {source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by}
+        return scattered(frame._jdf.queryExecution().analyzed(), partitioned_by)
+
+
+def _placed_by(source: KafkaInput) -> dict[str, str] | None:
+    if source.partitioned_by is None:
+        return None
+    schema = schema_text(source.schema) if source.value_format == "avro" else ""
+    return {"column": source.partitioned_by, "value_format": source.value_format or "raw", "schema": schema}
+
+
+def bind(
+    pipeline: Pipeline, spark: SparkSession, address: ChannelAddress, allow_nondeterministic: bool = False
+) -> BoundQueries:
+    """Call the functions of a pipeline file and bind what they return."""
+    frames = Frames(spark, pipeline, address)
+    with no_streams_of_their_own():
+        queries = pipeline.build(spark, frames.read)
+    return frames.bind(queries, allow_nondeterministic)
+
+
+def _register(spark: SparkSession) -> None:
+    """Make the data source known to this session.
+
+    All queries share the one java.util.HashMap that holds its environment: a query that starts puts keys into it while
+    another query's tasks are being serialized, which then fail with `OptionalDataException` now and again. A put of a key that
+    is there already changes nothing else in a HashMap, so they are there from the start.
+    """
+    environment = spark.sparkContext.environment
+    placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]
+    try:
+        spark.dataSource.register(KcontrolSource)
+    finally:
+        for key in placed:
+            del environment[key]

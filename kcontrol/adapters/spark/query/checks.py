@@ -1,0 +1,77 @@
+"""What can be wrong with a query beyond its plan, found when it is bound, before anything runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from kcontrol.adapters.spark.query.plan_nodes import nodes_in
+from kcontrol.definition.frames import FrameQuery, OutputMode
+from kcontrol.definition.query_errors import in_one_line
+from kcontrol.errors import ConfigurationError
+
+_CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
+_STATE_WORKERS = ("pyspark.sql.streaming.stateful_processor_api_client", "pyspark.sql.streaming.proto.StateMessage_pb2")
+"""What the processes import that Spark starts for transformWithState. If one can't, Spark only says that they exited."""
+
+
+def check_supported(frame: DataFrame, mode: OutputMode, query: str) -> None:
+    """Raise ConfigurationError unless Spark can run the frame as a stream in this mode, as it would find when it starts."""
+    jvm: Any = frame.sparkSession.sparkContext._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    if frame.sparkSession.conf.get(_CHECKED, "true") == "true":
+        output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+        try:
+            jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, output_mode)
+        except PySparkException as error:
+            raise ConfigurationError(
+                f"query {query!r}: Spark can't run it as a stream with mode={mode!r}: {in_one_line(error)}"
+            ) from error
+    if any(node.nodeName().startswith("TransformWithState") for node in nodes_in(plan)):
+        _check_state_workers(query)
+
+
+def _check_state_workers(query: str) -> None:
+    for name in _STATE_WORKERS:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise ConfigurationError(
+                f"query {query!r}: transformWithState needs {name}, which this Python can't import: {in_one_line(error)}; "
+                "install kcontrol with what it depends on, protobuf among it"
+            ) from error
+
+
+@contextmanager
+def told_of(item: FrameQuery) -> Iterator[None]:
+    """What is found of a query is said with the file and line that it comes from."""
+    where = f"{item.where}: " if item.where else ""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise type(error)(f"{where}{error}") from error
+    except PySparkException as error:
+        raise ConfigurationError(f"{where}query {item.name!r}: {in_one_line(error)}") from error
+
+
+@contextmanager
+def no_streams_of_their_own() -> Iterator[None]:
+    """While queries are asked for their frames, none may start a stream: its records would be in no step."""
+
+    def refuse(_frame: DataFrame) -> None:
+        raise ConfigurationError(
+            "writeStream is not for a query: return the frame, and kcontrol writes it to the output, step by step"
+        )
+
+    kept = ClassicDataFrame.__dict__["writeStream"]
+    ClassicDataFrame.writeStream = property(refuse)  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        ClassicDataFrame.writeStream = kept  # type: ignore[method-assign]

@@ -1,0 +1,134 @@
+"""From a query's frame to the columns of a Kafka record: key, value, headers, partition, and what the digest is made of.
+
+A raw output takes the columns of Spark's own Kafka sink. With a value format, every column but `headers`, `partition` and
+`output` goes into the value, the key's column too: a reader that has only the value misses nothing. It all
+happens in the streaming plan, before the writer tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
+
+from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OUTPUT_COLUMN
+from kcontrol.adapters.spark.values.avro_columns import avro_value
+from kcontrol.definition.parts import KafkaOutput
+from kcontrol.errors import ConfigurationError
+
+_HEADERS_TYPE = "array<struct<key: string, value: binary>>"
+_KAFKA_COLUMNS = ("key", "value", "headers", "partition", OUTPUT_COLUMN)
+_BESIDE_VALUE = ("headers", "partition")
+
+
+def to_kafka_columns(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> DataFrame:
+    """`frame` as key, value, headers, partition (those it has), `output` when it serves several, and the digest's column.
+
+    Raises ConfigurationError naming the output and the column that is missing, unknown or of a wrong type.
+    """
+    first = outputs[0]
+    routed = len(outputs) > 1
+    if routed:
+        _check_alike(frame, outputs)
+    kept = [sf.col(OUTPUT_COLUMN).cast("string")] if routed else []
+    make_columns = _raw_columns if first.value_format is None else _formatted_columns
+    return frame.select(*kept, *make_columns(frame, first, routed))
+
+
+def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
+    names = [output.name for output in outputs]
+    if OUTPUT_COLUMN not in frame.columns:
+        raise ConfigurationError(
+            f"outputs {', '.join(names)}: a frame that serves several outputs needs a column {OUTPUT_COLUMN!r}"
+        )
+    shapes = {(output.value_format, output.key, str(output.schema), output.digest) for output in outputs}
+    if len(shapes) > 1:
+        raise ConfigurationError(
+            f"outputs {', '.join(names)} are served by one frame, so they must have the same value_format, key, schema and "
+            "digest"
+        )
+
+
+def _raw_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> list[Column]:
+    allowed = _KAFKA_COLUMNS if routed else _KAFKA_COLUMNS[:-1]
+    unknown = [name for name in frame.columns if name not in allowed]
+    if unknown or "value" not in frame.columns:
+        raise ConfigurationError(
+            f"output {output.name!r}: without value_format its frame may have the columns key, value (needed), headers and "
+            f"partition; it has {', '.join(frame.columns)}: select those, or set value_format='json' or 'avro'"
+        )
+    if output.digest.startswith("float:"):
+        raise ConfigurationError(
+            f"output {output.name!r}: digest={output.digest!r} needs a value_format: raw values have no numbers"
+        )
+    columns = []
+    for name in ("key", "value"):
+        if name in frame.columns:
+            columns.append(_as_bytes(frame, name, output))
+    return columns + _beside(frame)
+
+
+def _as_bytes(frame: DataFrame, name: str, output: KafkaOutput) -> Column:
+    kind = frame.schema[name].dataType.typeName()
+    if kind not in ("binary", "string", "void"):
+        raise ConfigurationError(f"output {output.name!r}: column {name!r} is {kind}; cast it to string or binary")
+    return sf.col(name).cast("binary").alias(name)
+
+
+def _beside(frame: DataFrame) -> list[Column]:
+    casts = {"headers": _HEADERS_TYPE, "partition": "int"}
+    return [sf.col(name).cast(casts[name]).alias(name) for name in _BESIDE_VALUE if name in frame.columns]
+
+
+def _formatted_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> list[Column]:
+    apart = {*_BESIDE_VALUE, OUTPUT_COLUMN} if routed else {*_BESIDE_VALUE}
+    fields = [name for name in frame.columns if name not in apart]
+    columns = []
+    if output.key:
+        if output.key not in frame.columns:
+            raise ConfigurationError(
+                f"output {output.name!r}: its key column {output.key!r} is not in the frame, which has "
+                f"{', '.join(frame.columns)}"
+            )
+        columns.append(sf.col(_quoted(output.key)).cast("string").cast("binary").alias("key"))
+    if not fields:
+        raise ConfigurationError(f"output {output.name!r}: no column is left for the value")
+    columns.append(_value(frame, fields, output).alias("value"))
+    if output.digest.startswith("float:"):
+        columns.append(_rounded(frame, fields, output).alias(DIGEST_COLUMN))
+    return columns + _beside(frame)
+
+
+def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:
+    whole = sf.struct(*[sf.col(_quoted(name)) for name in fields])
+    if output.value_format == "json":
+        return sf.to_json(whole, {"ignoreNullFields": "false"}).cast("binary")
+    return avro_value(whole, frame.select(*[_quoted(name) for name in fields]).schema, output)
+
+
+def _rounded(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:
+    """The row as JSON with each number of floating point cut to the significant digits of the tolerance."""
+    digits = max(1, math.floor(-math.log10(float(output.digest.removeprefix("float:")))))
+    rounded = [_round(sf.col(_quoted(name)), frame.schema[name].dataType, digits).alias(name) for name in fields]
+    return sf.to_json(sf.struct(*rounded)).cast("binary")
+
+
+def _round(column: Column, kind: DataType, digits: int) -> Column:
+    if isinstance(kind, DoubleType | FloatType):
+        return sf.format_string(f"%.{digits - 1}e", column.cast("double") + sf.lit(0.0))
+    if isinstance(kind, StructType):
+        fields = [_round(column.getField(f.name), f.dataType, digits).alias(f.name) for f in kind.fields]
+        return sf.when(column.isNotNull(), sf.struct(*fields))
+    if isinstance(kind, ArrayType):
+        return sf.transform(column, lambda item: _round(item, kind.elementType, digits))
+    if isinstance(kind, MapType):
+        return sf.transform_values(column, lambda _, item: _round(item, kind.valueType, digits))
+    return column
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

@@ -1,0 +1,110 @@
+"""Values of input records as columns, and what becomes of a record whose value can't be parsed.
+
+Spark's JSON reader and, for Avro, fastavro in the Python workers give each record its fields or the fact that it is bad. A bad
+record halts the pipeline, is left out and counted, or goes with the reason to a dead-letter topic in the same step.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, StringType, StructField, StructType
+
+from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
+from kcontrol.adapters.spark.values.avro_columns import avro_fields
+from kcontrol.core.model import BadRecords
+from kcontrol.definition.parts import KafkaInput
+from kcontrol.errors import ConfigurationError
+
+_PARSED = "__kcontrol_parsed"
+_BAD = "__kcontrol_bad"
+"""Field of the parsed value: why the record is bad; null for a good one."""
+_WHOLE, _END = "__kcontrol_value", "__kcontrol_end"
+"""Around a JSON value: an object that ends where the value does."""
+
+
+def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
+    """`raw` with the value's fields beside Kafka's columns, bad records treated as the input says."""
+    if source.value_format is None:
+        return raw
+    schema, frame = _with_parsed(raw, source)
+    taken = [name for name in schema.fieldNames() if name in raw.columns]
+    if taken:
+        raise ConfigurationError(
+            f"input {source.name!r}: the value's fields {', '.join(taken)} have names of Kafka's columns; rename them in "
+            "the schema"
+        )
+    bad = sf.col(f"{_PARSED}.{_BAD}")
+    if source.bad_records is BadRecords.HALT:
+        halted = sf.raise_error(_complaint(source, bad)).cast("boolean")
+        frame = frame.filter(sf.when(bad.isNull(), sf.lit(True)).otherwise(halted))
+    else:
+        if source.bad_records is BadRecords.SKIP:
+            frame = frame.observe(SKIPPED_METRIC + source.name, sf.count(bad).alias("records"))
+        frame = frame.filter(bad.isNull())
+    fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
+    return frame.select(*[sf.col(name) for name in raw.columns], *fields)
+
+
+def dead_letters(raw: DataFrame, source: KafkaInput) -> DataFrame:
+    """The bad records of an input as they came, with headers that say from where and why.
+
+    `raw` has the column headers. The columns are those of a raw output.
+    """
+    _, frame = _with_parsed(raw, source)
+    bad = sf.col(f"{_PARSED}.{_BAD}")
+    told = {
+        "kcontrol.error": bad,
+        "kcontrol.topic": sf.col("topic"),
+        "kcontrol.partition": sf.col("partition").cast("string"),
+        "kcontrol.offset": sf.col("offset").cast("string"),
+    }
+    added = sf.array(*[sf.struct(sf.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items()])
+    kept = sf.coalesce(sf.col("headers"), sf.array().cast("array<struct<key: string, value: binary>>"))
+    return frame.filter(bad.isNotNull()).select("key", "value", sf.concat(kept, added).alias("headers"))
+
+
+def _complaint(source: KafkaInput, bad: Column) -> Column:
+    return sf.concat(
+        sf.lit(f"input {source.name!r}: the record of topic {source.topic!r}, partition "),
+        sf.col("partition").cast("string"),
+        sf.lit(", offset "),
+        sf.col("offset").cast("string"),
+        sf.lit(f", is not what value_format={source.value_format!r} and the schema say: "),
+        bad,
+        sf.lit("; correct the producer or set on_bad_record='skip' or 'dead_letter'"),
+    )
+
+
+def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFrame]:
+    if source.value_format == "avro":
+        schema, column = avro_fields(sf.col("value"), source, _BAD)
+        return schema, raw.withColumn(_PARSED, column)
+    schema = _struct_of(source)
+    text = sf.col("value").cast("string")
+    whole = StructType([StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+    # By itself Spark takes the first of several values, or of an array, and does not look at what follows it.
+    column = sf.from_json(sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options)
+    value = column.getField(_WHOLE)
+    is_one = value.isNotNull() & column.getField(_END).isNotNull() & column.getField(_BAD).isNull() & sf.is_valid_utf8(text)
+    # The dead letter has the value; here its beginning is enough.
+    reason = sf.when(
+        sf.col("value").isNotNull() & ~is_one,
+        sf.concat(sf.lit("not valid JSON for the schema: "), sf.substring(sf.make_valid_utf8(text), 1, 100)),
+    )
+    fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
+    return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
+
+
+def _struct_of(source: KafkaInput) -> StructType:
+    if isinstance(source.schema, StructType):
+        return source.schema
+    try:
+        kind = StructType.fromDDL(str(source.schema))
+    except PySparkException as error:
+        said = " ".join((error.getMessage() or str(error)).split("\n")[0].split())
+        raise ConfigurationError(f"input {source.name!r}: schema = {source.schema!r} is no schema to Spark: {said}") from error
+    assert isinstance(kind, StructType)
+    return kind

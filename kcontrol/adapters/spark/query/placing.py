@@ -1,0 +1,187 @@
+"""Whether the operators of a query that bring rows together find all of them on one node, though each node sees only its own.
+
+What places a record on a node is the value of the column by which its input is partitioned. The analyzed plan is followed from
+its inputs up with the attributes that still hold that value, unchanged, of the records that a row was made of. An operator that
+brings rows together by keys is right on several nodes if one of the keys is such an attribute; without keys it never is.
+
+The column is the first that gets its name above the input: a field of the value that kcontrol parses, Kafka's own `key`, or,
+where the query parses the value, what the query calls so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
+
+_BY_GROUPS = {
+    "FlatMapGroupsInPandas": "applies a function to groups by",
+    "FlatMapGroupsInArrow": "applies a function to groups by",
+    "FlatMapGroupsInPandasWithState": "keeps state by",
+    "FlatMapGroupsWithState": "keeps state by",
+    "TransformWithState": "keeps state by",
+    "TransformWithStateInPySpark": "keeps state by",
+}
+_OF_ALL_ROWS = {"GlobalLimit": "limits the number of rows", "LocalLimit": "limits the number of rows"}
+_MAPS = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
+"""Operators that give rows with columns of their own, made by a function, and leave them in their task."""
+_LEFT_ONLY = frozenset({"LeftOuter", "LeftSemi", "LeftAnti"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """What is known of an operator's rows. attributes: numbers of those that place a row on its node.
+
+    awaited: names of columns (in lower case) that will, once something is called so.
+    """
+
+    attributes: frozenset[int] = frozenset()
+    awaited: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Walk:
+    partitioned_by: Mapping[str, str]
+    scattered: list[str] = field(default_factory=list)
+    shared: dict[int, tuple[_Placed, list[int]]] = field(default_factory=dict)
+    """Plans that are named once and used several times (WITH): what is known of them, and their attributes in order."""
+
+
+def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[str, ...]:
+    """What an analyzed plan does that needs rows of several nodes, a text such as 'groups by origin' for each such operator.
+
+    partitioned_by: the column of each input that says by which it is partitioned.
+    """
+    walk = _Walk(partitioned_by)
+    _placed(plan, walk)
+    return tuple(dict.fromkeys(walk.scattered))
+
+
+def _placed(node: Any, walk: _Walk) -> _Placed:
+    name = node.nodeName()
+    if name == STREAM:
+        column = walk.partitioned_by.get(node.extraOptions().get("input") or "", "").lower()
+        return _named(node.output(), _Placed(awaited=frozenset({column}) if column else frozenset()), fresh=True)
+    if name == "CTERelationRef":
+        return _used_again(node, walk)
+    below = [_placed(child, walk) for child in each(node.children())]
+    if not node.isStreaming() or not below:
+        return _Placed()
+    if name == "Join":
+        return _joined(node, below, walk)
+    if name == "Union":
+        return _union(node, below)
+    if name == "Aggregate":
+        _check(node.groupingExpressions(), below[0], "groups by", walk)
+        return _named(node.aggregateExpressions(), _Placed(below[0].attributes))
+    if name == "CTERelationDef":
+        walk.shared[node.id()] = (below[0], [column.exprId().id() for column in each(node.output())])
+        return below[0]
+    if name == "WithCTE":
+        return below[-1]
+    if name == "Project":
+        return _named(node.projectList(), below[0])
+    if name == "Distinct":
+        _check(node.output(), below[0], "leaves out what is equal in", walk)
+    elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
+        _check(node.keys(), below[0], "leaves out what is equal in", walk)
+    elif name in _BY_GROUPS:
+        _check(_grouping(node, name), below[0], _BY_GROUPS[name], walk)
+    elif name in _OF_ALL_ROWS:
+        walk.scattered.append(_OF_ALL_ROWS[name])
+    elif len(below) > 1:
+        walk.scattered.append(f"brings rows of several frames together ({name})")
+    return _named(node.output(), below[0], fresh=name in _MAPS)
+
+
+def _used_again(node: Any, walk: _Walk) -> _Placed:
+    placed, numbers = walk.shared.get(node.cteId(), (_Placed(), []))
+    mine = [column.exprId().id() for column in each(node.output())]
+    same = zip(mine, numbers, strict=False)
+    return _Placed(frozenset(number for number, origin in same if origin in placed.attributes), placed.awaited)
+
+
+def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
+    """The columns among what an operator gives that hold what places a row. fresh: the operator has made its columns itself."""
+    found, awaited = set(), set(below.awaited)
+    for column in each(columns):
+        number = column.exprId().id()
+        source = column.child() if column.getClass().getSimpleName() == "Alias" else column
+        if _number(source) in below.attributes:
+            found.add(number)
+        elif column.name().lower() in below.awaited and (fresh or (source is not column and not source.foldable())):
+            found.add(number)
+            awaited.discard(column.name().lower())
+    return _Placed(frozenset(found), frozenset(awaited))
+
+
+def _number(expression: Any) -> int | None:
+    if expression.getClass().getSimpleName() == "AttributeReference":
+        number: int = expression.exprId().id()
+        return number
+    return None
+
+
+def _grouping(node: Any, name: str) -> Any:
+    if name == "TransformWithStateInPySpark":
+        return node.left().output().take(node.groupingAttributesLen())
+    return node.groupingAttributes()
+
+
+def _check(keys: Any, below: _Placed, what: str, walk: _Walk) -> None:
+    """Note the operator unless one of its keys places rows."""
+    listed = list(each(keys))
+    if not any(_number(key) in below.attributes for key in listed):
+        names = ", ".join(_shown(key) for key in listed)
+        walk.scattered.append(f"{what} {names}" if names else "brings all rows together, without a key")
+
+
+def _shown(key: Any) -> str:
+    text: str = key.name() if _number(key) is not None else key.sql()
+    return text
+
+
+def _joined(node: Any, below: list[_Placed], walk: _Walk) -> _Placed:
+    left, right = below
+    kind = node.joinType().toString()
+    if all(child.isStreaming() for child in each(node.children())):
+        pairs = list(_equated(node.condition().get())) if node.condition().isDefined() else []
+        one_node = any(
+            (_number(a) in left.attributes and _number(b) in right.attributes)
+            or (_number(b) in left.attributes and _number(a) in right.attributes)
+            for a, b in pairs
+        )
+        if not one_node:
+            on = " and ".join(f"{_shown(a)} = {_shown(b)}" for a, b in pairs)
+            walk.scattered.append(f"joins on {on}" if on else "joins without equal columns")
+    # Where a side is filled up with nulls, its columns do not tell on which node the row is. And what gets an awaited name
+    # after a join may be of either side, so nothing is awaited any more.
+    kept = frozenset[int]()
+    if kind not in ("RightOuter", "FullOuter"):
+        kept |= left.attributes
+    if kind not in _LEFT_ONLY and kind != "FullOuter":
+        kept |= right.attributes
+    return _Placed(kept)
+
+
+def _equated(condition: Any) -> Iterator[tuple[Any, Any]]:
+    """Both sides of each equality that a join's condition demands."""
+    kind = condition.getClass().getSimpleName()
+    if kind == "And":
+        yield from _equated(condition.left())
+        yield from _equated(condition.right())
+    elif kind in ("EqualTo", "EqualNullSafe"):
+        yield condition.left(), condition.right()
+
+
+def _union(node: Any, below: list[_Placed]) -> _Placed:
+    """A column places a row if it does so in each of the frames."""
+    outputs = [list(each(child.output())) for child in each(node.children())]
+    found = set()
+    for index, column in enumerate(each(node.output())):
+        if all(output[index].exprId().id() in placed.attributes for output, placed in zip(outputs, below, strict=True)):
+            found.add(column.exprId().id())
+    awaited = below[0].awaited if all(placed.awaited == below[0].awaited for placed in below) else frozenset()
+    return _Placed(frozenset(found), awaited)

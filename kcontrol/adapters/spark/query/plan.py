@@ -1,0 +1,183 @@
+"""Reads a bound frame's logical plan through py4j: what it needs, and what it may not contain.
+
+A step that holds an expression that gives other values when it is evaluated again (`other_values`) can't be run again with the
+same output, so these are refused unless the user takes that upon himself. Expressions that depend on the order of
+rows are right with one executor, where tasks see rows in a fixed order, and warned of with more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from kcontrol.adapters.spark.query.other_values import other_values
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, with_subqueries
+from kcontrol.errors import ConfigurationError, NotDeterministicError
+
+_NARROW = frozenset(
+    {
+        "Project",
+        "Filter",
+        "SubqueryAlias",
+        "StreamingRelationV2",
+        "MapInArrow",
+        "PythonMapInArrow",
+        "MapInPandas",
+        "ArrowEvalPython",
+        "BatchEvalPython",
+        "Generate",
+        "Union",
+        "EventTimeWatermark",
+        "CollectMetrics",
+        "Expand",
+        "ResolvedHint",
+        "View",
+        "LogicalRDD",
+        "LocalRelation",
+        "DeserializeToObject",
+        "SerializeFromObject",
+        "TypedFilter",
+        "MapElements",
+        "MapPartitions",
+    }
+)
+"""Operators that leave every row in the task that read it."""
+
+_STATEFUL = frozenset(
+    {
+        "Aggregate",
+        "Deduplicate",
+        "DeduplicateWithinWatermark",
+        "Distinct",
+        "FlatMapGroupsWithState",
+        "FlatMapGroupsInPandasWithState",
+        "TransformWithState",
+        "TransformWithStateInPySpark",
+        "TransformWithStateInPandas",
+        "GlobalLimit",
+        "LocalLimit",
+    }
+)
+_GROUPING = frozenset({"FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow"})
+"""Operators that bring rows of a step together without state."""
+_ORDER_DEPENDENT = frozenset(
+    {
+        "first",
+        "last",
+        "any_value",
+        "first_value",
+        "last_value",
+        "collect_list",
+        "collect_set",
+        "array_agg",
+        "string_agg",
+        "listagg",
+    }
+)
+_FIRST_COME = frozenset({"Deduplicate", "TransformWithStateInPySpark", "TransformWithStateInPandas"})
+_FLOAT_SUMS = frozenset(
+    {"sum", "avg", "mean", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "corr"}
+)
+_NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
+_MAX_FIELDS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What the engine must know of a query's plan."""
+
+    inputs: tuple[str, ...]
+    sources: int
+    """How many streams the plan reads; an input that is read twice counts twice."""
+    narrow: bool
+    """Every row stays in the task that read it, and no input is read twice."""
+    stateful_operators: tuple[str, ...]
+    """A text for each, without anything that differs between two plans of the same query."""
+    has_watermark: bool
+    gathers: bool
+    """It brings rows together, with or without state: equal keys must be on one node."""
+    warnings: tuple[str, ...]
+
+
+def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) -> PlanFacts:
+    """Look through the analyzed plan of `frame`.
+
+    Raises NotDeterministicError naming the expression and the query; ConfigurationError if the frame reads another stream.
+    """
+    if not frame.isStreaming:
+        raise ConfigurationError(
+            f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from the frames that "
+            "kcontrol gives"
+        )
+    plan = frame._jdf.queryExecution().analyzed()
+    if not allow_nondeterministic:
+        _refuse_other_values(frame, query)
+    nodes = list(nodes_in(plan))
+    if any(inside and node.isStreaming() for node, inside in with_subqueries(plan)):
+        raise ConfigurationError(f"query {query!r} reads a stream within a subquery, which Spark can't run: join it instead")
+    names = [node.nodeName() for node in nodes]
+    streaming = [node for node in nodes if node.isStreaming()]
+    reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
+    return PlanFacts(
+        inputs=tuple(dict.fromkeys(reads)),
+        sources=len(reads),
+        narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
+        stateful_operators=tuple(_stateful_text(node) for node in streaming if _is_stateful(node)),
+        has_watermark="EventTimeWatermark" in names,
+        gathers=any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming),
+        warnings=tuple(_warnings(nodes, query)),
+    )
+
+
+def _is_stateful(node: Any) -> bool:
+    if node.nodeName() == "Join":
+        return all(child.isStreaming() for child in each(node.children()))
+    return node.nodeName() in _STATEFUL
+
+
+def _stateful_text(node: Any) -> str:
+    """Operator and expressions; Spark numbers attributes anew in each plan, so the numbers are left out."""
+    return _NUMBERED.sub("", node.simpleString(_MAX_FIELDS))
+
+
+def _input_name(node: Any, query: str) -> str:
+    name: str | None = node.extraOptions().get("input") if node.sourceName() == "kcontrol" else None
+    if name is None:
+        raise ConfigurationError(
+            f"query {query!r} reads a stream of its own ({node.sourceName()}); every stream must be an input of the pipeline, "
+            "or its records would be in no step"
+        )
+    return name
+
+
+def _refuse_other_values(frame: DataFrame, query: str) -> None:
+    for found in other_values(frame):
+        raise NotDeterministicError(
+            f"query {query!r} uses {found.text!r} ({found.function}), which gives other values when the step is run again: "
+            f"{found.instead}; or allow it with allow_nondeterministic=True, of the pipeline or of kcontrol.attach()"
+        )
+
+
+def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
+    seen = {node.nodeName() for node in nodes if node.nodeName() in _FIRST_COME}
+    for node in nodes:
+        for expression in each(node.expressions()):
+            functions = _functions(expression)
+            seen |= {name for name, is_float in functions if name in _ORDER_DEPENDENT or (name in _FLOAT_SUMS and is_float)}
+    for name in sorted(seen):
+        yield (
+            f"query {query!r}: what {name} gives depends on the order of rows, which with several executors may differ when "
+            "a step is run again"
+        )
+
+
+def _functions(expression: Any) -> Iterator[tuple[str, bool]]:
+    children = list(each(expression.children()))
+    is_float = any(child.resolved() and child.dataType().simpleString() in ("double", "float") for child in children)
+    yield expression.prettyName(), is_float
+    for child in children:
+        yield from _functions(child)

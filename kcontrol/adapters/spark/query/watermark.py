@@ -1,0 +1,95 @@
+"""What a finished batch says of its watermark, late rows and skipped records, asked of Spark before it records the batch.
+
+Spark moves its watermark when it records the batch, which it may only do after the step is committed; but the step's record
+must say whether it moved. `WatermarkTracker.updateWatermark` takes the maximum seen by the batch's tasks and may be called
+twice, so calling it here changes nothing later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.core.model import FailureKind, Skipped
+from kcontrol.errors import StepFailedError
+
+SKIPPED_METRIC = "kcontrol_skipped_"
+_LATE_METRIC = "numRowsDroppedByWatermark"
+"""Spark's metric of every physical operator with state that drops late rows."""
+
+
+def watermark_moved(execution: Any, bound: BoundQuery) -> bool:
+    """Whether the batch that `execution` (a MicroBatchExecution) has just run makes a stateful query owe another, empty one.
+
+    So it is when the event-time watermark moved and Spark, were it allowed batches without data, would run one for it.
+    """
+    if not bound.stateful or not bound.has_watermark:
+        return False
+    tracker = execution.watermarkTracker()
+    batch = execution.lastExecution()
+    tracker.updateWatermark(batch.executedPlan())
+    now_ms = tracker.currentWatermark()
+    before = batch.offsetSeqMetadata()
+    if now_ms <= before.batchWatermarkMs():
+        return False
+    after = before.copy(now_ms, before.batchTimestampMs(), before.conf())
+    return bool(batch.shouldRunAnotherBatch(after))
+
+
+def skipped_records(execution: Any, bound: BoundQuery) -> tuple[Skipped, ...]:
+    """How many records of each input could not be parsed and were left out, as the batch's tasks counted them."""
+    if not bound.skipping:
+        return ()
+    metrics = execution.lastExecution().observedMetrics()
+    found = []
+    for name in bound.skipping:
+        metric = metrics.get(SKIPPED_METRIC + name)
+        found.append(Skipped(name, int(metric.get().getLong(0)) if metric.isDefined() else 0))
+    return tuple(found)
+
+
+class LateRowsCounter:
+    """Counts the rows that a query's watermark has dropped, batch by batch.
+
+    Every batch is a plan of its own with metrics of its own, but Spark plans the same operators with state each time. Where
+    they are in the plan is looked up once, since each question to the JVM takes a part of a millisecond.
+    """
+
+    def __init__(self, bound: BoundQuery) -> None:
+        self._name, self._counts = bound.name, bound.stateful and bound.has_watermark
+        self._places: tuple[int, ...] = ()
+        """Numbers of the plan's nodes, as Spark counts them."""
+
+    def rows(self, execution: Any) -> int | None:
+        """Of the batch that `execution` (a MicroBatchExecution) has just run; None if the query has no watermark or state.
+
+        Raises StepFailedError (LOST) when the plan has no operator to ask.
+        """
+        if not self._counts:
+            return None
+        plan = execution.lastExecution().executedPlan()
+        found = [self._dropped(plan.p(number)) for number in self._places]
+        if not found or None in found:
+            self._places = tuple(_counting(plan))
+            found = [self._dropped(plan.p(number)) for number in self._places]
+        if not found:
+            raise StepFailedError(
+                FailureKind.LOST, f"query {self._name!r}: no operator of Spark's plan says how many late rows it dropped"
+            )
+        return sum(rows for rows in found if rows is not None)
+
+    @staticmethod
+    def _dropped(node: Any) -> int | None:
+        metric = None if node is None else node.metrics().get(_LATE_METRIC)
+        return int(metric.get().value()) if metric is not None and metric.isDefined() else None
+
+
+def _counting(plan: Any) -> Iterator[int]:
+    for number in count():
+        node = plan.p(number)
+        if node is None:
+            return
+        if node.metrics().contains(_LATE_METRIC):
+            yield number

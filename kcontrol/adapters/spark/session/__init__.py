@@ -1,0 +1,1 @@
+"""A Spark session and its processes: settings, JVM, start-up, versions."""

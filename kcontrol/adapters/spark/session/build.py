@@ -1,0 +1,98 @@
+"""Builds a SparkSession that kcontrol can work with: every setting of `conf`, and the interpreter of this process for tasks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.kafka.embedded import Java, find_java
+from kcontrol.adapters.spark.session.class_archive import start_options
+from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
+from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
+from kcontrol.adapters.spark.session.versions import check_spark
+from kcontrol.errors import SparkSettingError
+
+JVM_OPTIONS = "spark.driver.defaultJavaOptions"
+"""Spark's setting for options of the driver's JVM that come before those of the user."""
+_REPEATING = (
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.api.python.PythonRunner",
+)
+"""Loggers of Spark that log what ends a query. With --debug they do."""
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def session(
+    app_name: str = "kcontrol",
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log_level: str = "ERROR",
+    hushed: bool = False,
+) -> SparkSession:
+    """Make (or get) the Spark session of this process with everything set that kcontrol needs.
+
+    master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
+    settings: more Spark settings; they win over kcontrol's where those only concern speed.
+    hushed: what Java and PySpark's daemons say on standard error is handed on without their noise: for kcontrol's commands.
+    Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
+    JavaError without a Java that Spark runs on.
+    """
+    check_spark()
+    extra = dict(settings or {})
+    _refuse_contradictions(extra)
+    java = find_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    builder = SparkSession.Builder().appName(app_name)
+    if master is not None:
+        check_master(master)
+        builder = builder.master(master)
+    elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
+        builder = builder.master("local[*]")
+    values = {**_jvm_options(java, extra), **_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
+    if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
+        launch_hushed({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values})
+    for name, value in values.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(log_level)
+    if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
+        _silence(spark)
+    return spark
+
+
+def _silence(spark: SparkSession) -> None:
+    """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its layers."""
+    jvm: Any = spark.sparkContext._jvm
+    off = jvm.org.apache.logging.log4j.Level.OFF
+    for name in _REPEATING:
+        jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
+
+
+def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:
+    """For a JVM that is about to start; none where its user has set some in the same place."""
+    quiet = "" if logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG) else logging_option(settings)
+    options = " ".join(filter(None, (start_options(java), collector_option(settings), quiet)))
+    return {JVM_OPTIONS: options} if options and JVM_OPTIONS not in spark_defaults(os.environ) else {}
+
+
+def _refuse_contradictions(extra: Mapping[str, str]) -> None:
+    for setting in SETTINGS:
+        found = extra.get(setting.name, setting.value)
+        if setting.need is not Need.SPEED and found.lower() != setting.value.lower():
+            raise SparkSettingError(
+                f"Spark setting {setting.name} is {found!r} but must be {setting.value!r}, or {setting.why}; leave it out"
+            )

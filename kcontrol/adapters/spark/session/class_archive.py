@@ -1,0 +1,61 @@
+"""Java's archive of the classes that Spark loads (JEP 350): a JVM that starts from it needs a third less processor time.
+
+`kcontrol warm` makes one for this PySpark and this Java, and it is found by the names of both. Java checks that it fits, the
+times and sizes of all jars too, and does without one that does not: an archive can make a start slower, never different.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from kcontrol.adapters.kafka.embedded import Java, find_java
+from kcontrol.adapters.kafka.embedded.artifacts import default_cache_dir
+from kcontrol.errors import JavaError
+
+TRAINING_TIMEOUT_S = 300.0
+_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
+"""Not a word about an archive that does not fit."""
+_SHOWN_CHARACTERS = 2_000
+
+
+def archive_path(java: Java) -> Path:
+    """Where the archive of this PySpark and this Java lies, or would."""
+    spark = Path(pyspark.__file__).resolve().parent
+    digest = hashlib.sha256(f"{spark}\n{java.executable.resolve()}".encode()).hexdigest()
+    return default_cache_dir() / f"spark-{pyspark.__version__}-{digest[:16]}.jsa"
+
+
+def start_options(java: Java) -> str:
+    """Options that make a JVM start from the archive; '' if there is none."""
+    path = archive_path(java)
+    return f'"-XX:SharedArchiveFile={path}" {_QUIET}' if path.is_file() else ""
+
+
+def training_options(path: Path) -> str:
+    """Options that make a JVM leave an archive of what it has loaded when it ends."""
+    return f'"-XX:ArchiveClassesAtExit={path}" {_QUIET}'
+
+
+def make_archive() -> Path:
+    """Run a small query in a process of its own and keep what its JVM has loaded, in place of any archive that is there.
+
+    Raises JavaError when no archive comes of it, with what was said last; OSError when the cache can't be written.
+    """
+    path = archive_path(find_java())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="classes-", dir=path.parent) as scratch:
+        made = Path(scratch) / path.name
+        command = [sys.executable, "-m", "kcontrol.adapters.spark.session.class_training", str(made)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TRAINING_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise JavaError(f"Java's class archive was not made within {TRAINING_TIMEOUT_S:.0f} s.") from error
+        if done.returncode or not made.is_file():
+            raise JavaError(f"Java's class archive could not be made: {done.stderr[-_SHOWN_CHARACTERS:].strip()}")
+        return made.replace(path)

@@ -1,0 +1,117 @@
+"""What Spark's JVM says on standard error: errors, and nothing of the machine or itself, unless users want it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark import java_gateway as untyped_gateway
+
+from kcontrol.adapters.spark.session.collector import VARIABLES, spark_conf_dir, spark_defaults
+
+CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+_PROPERTY = "log4j2.configurationFile"
+_CONFIGURED = ("log4j2.configurationFile", "log4j.configurationFile", "log4j.configuration")
+_INCUBATOR = "WARNING: Using incubator modules:"
+"""Java says it of a module that Spark asks for; there is no option against it."""
+_TRACEBACK = "Traceback (most recent call last):"
+_MAX_HELD_LINES = 200
+_pyspark: Any = untyped_gateway
+"""PySpark has what starts a JVM without types."""
+_READ_BYTES = 65_536
+_LAST_WORDS_S = 2.0
+
+
+def logging_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
+    """The option for the JVM that is about to start by which it logs errors only; '' when its user has configured logging.
+
+    settings: of Spark, by name. environment: of this process, unless given; Spark's configuration is found by it as Spark does.
+    """
+    variables = os.environ if environment is None else environment
+    said = (*settings.values(), *(variables.get(name, "") for name in VARIABLES), spark_defaults(variables))
+    if any(name in text for text in said for name in _CONFIGURED) or any(spark_conf_dir(variables).glob("log4j2*")):
+        return ""
+    return f'"-D{_PROPERTY}={CONFIGURATION}"'
+
+
+class Words:
+    """Hands on the lines of a JVM, and of the Python that it starts, but for what tells nobody anything.
+
+    That is Java's word on a module of Spark's, and the traceback of each worker of PySpark whose last bytes nobody took because
+    its task had been cancelled.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._held: list[str] = []
+
+    def line(self, text: str) -> None:
+        """One more, without its end."""
+        if text == _TRACEBACK:
+            self.end()
+            self._held = [text]
+        elif not self._held:
+            if not text.startswith(_INCUBATOR):
+                self._say(text)
+        else:
+            self._held.append(text)
+            if not text.startswith(" ") or len(self._held) > _MAX_HELD_LINES:
+                self._judge()
+
+    def end(self) -> None:
+        """There is no line after the last one."""
+        held, self._held = self._held, []
+        for text in held:
+            self._say(text)
+
+    def _judge(self) -> None:
+        places = [text for text in self._held if text.startswith("  File ")]
+        if self._held[-1].startswith("BrokenPipeError") and all("pyspark/daemon.py" in place for place in places):
+            self._held = []
+        self.end()
+
+
+def launch_hushed(values: Mapping[str, str]) -> None:
+    """Start the JVM for the session that is made next, and hand on what it says on standard error, as `Words` says.
+
+    Does nothing where there is one already. Raises what `launch_gateway` raises.
+    """
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return
+    reading, writing = os.pipe()
+    relay = Thread(target=_hand_on, args=(reading,), name="kcontrol-jvm-words", daemon=True)
+    relay.start()
+    options: dict[str, Any] = {"stderr": writing}
+    try:
+        gateway = _pyspark.launch_gateway(SparkConf().setAll(list(values.items())), options)
+    except BaseException:
+        os.close(writing)
+        relay.join(_LAST_WORDS_S)
+        raise
+    os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _hand_on(reading: int) -> None:
+    """Until everybody has closed the other end. Whatever happens to our own standard error, Java must not wait for us."""
+    words, rest = Words(_say), b""
+    while chunk := os.read(reading, _READ_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            words.line(line.decode(errors="replace"))
+    if rest:
+        words.line(rest.decode(errors="replace"))
+    words.end()
+    os.close(reading)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()

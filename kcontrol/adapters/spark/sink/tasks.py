@@ -1,0 +1,108 @@
+"""What Spark's writer tasks run (`mapInArrow`): choose each row's partition, ask for leave, write in the step's transaction.
+
+The objects are pickled into the tasks by reference to this module, so executors need kcontrol installed. A killed try of a
+task sees its rows end as if they were complete and says that it wrote those; that never counts, because a second try gets no
+leave, and the job does not end well without one.
+
+They live as long as their query. What belongs to one attempt is asked of the task itself: see `job`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.reporting import failures_reported
+from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
+from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
+from kcontrol.adapters.spark.sink.writing import RowWriter
+from kcontrol.core.model import OutputSlice
+
+
+class PlaceRows:
+    """The first half of an exchange: adds the column of the output partition."""
+
+    def __init__(self, address: ChannelAddress) -> None:
+        self._address = address
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        job = job_of(_context())
+        with failures_reported(self._address, job.serial):
+            for batch in batches:
+                numbers = pa.nulls(batch.num_rows, pa.int32()).fill_null(0)
+                for target, chosen, rows in split_by_output(batch, job.targets):
+                    numbers = _scatter(numbers, chosen, place(rows, target, target.own))
+                yield batch.append_column(PARTITION_COLUMN, numbers)
+
+
+class WriteRows:
+    """Writes the rows of one task, tells the driver what it wrote, and yields nothing."""
+
+    def __init__(self, address: ChannelAddress, query: str) -> None:
+        self._address, self._query = address, query
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = _context()
+        job = job_of(context)
+        with failures_reported(self._address, job.serial):
+            self._write((batch for batch in batches if batch.num_rows), job, context)
+        yield from ()
+
+    def _write(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
+        first = next(batches, None)
+        if first is None:
+            return  # nothing to write: no leave is needed
+        grant = self._ask_leave(job, context)
+        own = {name: tuple(partitions) for name, partitions in grant["own"].items()}
+        writer = RowWriter(self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None)
+        try:
+            for batch in chain([first], batches):
+                for target, _, rows in split_by_output(batch, job.targets):
+                    placed = PARTITION_COLUMN in rows.schema.names
+                    numbers = rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
+                    writer.write(target, rows, numbers)
+            self._report(job, context, writer.finish())
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _report(self, job: WriteJob, context: TaskContext, slices: list[OutputSlice]) -> None:
+        client_of(self._address).ask(
+            "report_written",
+            serial=job.serial,
+            query=self._query,
+            writer=context.partitionId(),
+            task_attempt=context.taskAttemptId(),
+            slices=[astuple(item) for item in slices],
+        )
+
+    def _ask_leave(self, job: WriteJob, context: TaskContext) -> dict[str, Any]:
+        return client_of(self._address).ask(
+            "grant",
+            serial=job.serial,
+            query=self._query,
+            writer=context.partitionId(),
+            task_attempt=context.taskAttemptId(),
+            attempt_number=context.attemptNumber(),
+            placement=job.placement.value,
+            tasks=job.tasks,
+            modulus=job.targets[0].partitions,
+        )
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    return context
+
+
+def _scatter(numbers: pa.Array, chosen: pa.Array | None, values: pa.Array) -> pa.Array:
+    """`values` in the rows where `chosen` is true; everywhere if there is no mask."""
+    return values if chosen is None else pa.compute.replace_with_mask(numbers, chosen, values)

@@ -1,0 +1,93 @@
+"""Reads the splits of a source task: exact ranges, straight into Arrow, with what was found counted for the boundary."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Generator, Iterator, Sequence
+
+import pyarrow as pa
+
+from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
+from kcontrol.adapters.spark.channel.attempt import Counted
+from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
+from kcontrol.core.model import InputRange, SourceSplit
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
+
+_ENOUGH_ROWS = 4_096
+_ENOUGH_BYTES = 1 << 20
+"""Batches with less of both are joined until they have as much together: Spark has a price for every batch."""
+
+
+@functools.lru_cache(maxsize=4)
+def cluster_settings(address: ChannelAddress) -> ClusterSettings:
+    """The driver's cluster, secrets included: asked for once in the life of a worker process, never in a file or a plan."""
+    return ClusterSettings(**client_of(address).ask("settings"))
+
+
+def read_splits(
+    settings: ClusterSettings,
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    splits: Sequence[tuple[int, int, int]],
+    with_headers: bool,
+    columns: Collection[str] | None = None,
+    check: PlacementCheck | None = None,
+    digest_version: int = INPUT_DIGEST_VERSION,
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
+    """Yields the records of splits (partition, from, to), in order; returns of each how many there were and their digest.
+
+    columns: those that somebody looks at, None for all. The others are there too but null: the digest covers the records as
+    they are in Kafka all the same. check: looks at the first records of each partition.
+    """
+    needs_headers = with_headers and (columns is None or "headers" in columns)
+    kind = input_kind(digest_version)
+    reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers, kind=kind)
+    schema = range_schema(headers=with_headers)
+    seen = reading if check is None else map(check.look, reading)
+    yield from _joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
+    return [Counted(digest.records, digest.hex) for digest in reading.digests]
+
+
+def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int) -> Counted:
+    """What a split holds, read by the driver itself."""
+    what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
+    reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
+    for _ in reading:
+        pass
+    return Counted(reading.records, reading.digest.hex)
+
+
+def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) -> pa.RecordBatch:
+    """A null takes less to send and to unpack in the JVM than what nobody reads."""
+    kept = [batch.column(field.name) if field.name in columns else pa.nulls(batch.num_rows, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(kept, schema=schema)
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order, in fewer batches."""
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if _is_enough(batch.num_rows, batch.nbytes):
+            yield from _one(small)
+            yield batch
+        else:
+            small.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if not _is_enough(rows, size):
+                continue
+            yield from _one(small)
+        small, rows, size = [], 0, 0
+    yield from _one(small)
+
+
+def _is_enough(rows: int, size: int) -> bool:
+    return rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES
+
+
+def _one(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches:
+        yield pa.concat_batches(batches)

@@ -1,0 +1,1 @@
+"""What Spark keeps on disk between steps: pinned, linked, read and begun anew."""

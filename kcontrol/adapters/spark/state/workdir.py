@@ -1,0 +1,236 @@
+"""The node's working directory: Spark's checkpoint directories of all queries, per life of the node.
+
+`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. A life never writes into another's directory:
+a zombie that wakes up late can only damage its own. A new life is seeded with hard links from the newest older one, which
+costs no copying (`linking`). Each beginning, from nothing or from a checkpoint, gets a new history, because state stores of
+queries that have ended may still upload a snapshot to where they were, and Spark refuses to begin in a directory that is not
+empty. `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved, whatever Spark
+deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.spark.state.linking import fit_restored, link_pin, link_tree
+from kcontrol.adapters.spark.state.pinning import LOGS, is_stray, needed_files
+from kcontrol.errors import CheckpointError, ConfigurationError
+
+_PREFIX = "inc-"
+_HISTORY = "history-"
+_PINS = "pins"
+_HIGHEST = "highest-step.json"
+_PIN_TRIES = 3
+"""Spark may delete, while a pin is made, a file of it that a newer snapshot has made superfluous."""
+
+
+class WorkDir:
+    """The directory of one incarnation."""
+
+    def __init__(self, root: Path, pipeline: str, node: int, incarnation: int, queries: Sequence[str], retained: int) -> None:
+        """retained: how many batches Spark keeps state for (`spark.sql.streaming.minBatchesToRetain`)."""
+        self._home = root / pipeline / f"node-{node}"
+        self._incarnation = incarnation
+        self._queries = tuple(queries)
+        self._retained = retained
+        self.path = self._home / f"{_PREFIX}{incarnation}"
+
+    def query_path(self, query: str) -> Path:
+        """Spark's checkpoint location of one query."""
+        return self._history() / query
+
+    def _history(self) -> Path:
+        """The newest: a late upload can only bring back an older one."""
+        return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
+
+    def prepare(self) -> None:
+        """Make the directory, from the newest older life's if there is one; forget older lives, and all pins, then.
+
+        Raises ConfigurationError when the file system does not allow it.
+        """
+        try:
+            self._prepare()
+        except OSError as error:
+            raise ConfigurationError(
+                f"the working directory {self.path} can't be made: {error}; free the disk, correct its rights or choose another"
+            ) from error
+
+    def _prepare(self) -> None:
+        self._home.mkdir(parents=True, exist_ok=True)
+        older = sorted(self._lives(), key=lambda life: life[0])
+        if not self.path.exists():
+            staging = self._home / f".{self.path.name}.{os.getpid()}"
+            shutil.rmtree(staging, ignore_errors=True)
+            staging.mkdir()
+            if older:
+                number = max(_histories(older[-1][1]), default=0)
+                link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
+            staging.rename(self.path)
+        for _, path in [*older, *self._lives(f".{_PREFIX}")]:
+            shutil.rmtree(path, ignore_errors=True)
+        self._forget_pins()
+
+    def _lives(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
+        """Directories of older lives; never one of a newer, should this process be a zombie."""
+        for path in self._home.glob(f"{prefix}*"):
+            number = path.name.removeprefix(prefix).partition(".")[0]
+            if number.isdecimal() and int(number) < self._incarnation:
+                yield int(number), path
+
+    def openable(self) -> tuple[int, ...]:
+        """Steps to which every query can be rolled back, newest first."""
+        common: set[int] | None = None
+        for query in self._queries:
+            steps = self._committed(query)
+            common = steps if common is None else common & steps
+        if not common:
+            return ()
+        oldest = max(self._highest(), *common) - self._retained + 1
+        return tuple(sorted((step for step in common if step > oldest), reverse=True))
+
+    def _committed(self, query: str) -> set[int]:
+        planned = {batch + 1 for batch, _ in _batches(self.query_path(query) / "offsets")}
+        return planned & {batch + 1 for batch, _ in _batches(self.query_path(query) / "commits")}
+
+    def _highest(self) -> int:
+        try:
+            return int(json.loads((self._history() / _HIGHEST).read_text())["step"])
+        except FileNotFoundError:
+            return 0
+
+    def create(self, step: int = 0, begin: Callable[[str, Path], None] | None = None) -> None:
+        """Forget everything: the pipeline begins before step 1; or after `step`, of which `begin` writes a query's beginning.
+
+        begin: given a query's name and its empty directory, makes it one that Spark opens after `step`.
+        """
+        before = _histories(self.path)
+        (self.path / f"{_HISTORY}{max(before, default=0) + 1}").mkdir()
+        self._forget(before)
+        for query in self._queries:
+            self.query_path(query).mkdir()
+            if step > 0 and begin is not None:
+                begin(query, self.query_path(query))
+
+    def restore_from(self, store: CheckpointStore, location: str, manifest: str) -> int:
+        """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then go.
+
+        location, manifest: as `CheckpointStore.restore` takes them.
+        Raises CheckpointError: the part is missing or damaged, or is not of these queries. What was there then stays.
+        """
+        before = _histories(self.path)
+        history = self.path / f"{_HISTORY}{max(before, default=0) + 1}"
+        staging = self.path / f".{history.name}.{os.getpid()}"
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            restored = store.restore(location, manifest, staging)
+            missing = [query for query in self._queries if not (staging / query / "commits" / str(restored.step - 1)).is_file()]
+            if missing:
+                raise CheckpointError(
+                    f"the checkpoint part {manifest} holds nothing of {', '.join(missing)} at step {restored.step}: it is of "
+                    f"other queries than pipeline {restored.pipeline!r} has now; open another checkpoint or create anew"
+                )
+            fit_restored(staging, history)
+            staging.rename(history)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        self._forget(before)
+        return restored.step
+
+    def _forget(self, histories: Sequence[int]) -> None:
+        for number in histories:
+            shutil.rmtree(self.path / f"{_HISTORY}{number}", ignore_errors=True)
+        self._forget_pins()
+
+    def pin(self, step: int) -> Path:
+        """At the boundary of `step`, before the next one begins: keep what Spark needs to go on after it.
+
+        Returns the directory of the pin: hard links in a directory per query, and operators' metadata without absolute
+        paths. It stays as it is until `unpin`, a new life, or a new beginning. A step that is pinned already is pinned once.
+        Raises CheckpointError: the step is not recorded by every query, its state is not there, or the disk refused.
+        """
+        pin = self._pin_path(step)
+        if pin.is_dir():
+            return pin
+        for tries_left in reversed(range(_PIN_TRIES)):
+            try:
+                self._make_pin(step, pin)
+                break
+            except FileNotFoundError as error:
+                if not tries_left:
+                    raise CheckpointError(
+                        f"step {step} can't be kept for a checkpoint: {error.filename} is not there"
+                    ) from error
+            except OSError as error:
+                raise CheckpointError(f"step {step} can't be kept for a checkpoint in {pin}: {error}") from error
+        return pin
+
+    def _make_pin(self, step: int, pin: Path) -> None:
+        history = self._history()
+        staging = pin.with_name(f".{pin.name}.{os.getpid()}")
+        shutil.rmtree(staging, ignore_errors=True)
+        try:
+            for query in self._queries:
+                link_pin(history / query, needed_files(history / query, step - 1), staging / query, history)
+            staging.rename(pin)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def unpin(self, step: int) -> None:
+        """Give up the pin of `step`, if there is one."""
+        shutil.rmtree(self._pin_path(step), ignore_errors=True)
+
+    def _pin_path(self, step: int) -> Path:
+        return self.path / _PINS / f"step-{step}"
+
+    def _forget_pins(self) -> None:
+        shutil.rmtree(self.path / _PINS, ignore_errors=True)
+
+    def roll_back(self, step: int) -> None:
+        """Make Spark resume after `step`: its queries must be stopped. What it planned or recorded later is deleted.
+
+        State of later batches may stay: state files are named by ids that only the deleted commits knew.
+        """
+        newest = max((max(self._committed(query), default=0) for query in self._queries), default=0)
+        if newest > self._highest():
+            staging = self._history() / f".{_HIGHEST}"
+            staging.write_text(json.dumps({"step": newest}))
+            staging.replace(self._history() / _HIGHEST)
+        for query in self._queries:
+            # Offsets last: a batch that is recorded but not planned is something that Spark refuses to open.
+            for log in LOGS:
+                for batch, path in _batches(self.query_path(query) / log):
+                    if batch >= step:
+                        _delete_with_checksum(path)
+                for stray in _strays(self.query_path(query) / log):
+                    stray.unlink()
+
+    def planned_steps(self, query: str, batch: int) -> list[int]:
+        """The step at which each source of a batch ends, as Spark wrote it down before the batch ran."""
+        lines = (self.query_path(query) / "offsets" / str(batch)).read_text().splitlines()
+        return [json.loads(line)["step"] for line in lines[2:] if line != "-"]
+
+
+def _histories(life: Path) -> list[int]:
+    numbers = [path.name.removeprefix(_HISTORY) for path in life.glob(f"{_HISTORY}*")]
+    return [int(number) for number in numbers if number.isdecimal()]
+
+
+def _batches(log: Path) -> list[tuple[int, Path]]:
+    if not log.is_dir():
+        return []
+    return [(int(path.name), path) for path in log.iterdir() if path.name.isdecimal()]
+
+
+def _strays(log: Path) -> list[Path]:
+    """Temporary files that a killed process left in a log."""
+    return [path for path in log.iterdir() if is_stray(path.name)] if log.is_dir() else []
+
+
+def _delete_with_checksum(path: Path) -> None:
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.unlink()
