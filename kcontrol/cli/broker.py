@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
-from kcontrol.cli.options import data_home, debug_option, json_option
+from kcontrol.cli.options import debug_option, json_option
 from kcontrol.errors import ClusterError
+from kcontrol.settings.places import data_home
 
 _LOOK_EVERY_S = 0.5
 _MAX_BROKERS = 9

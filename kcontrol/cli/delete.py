@@ -11,10 +11,11 @@ from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.checkpoints.store import CheckpointStore
 from kcontrol.adapters.kafka.deletion import Remains, look
 from kcontrol.adapters.kafka.deletion import delete as delete_from_kafka
-from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
 
 
 @click.command()

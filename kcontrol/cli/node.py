@@ -31,7 +31,7 @@ from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
 from kcontrol.cli.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, data_home, debug_option, json_option, nodes_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
 from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.cli.watchdog import Watchdog, beats_option
@@ -41,6 +41,7 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
 from kcontrol.sessions.health import Health
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
 from kcontrol.views.checkpoint_facts import saved_where
 
 _log = logging.getLogger("kcontrol.node")

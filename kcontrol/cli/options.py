@@ -61,9 +61,3 @@ def nodes_option(command: _Command) -> _Command:
         metavar="N",
         help="How many nodes the pipeline has, whatever FILE says. All its nodes must be given the same.",
     )(command)
-
-
-def data_home() -> Path:
-    """Where kcontrol keeps what outlives a process, unless told otherwise: XDG's directory for a user's data."""
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "kcontrol"

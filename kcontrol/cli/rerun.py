@@ -21,7 +21,6 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.sink.spool import Spool, check_local
-from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.recorded import Recorded
 from kcontrol.core.model import Environment, StepBoundary
@@ -32,6 +31,7 @@ from kcontrol.errors import DigestMismatchError
 from kcontrol.replay.delivery import ReplayedStep
 from kcontrol.replay.verify import verify_steps
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
 
 SCRATCH_INCARNATION = 0
 

@@ -11,11 +11,11 @@ from pyspark.errors import PySparkRuntimeError
 
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.session.build import session
-from kcontrol.cli.options import data_home
 from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.definition.loader import load_pipeline
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
+from kcontrol.settings.places import data_home
 from kcontrol.wire.names import check_pipeline_name
 
 

@@ -21,6 +21,7 @@ from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError, ReplacedError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
 from kcontrol.settings.toml import resolve_settings
 
 STOP_TIMEOUT_S = 60.0
@@ -54,7 +55,7 @@ def attach(
     if node >= pipeline.nodes:
         raise ConfigurationError(f"node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
     cluster = settings or resolve_settings(bootstrap_servers, os.environ, Path.cwd())
-    options = NodeOptions(node, Path(work_dir or _data_home() / "nodes").resolve())
+    options = NodeOptions(node, Path(work_dir or data_home() / "nodes").resolve())
     return Application(NodeService(spark, cluster, pipeline, options), spark, pipeline, allow_nondeterministic)
 
 
@@ -132,9 +133,3 @@ class Application:
         if self._loop is not None and self._working is not None and not self._ended.is_set():
             self._loop.call_soon_threadsafe(self._working.cancel)
         self.await_termination(STOP_TIMEOUT_S)
-
-
-def _data_home() -> Path:
-    """As the commands have it, so that a node started either way finds its state."""
-    base = os.environ.get("XDG_DATA_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "kcontrol"

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.kafka.embedded.artifacts import default_cache_dir, locked_artifacts
+from kcontrol.adapters.kafka.embedded.artifacts import locked_artifacts
 from kcontrol.errors import DamagedRecordError
+from kcontrol.settings.places import cache_home
 from kcontrol.wire.batches import Fetched, codec_named
 from tests.property.batches.made import MadeBatch, MadeRecord, resealed
 
@@ -103,7 +104,7 @@ def _hex(value: bytes | None) -> str:
 def java(values: list[bytes]) -> list[str]:
     if shutil.which("javac") is None:
         pytest.skip("no Java compiler")
-    jars = [default_cache_dir() / "jars" / artifact.file_name for artifact in locked_artifacts()]
+    jars = [cache_home() / "jars" / artifact.file_name for artifact in locked_artifacts()]
     if not all(jar.exists() for jar in jars):
         pytest.skip("the broker's jars are not here yet")
     sent = b"".join(struct.pack(">i", len(value)) + value for value in values)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.embedded.artifacts import Artifact, default_cache_dir, ensure_jars, locked_artifacts
+from kcontrol.adapters.kafka.embedded.artifacts import Artifact, ensure_jars, locked_artifacts
 from kcontrol.adapters.kafka.embedded.repositories import configured_repositories
 from kcontrol.errors import ArtifactError, ConfigurationError
+from kcontrol.settings.places import cache_home
 
 
 class Repository:
@@ -122,8 +123,8 @@ def test_processes_that_fetch_at_once_all_find_whole_files(repository: Repositor
 
 
 def test_the_cache_is_where_the_user_keeps_caches(tmp_path: Path) -> None:
-    assert default_cache_dir({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "kcontrol"
-    assert default_cache_dir({}) == Path.home() / ".cache" / "kcontrol"
+    assert cache_home({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "kcontrol"
+    assert cache_home({}) == Path.home() / ".cache" / "kcontrol"
 
 
 @pytest.mark.parametrize(

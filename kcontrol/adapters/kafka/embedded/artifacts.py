@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,6 +21,7 @@ from jgo.maven import MavenContext
 
 from kcontrol.adapters.kafka.embedded.repositories import configured_repositories
 from kcontrol.errors import ArtifactError
+from kcontrol.settings.places import cache_home
 
 _log = logging.getLogger(__name__)
 
@@ -60,19 +60,13 @@ def read_lock(text: str) -> list[Artifact]:
     return [_parse(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def default_cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """XDG_CACHE_HOME/kcontrol, or ~/.cache/kcontrol."""
-    base = environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "kcontrol"
-
-
 def ensure_jars(cache_dir: Path | None = None, artifacts: Sequence[Artifact] | None = None) -> list[Path]:
     """All jars of the lock, verified, in the cache; missing and damaged ones are fetched.
 
     Raises ArtifactError: one can't be fetched, or what was fetched is not what the lock says. Good ones stay in the cache.
     """
     wanted = locked_artifacts() if artifacts is None else artifacts
-    directory = (cache_dir or default_cache_dir()) / "jars"
+    directory = (cache_dir or cache_home()) / "jars"
     missing = [artifact for artifact in wanted if not _is_good(directory / artifact.file_name, artifact)]
     if missing:
         _fetch_all(missing, directory)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pyspark
 
 from kcontrol.adapters.kafka.embedded import Java, find_java
-from kcontrol.adapters.kafka.embedded.artifacts import default_cache_dir
 from kcontrol.errors import JavaError
+from kcontrol.settings.places import cache_home
 
 TRAINING_TIMEOUT_S = 300.0
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -28,7 +28,7 @@ def archive_path(java: Java) -> Path:
     """Where the archive of this PySpark and this Java lies, or would."""
     spark = Path(pyspark.__file__).resolve().parent
     digest = hashlib.sha256(f"{spark}\n{java.executable.resolve()}".encode()).hexdigest()
-    return default_cache_dir() / f"spark-{pyspark.__version__}-{digest[:16]}.jsa"
+    return cache_home() / f"spark-{pyspark.__version__}-{digest[:16]}.jsa"
 
 
 def start_options(java: Java) -> str:
