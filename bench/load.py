@@ -16,7 +16,7 @@ from itertools import cycle
 from statistics import quantiles
 from urllib.parse import urlsplit
 
-from kcontrol.cli.priority import give_way
+from kcontrol.apps.supervisor.priority import give_way
 
 CONNECTIONS = 16
 NICENESS = 10

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
 from kcontrol.adapters.spark.session.conf import SETTINGS
-from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy

@@ -9,17 +9,17 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kcontrol.version import __version__
+
 if TYPE_CHECKING:
-    from kcontrol.adapters.kafka.step_consumer import StepConsumer
-    from kcontrol.adapters.spark.attach import attach
     from kcontrol.adapters.spark.session.build import session
+    from kcontrol.apps.attach import attach
+    from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.limits import Limits
     from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
     from kcontrol.definition.pipeline import Pipeline
     from kcontrol.views.completion import completion_token
-
-__version__ = "0.1.0"
 
 OLDEST_PYTHON = (3, 11)
 
@@ -56,9 +56,9 @@ _MODULES = {
     "Layout": "kcontrol.definition.parts",
     "Limits": "kcontrol.definition.limits",
     "Pipeline": "kcontrol.definition.pipeline",
-    "StepConsumer": "kcontrol.adapters.kafka.step_consumer",
+    "StepConsumer": "kcontrol.apps.step_consumer",
     "StepPolicy": "kcontrol.definition.parts",
-    "attach": "kcontrol.adapters.spark.attach",
+    "attach": "kcontrol.apps.attach",
     "completion_token": "kcontrol.views.completion",
     "output": "kcontrol.definition.frames",
     "outputs": "kcontrol.definition.frames",

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.log.control_view import PipelineView

@@ -12,17 +12,17 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
-from kcontrol.adapters.faust.worker import WorkerOptions, run_coordinator
-from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
-from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.cli.facts import prepare_cluster
-from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.apps.coordinator_worker import WorkerOptions, run_coordinator
+from kcontrol.apps.facts import prepare_cluster
+from kcontrol.apps.http_server import serve_interface
+from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.apps.supervisor.lifeline import lifeline_option
+from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.watchdog import Watchdog, beats_option
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Blocked
 

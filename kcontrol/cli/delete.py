@@ -9,8 +9,8 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.checkpoints.store import CheckpointStore
-from kcontrol.adapters.kafka.deletion import Remains, look
-from kcontrol.adapters.kafka.deletion import delete as delete_from_kafka
+from kcontrol.apps.deletion import Remains, look
+from kcontrol.apps.deletion import delete as delete_from_kafka
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
+from kcontrol.apps.await_requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
 from kcontrol.settings.cluster import ClusterSettings

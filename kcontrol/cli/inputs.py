@@ -10,7 +10,7 @@ import socket
 
 import click
 
-from kcontrol.adapters.kafka.input_requests import request_input, request_skip
+from kcontrol.apps.await_input_requests import request_input, request_skip
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.settings.cluster import ClusterSettings

@@ -16,9 +16,9 @@ from typing import Any
 
 import click
 
-from kcontrol import __version__
-from kcontrol.cli.logs import DEBUG_VARIABLE
+from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.errors import KcontrolError
+from kcontrol.version import __version__
 
 INTERNAL_ERROR = 70
 INTERRUPTED = 130

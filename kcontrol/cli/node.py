@@ -17,24 +17,24 @@ import click
 from py4j.protocol import Py4JError
 
 from kcontrol.adapters.http.profiles import Profiler
-from kcontrol.adapters.http.server import serve_metrics
-from kcontrol.adapters.kafka.before_spark import check_before_spark
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.kafka.standby import until_wanted
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
-from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
-from kcontrol.cli.anew import begin_anew, end_jvm, end_spark
-from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.apps.before_spark import check_before_spark
+from kcontrol.apps.http_server import serve_metrics
+from kcontrol.apps.node_service import NodeOptions, NodeService
+from kcontrol.apps.phases import STARTING_SPARK, phase
+from kcontrol.apps.standby import until_wanted
+from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
+from kcontrol.apps.supervisor.lifeline import lifeline_option
+from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
-from kcontrol.cli.phases import STARTING_SPARK, phase
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
-from kcontrol.cli.watchdog import Watchdog, beats_option
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kcontrol.cli.logs import DEBUG_VARIABLE, set_up_logging
+from kcontrol.apps.logs import DEBUG_VARIABLE, set_up_logging
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.toml import resolve_settings
 

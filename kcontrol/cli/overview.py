@@ -10,9 +10,9 @@ import click
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.kept import kept_now
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.adapters.kafka.read.input_ends import input_reaches
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.log.definitions import definitions
 from kcontrol.errors import AccessError, DamagedRecordError, KcontrolError, NotFoundError, TopicError

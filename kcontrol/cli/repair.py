@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kcontrol.adapters.kafka.repair import accept_doubles, find_doubles
-from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
+from kcontrol.apps.await_requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
+from kcontrol.apps.repair import accept_doubles, find_doubles
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
 from kcontrol.errors import HaltedError

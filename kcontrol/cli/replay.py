@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from kcontrol.adapters.kafka.topic_copies import open_copies
 from kcontrol.adapters.spark.sink.spool import check_local
+from kcontrol.apps.recorded import Recorded, recorded_steps
+from kcontrol.apps.rerun import Place, range_options, refuse, run_again, verdict
+from kcontrol.apps.topic_copies import open_copies
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.recorded import Recorded, recorded_steps
-from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.core.step.differences import Difference
 from kcontrol.definition.pipeline import Pipeline

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.apps.supervisor.progress import Reporter, make_reporter
+from kcontrol.apps.supervisor.running import Running, RunOptions
 from kcontrol.cli.options import debug_option, find_cluster, json_option, nodes_option
-from kcontrol.cli.progress import Reporter, make_reporter
-from kcontrol.cli.running import Running, RunOptions
 from kcontrol.cli.source import check_number, load_definition, sized
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings

@@ -12,13 +12,13 @@ import click
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
 from kcontrol.adapters.http.listener import Listener
-from kcontrol.adapters.http.server import serve_interface
-from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.adapters.metrics.making import make_registry
-from kcontrol.cli.lifeline import lifeline_option
+from kcontrol.apps.http_server import serve_interface
+from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.apps.supervisor.lifeline import lifeline_option
+from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.priority import give_way
 from kcontrol.settings.cluster import ClusterSettings
 
 DEFAULT_PORT = 8480

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.session.build import session
-from kcontrol.cli.phases import STARTING_SPARK, phase
+from kcontrol.apps.phases import STARTING_SPARK, phase
 from kcontrol.definition.loader import load_pipeline
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError

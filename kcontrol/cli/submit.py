@@ -8,15 +8,15 @@ from pathlib import Path
 
 import click
 
-from kcontrol.adapters.kafka.before_spark import check_before_spark
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.kafka.submit import resolve
-from kcontrol.adapters.kafka.submit import submit as submit_definition
 from kcontrol.adapters.spark.channel.answers import DriverHost
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
+from kcontrol.apps.before_spark import check_before_spark
+from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
+from kcontrol.apps.submit import resolve
+from kcontrol.apps.submit import submit as submit_definition
 from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
-from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.cli.source import load_definition, sized
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.pipeline import Pipeline

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from kcontrol.apps.recorded import recorded_steps
+from kcontrol.apps.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.recorded import recorded_steps
-from kcontrol.cli.rerun import Place, range_options, refuse, run_again, verdict
 from kcontrol.cli.source import find_pipeline
 from kcontrol.core.step.differences import Difference
 from kcontrol.settings.cluster import ClusterSettings

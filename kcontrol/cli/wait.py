@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import click
 
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import PipelinePhase, StepBoundary

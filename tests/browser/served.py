@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kcontrol.adapters.http.access import Token
 from kcontrol.adapters.http.listener import HttpOptions, Listener
-from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.http_server import serve_interface
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 

@@ -9,7 +9,6 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from kcontrol import __version__
 from kcontrol.adapters.http import console_pages, inputs, pipelines, requests, service, step_lines, steps, submission
 from kcontrol.adapters.http.access import Token
 from kcontrol.adapters.http.guard import Guard
@@ -19,6 +18,7 @@ from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
 from kcontrol.adapters.http.profiles import Profiler, profile_routes
 from kcontrol.adapters.http.strict import only_what_is_asked_for
 from kcontrol.sessions.health import Health
+from kcontrol.version import __version__
 
 OPENAPI_PATH = "/v1/openapi.json"
 

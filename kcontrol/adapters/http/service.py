@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel, Field
 
-from kcontrol import __version__
 from kcontrol.adapters.http.limits import MAX_PAGE_SIZE, MAX_WAIT_S
 from kcontrol.adapters.http.plane import Plane, ThePlane
 from kcontrol.adapters.http.problems import responses
+from kcontrol.version import __version__
 
 router = APIRouter()
 

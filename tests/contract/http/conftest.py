@@ -19,16 +19,16 @@ from kcontrol.adapters.http.app import make_app
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.plane import Plane
-from kcontrol.adapters.http.server import serve_interface
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.projection_source import KafkaProjectionSource
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.apps.http_server import serve_interface
+from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings

@@ -12,7 +12,7 @@ import pytest
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.cli.children import Child, Children
+from kcontrol.apps.supervisor.children import Child, Children
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE

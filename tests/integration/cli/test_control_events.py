@@ -16,7 +16,7 @@ from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.requests import overview
+from kcontrol.apps.await_requests import overview
 from kcontrol.core.model import PipelinePhase
 from kcontrol.settings.cluster import ClusterSettings
 from tests.docs.blocks import Block, blocks_of

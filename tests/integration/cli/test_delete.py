@@ -15,11 +15,11 @@ from click.testing import CliRunner
 
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.deletion import delete, look
-from kcontrol.adapters.kafka.leftovers import refuse_half_deleted
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.apps.deletion import delete, look
+from kcontrol.apps.leftovers import refuse_half_deleted
 from kcontrol.cli.main import cli
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.log.keys import key_of

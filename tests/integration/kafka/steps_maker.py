@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
-from kcontrol.adapters.kafka.submit import submit
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.kafka.write.writer import TransactionWriter
+from kcontrol.apps.submit import submit
 from kcontrol.core.model import Layout, OutputLayout, OutputSlice, Reason, StepBoundary, Token
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.settings.cluster import ClusterSettings

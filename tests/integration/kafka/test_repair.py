@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kcontrol import StepConsumer
-from kcontrol.adapters.kafka.repair import accept_doubles, find_doubles
+from kcontrol.apps.repair import accept_doubles, find_doubles
 from kcontrol.errors import DamagedRecordError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.standby import until_wanted
+from kcontrol.apps.standby import until_wanted
 from kcontrol.core.model import Desired, DesiredMode
 from kcontrol.settings.cluster import ClusterSettings
 from tests.unit.core.made import SPEC

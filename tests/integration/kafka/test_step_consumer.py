@@ -14,9 +14,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import kcontrol
-from kcontrol.adapters.kafka.step_consumer import Step, StepConsumer
-from kcontrol.adapters.kafka.step_records import RECORD_BYTES, Record, StepReader, pieces
-from kcontrol.adapters.kafka.step_stream import StreamedStep
+from kcontrol.apps.step_consumer import Step, StepConsumer
+from kcontrol.apps.step_records import RECORD_BYTES, Record, StepReader, pieces
+from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory

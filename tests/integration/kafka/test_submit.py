@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepPolicy
-from kcontrol.adapters.kafka import old_nodes
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
-from kcontrol.adapters.kafka.leftovers import refuse_half_deleted
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.requests import overview, request_mode
-from kcontrol.adapters.kafka.submit import all_specs, submit
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.apps import old_nodes
+from kcontrol.apps.await_requests import overview, request_mode
+from kcontrol.apps.leftovers import refuse_half_deleted
+from kcontrol.apps.submit import all_specs, submit
 from kcontrol.core.log.keys import spec_key
 from kcontrol.core.model import (
     Desired,

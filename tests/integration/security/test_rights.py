@@ -23,15 +23,15 @@ from kcontrol.adapters.kafka.admin.groups import check_may_join
 from kcontrol.adapters.kafka.admin.roles import Need, Role, Topics, needs
 from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
 from kcontrol.adapters.kafka.client.rights import Operation, Right
-from kcontrol.adapters.kafka.deletion import delete, look
-from kcontrol.adapters.kafka.input_requests import request_skip
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
-from kcontrol.adapters.kafka.requests import overview, request_mode
-from kcontrol.adapters.kafka.submit import submit
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.apps.await_input_requests import request_skip
+from kcontrol.apps.await_requests import overview, request_mode
+from kcontrol.apps.deletion import delete, look
+from kcontrol.apps.submit import submit
 from kcontrol.core.model import Claim, DesiredMode, NodeJoin
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.errors import AccessError, KcontrolError, NotFoundError, RetriableError

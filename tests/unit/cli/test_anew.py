@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kcontrol.cli import anew
-from kcontrol.cli.anew import end_jvm
+from kcontrol.apps.supervisor import anew
+from kcontrol.apps.supervisor.anew import end_jvm
 
 PATIENCE_S = 60.0
 PROGRAM = """
 import os, sys
-from kcontrol.cli.anew import begin_anew
+from kcontrol.apps.supervisor.anew import begin_anew
 print(os.getpid(), sys.argv[1], flush=True)
 if "AGAIN" not in os.environ:
     os.environ["AGAIN"] = "1"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs
+from kcontrol.apps.pipeline_logs import PipelineLogs
 from kcontrol.cli.checkpoint import saved_step
 from kcontrol.core.model import CheckpointAnswer, CheckpointRequest, Logged, PipelinePhase, Status
 from kcontrol.errors import HaltedError, KcontrolError

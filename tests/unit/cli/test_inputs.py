@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.cli.facts import is_caught_up, still_to_come
+from kcontrol.apps.facts import is_caught_up, still_to_come
+from kcontrol.apps.show import step_line
 from kcontrol.cli.input_facts import input_line
-from kcontrol.cli.show import step_line
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.log.steps_view import evolve as evolve_steps
 from kcontrol.core.model import (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
-from kcontrol.cli.progress import Changes, JsonReporter, PlainReporter
-from kcontrol.cli.running import shared_master
+from kcontrol.apps.supervisor.progress import Changes, JsonReporter, PlainReporter
+from kcontrol.apps.supervisor.running import shared_master
 from kcontrol.cli.source import check_number, sized
 from kcontrol.core.model import (
     ControlRecord,

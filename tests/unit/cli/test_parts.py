@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.cli.logs import OncePerWhile
+from kcontrol.apps.logs import OncePerWhile
+from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
+from kcontrol.apps.supervisor.progress import Totals
 from kcontrol.cli.main import known_cause, run_command
-from kcontrol.cli.progress import Totals
-from kcontrol.cli.show import logged_json, logged_line, step_line, time_text
 from kcontrol.core.model import EMPTY_DIGEST, InputSlice, Logged, Tombstone
 from kcontrol.errors import HaltedError, RetriableError
 from tests.support.samples import boundary, desired, output_slice

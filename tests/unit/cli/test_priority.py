@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from kcontrol.cli.priority import AUTOGROUP
+from kcontrol.apps.supervisor.priority import AUTOGROUP
 
 PROGRAM = """
 import json, os
-from kcontrol.cli.priority import AUTOGROUP, give_way
+from kcontrol.apps.supervisor.priority import AUTOGROUP, give_way
 
 def session():  # Processes older than the first session of the machine are in no group: the file is then empty.
     words = AUTOGROUP.read_text().split()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.cli.progress import RATE_S, Rate
+from kcontrol.apps.supervisor.progress import RATE_S, Rate
 
 
 def test_a_rate_is_of_what_happens_now() -> None:

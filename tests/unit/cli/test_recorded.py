@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.cli.recorded import Recorded
+from kcontrol.apps.recorded import Recorded
 from kcontrol.core.step.division import of_size
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from kcontrol.apps.rerun import refuse, say_made_otherwise, verdict
 from kcontrol.cli.main import run_command
 from kcontrol.cli.replay import PrintedRecords
-from kcontrol.cli.rerun import refuse, say_made_otherwise, verdict
 from kcontrol.core.model import Environment
 from kcontrol.core.step.differences import Difference
 from kcontrol.errors import DigestMismatchError

@@ -12,7 +12,7 @@ from kcontrol.errors import HungError
 
 BLOCKED = """
 import threading, time
-from kcontrol.cli.watchdog import Watchdog
+from kcontrol.apps.supervisor.watchdog import Watchdog
 from kcontrol.sessions import health as module
 module.LOOP_LIMIT_MS = 50
 health = module.Health()
@@ -22,21 +22,21 @@ threading.Event().wait(60)
 """
 ENDLESS = """
 import threading
-from kcontrol.cli.watchdog import Watchdog
+from kcontrol.apps.supervisor.watchdog import Watchdog
 threading.Thread(target=threading.Event().wait).start()
 Watchdog().end_within(0.1)
 """
 BEATING = """
 import sys, threading
-from kcontrol.cli.watchdog import Watchdog
+from kcontrol.apps.supervisor.watchdog import Watchdog
 Watchdog(beats=int(sys.argv[1]), every_s=0.01)
 threading.Event().wait(60)
 """
 
 BEGINS_ANEW = """
 import os, sys, threading
-from kcontrol.cli.anew import begin_anew
-from kcontrol.cli.watchdog import Watchdog
+from kcontrol.apps.supervisor.anew import begin_anew
+from kcontrol.apps.supervisor.watchdog import Watchdog
 if os.environ.get("SECOND_LIFE"):
     Watchdog(beats=int(sys.argv[1]), every_s=0.01)
     threading.Event().wait(60)

@@ -7,8 +7,8 @@ import asyncio
 import httpx
 
 from kcontrol.adapters.http.listener import HttpOptions, Listener
-from kcontrol.adapters.http.server import serve_metrics
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.http_server import serve_metrics
 from kcontrol.sessions import health as module
 from kcontrol.sessions.health import Health
 from tests.support.processes import until

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.kafka.topic_copies import CopyLimits, CopyTopic, TopicCopies, check_copies, partition_for
+from kcontrol.apps.topic_copies import CopyLimits, CopyTopic, TopicCopies, check_copies, partition_for
 from kcontrol.errors import ClusterError, ConfigurationError, NotFoundError
 from kcontrol.replay.delivery import ReplayedRecord
 from kcontrol.settings.cluster import ClusterSettings

@@ -6,9 +6,9 @@ import asyncio
 import threading
 from unittest.mock import MagicMock
 
-from kcontrol.adapters.node_service import end_task
 from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
+from kcontrol.apps.node_service import end_task
 from kcontrol.core.events import Exit
 
 

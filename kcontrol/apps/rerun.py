@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.adapters.kafka.before_spark import check_inputs
 from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.spark.channel.answers import DriverHost
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
@@ -21,8 +20,9 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.sink.spool import Spool, check_local
-from kcontrol.cli.phases import LOOKING, PLANNING, STARTING_SPARK, phase
-from kcontrol.cli.recorded import Recorded
+from kcontrol.apps.before_spark import check_inputs
+from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
+from kcontrol.apps.recorded import Recorded
 from kcontrol.core.model import Environment, StepBoundary
 from kcontrol.core.step.differences import Difference
 from kcontrol.core.step.environments import made_otherwise

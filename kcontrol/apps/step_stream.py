@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kcontrol.adapters.kafka.step_records import Record, StepReader
+from kcontrol.apps.step_records import Record, StepReader
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
 

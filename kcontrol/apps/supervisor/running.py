@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.adapters.kafka.before_spark import check_before_spark
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.cli.children import Child, Children
-from kcontrol.cli.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
-from kcontrol.cli.logs import DEBUG_VARIABLE
-from kcontrol.cli.phases import LOOKING, STARTING_SPARK
-from kcontrol.cli.progress import Reporter
+from kcontrol.apps.before_spark import check_before_spark
+from kcontrol.apps.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
+from kcontrol.apps.logs import DEBUG_VARIABLE
+from kcontrol.apps.phases import LOOKING, STARTING_SPARK
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.supervisor.children import Child, Children
+from kcontrol.apps.supervisor.progress import Reporter
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.definition.durations import duration_ms

@@ -19,12 +19,12 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
-from kcontrol.adapters.kafka.submit import submit
 from kcontrol.adapters.spark.channel.answers import DriverHost
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
+from kcontrol.apps.submit import submit
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.definition.durations import duration_ms

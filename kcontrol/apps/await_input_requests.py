@@ -11,7 +11,7 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.requests import ACKNOWLEDGE_TIMEOUT_S
+from kcontrol.apps.await_requests import ACKNOWLEDGE_TIMEOUT_S
 from kcontrol.core.model import InputSpec, Status
 from kcontrol.requests.input_requests import SkipTaken
 from kcontrol.requests.waiting import InputRequests

@@ -17,7 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from kcontrol.cli.show import step_line
+from kcontrol.apps.show import step_line
 from kcontrol.core.model import NodePhase, StepBoundary
 from kcontrol.views.nodes_now import NodeNow, doing_text
 

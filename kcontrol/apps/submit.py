@@ -14,9 +14,9 @@ from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_clus
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
-from kcontrol.adapters.kafka.leftovers import last_step, refuse_leftovers
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.adapters.kafka.old_nodes import refuse_while_running
+from kcontrol.apps.leftovers import last_step, refuse_leftovers
+from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.parts import KafkaInput

@@ -15,9 +15,9 @@ from types import TracebackType
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.adapters.kafka.requests import overview
-from kcontrol.adapters.kafka.step_records import Record, Step, StepReader
-from kcontrol.adapters.kafka.step_stream import StreamedStep
+from kcontrol.apps.await_requests import overview
+from kcontrol.apps.step_records import Record, Step, StepReader
+from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
 from kcontrol.sessions.retrying import until_deadline

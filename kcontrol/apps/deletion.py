@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.logs.appender import Appender
 from kcontrol.adapters.kafka.logs.control_log import reach_control_topic
 from kcontrol.adapters.kafka.logs.partition_reader import READ_TIMEOUT_MS, PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
-from kcontrol.adapters.kafka.pipeline_logs import pipeline_logs
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.log.keys import barrier_key, spec_key
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, TopicError

@@ -11,7 +11,7 @@ import click
 
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.checkpoints.locations import placed
-from kcontrol.adapters.kafka.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary
 from kcontrol.core.step.division import of_size
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError

@@ -21,9 +21,9 @@ from typing import Any
 import faust
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
-from kcontrol.adapters.faust.sessions import PartitionSessions
 from kcontrol.adapters.kafka.admin.groups import check_may_join
 from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.apps.coordinator_partitions import PartitionSessions
 from kcontrol.errors import AccessError, ClusterError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.sessions.retrying import waits_ms

@@ -12,10 +12,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.node_service import NodeOptions, NodeService
 from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.adapters.spark.session.versions import check_spark
+from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.pipeline import Pipeline

@@ -1,0 +1,1 @@
+"""What the adapters are put together to: the processes, and the commands' use cases."""

@@ -1,0 +1,1 @@
+"""One kcontrol run: the processes that it starts, watches and starts again."""
