@@ -10,8 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcontrol.core.log import control_view as pipeline_view
-from kcontrol.core.log import steps_view
+from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -118,7 +117,7 @@ class PipelineProjection:
     def see_control(self, records: Iterable[Logged]) -> None:
         """The next control records, in offset order; those of other pipelines change nothing."""
         for logged in records:
-            self.view = pipeline_view.evolve(self.view, logged)
+            self.view = control_view.evolve(self.view, logged)
             self.signs.see(self.view, logged)
             self.control_offset = max(self.control_offset, logged.offset)
             record = logged.record

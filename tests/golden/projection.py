@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from kcontrol.core.log import control_view as pipeline_view
-from kcontrol.core.log import steps_view
+from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec, StepBoundary
@@ -20,7 +19,7 @@ from tests.golden.files import History
 
 def project(pipeline: str, history: History) -> dict[str, Any]:
     """Fold both logs; plain values only. Raises DamagedRecordError when the core refuses the history."""
-    view = reduce(pipeline_view.evolve, history.control, PipelineView.empty(pipeline))
+    view = reduce(control_view.evolve, history.control, PipelineView.empty(pipeline))
     steps = reduce(steps_view.evolve, history.steps, StepsView(pipeline))
     if steps.doubles:
         raise DamagedRecordError(f"no step is made after {steps.doubles[0]} before a person has accepted it")
@@ -39,7 +38,7 @@ def _control(view: PipelineView) -> dict[str, Any]:
         "spec": spec and _spec(spec),
         "status": status and [status.claim_epoch, status.phase.value, status.step, status.reason, list(status.acknowledged)],
         "nodes": {str(node): _node(view, node) for node in sorted(view.lives)},
-        "superseded": list(pipeline_view.superseded_keys(view)),
+        "superseded": list(control_view.superseded_keys(view)),
         **_asked_of_inputs(view),
     }
 

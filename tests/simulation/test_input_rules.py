@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import attempt
-from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import attempt, between_steps
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState, Turn
 from kcontrol.core.log.control_view import PipelineView
@@ -32,11 +31,11 @@ def _a_failed_plan_is_kept_though_an_input_was_paused() -> Patches:
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         state.inputs_offset = inputs.requests_offset(spec, state.view)
 
-    return (patch.object(resting, "_take_note_of_inputs", take_note),)
+    return (patch.object(between_steps, "_take_note_of_inputs", take_note),)
 
 
 def _requests_about_inputs_are_noted_in_the_middle_of_a_step() -> Patches:
-    right = resting.report
+    right = between_steps.report
 
     def report(turn: Turn) -> None:
         spec = turn.state.view.spec()
@@ -59,8 +58,8 @@ def _expired_input_is_passed_over_in_silence() -> Patches:
         found = ((part, earliest.get((part.input, part.partition), 0)) for part in right(spec, steps, view))
         return tuple(replace(part, from_=max(part.from_, first), to=max(part.to, first)) for part, first in found)
 
-    silent = patch.object(resting, "gone_input", lambda spec, steps, view: "")
-    return patch.object(resting, "received_ranges", received_ranges), silent
+    silent = patch.object(between_steps, "gone_input", lambda spec, steps, view: "")
+    return patch.object(between_steps, "received_ranges", received_ranges), silent
 
 
 def _with_skips(counts: Callable[[StepsView, InputSpec, SkipRequest, ReceivedPartition | None], bool]) -> Patches:
@@ -98,14 +97,14 @@ def _skips_are_not_recorded() -> Patches:
 
 
 def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same() -> Patches:
-    right = resting._take_note_of_inputs
+    right = between_steps._take_note_of_inputs
 
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         right(state, spec)
         state.halt = state.halt or division.gone_input(spec, state.steps, state.view)
 
     quiet = tuple(state for state in node_voice._SAYS_INPUT if state is not NodeState.FAILED)
-    return patch.object(resting, "_take_note_of_inputs", take_note), patch.object(node_voice, "_SAYS_INPUT", quiet)
+    return patch.object(between_steps, "_take_note_of_inputs", take_note), patch.object(node_voice, "_SAYS_INPUT", quiet)
 
 
 def _added_partitions_are_read_from_where_they_are_found() -> Patches:
@@ -116,7 +115,7 @@ def _added_partitions_are_read_from_where_they_are_found() -> Patches:
         found = right(spec, steps, view)
         return tuple(part if (part.input, part.partition) in old else replace(part, from_=part.to) for part in found)
 
-    return (patch.object(resting, "received_ranges", received_ranges),)
+    return (patch.object(between_steps, "received_ranges", received_ranges),)
 
 
 def _added_partitions_are_forgotten_with_the_node_that_saw_them() -> Patches:
@@ -124,7 +123,7 @@ def _added_partitions_are_forgotten_with_the_node_that_saw_them() -> Patches:
 
 
 def _keyed_partitions_are_taken_up_on_several_nodes() -> Patches:
-    return (patch.object(resting, "growth_refused", lambda spec, steps, view: ""),)
+    return (patch.object(between_steps, "growth_refused", lambda spec, steps, view: ""),)
 
 
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import between_steps
 from tests.simulation import replicas, world
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.broker_faults import leader_moves_at_a_takeover
@@ -30,7 +30,7 @@ def _the_same_and_the_broker_does_not_know_what_a_step_is() -> Patches:
 
 def _half_a_log_is_gone_by() -> Patches:
     """Although a node says that it has read more."""
-    return (patch.object(resting, "unread", lambda state, nodes: ""),)
+    return (patch.object(between_steps, "unread", lambda state, nodes: ""),)
 
 
 RULES = (

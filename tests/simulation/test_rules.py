@@ -12,15 +12,13 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import attempt, checkpointing, takeover
-from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import attempt, between_steps, checkpointing, node_progress, takeover
 from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.coordinator import node_progress as assembly
-from kcontrol.core.coordinator.node_progress import Place
+from kcontrol.core.coordinator.node_progress import Place, Standing
 from kcontrol.core.coordinator.state import CoordinatorState, Plan, Saving, Turn
 from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.events import DropParts, EngineFailed, FinishStep
-from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import control_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -119,26 +117,28 @@ def _any_boundary_ends_an_attempt() -> Patches:
     return (patch.object(node, "_on_boundary", on_boundary),)
 
 
-def _with_standing(change: Callable[[CoordinatorState, int, LimitsSpec, assembly.Standing], assembly.Standing]) -> Patches:
-    right = assembly.standing
+def _with_standing(
+    change: Callable[[CoordinatorState, int, LimitsSpec, Standing], Standing],
+) -> Patches:
+    right = node_progress.standing
 
-    def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> assembly.Standing:
+    def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> Standing:
         return change(state, number, limits, right(state, number, limits))
 
-    return patch.object(assembly, "standing", standing), patch.object(resting, "standing", standing)
+    return patch.object(node_progress, "standing", standing), patch.object(between_steps, "standing", standing)
 
 
 def _states_need_no_echo() -> Patches:
-    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
         said = state.view.node_state(number)
-        return found if found.place is not Place.UNAWARE or said is None else assembly._at_rest(state, said, limits)
+        return found if found.place is not Place.UNAWARE or said is None else node_progress._at_rest(state, said, limits)
 
     return _with_standing(change)
 
 
 def _no_rollback_of_what_was_not_committed() -> Patches:
-    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
-        return assembly._IN_PLACE if found.place is Place.DANGLING else found
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
+        return node_progress._IN_PLACE if found.place is Place.DANGLING else found
 
     return _with_standing(change)
 
@@ -159,7 +159,7 @@ def _time_may_stand_still() -> Patches:
     def make_plan(state: CoordinatorState, *rest: Any) -> Plan:
         return replace(right(state, *rest), now_ms=state.wall(state.now_ms))
 
-    return (patch.object(resting, "make_plan", make_plan),)
+    return (patch.object(between_steps, "make_plan", make_plan),)
 
 
 def _two_writers_of_a_partition() -> Patches:
@@ -175,12 +175,12 @@ def _input_is_read_from_the_start() -> Patches:
     def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> Any:
         return right(spec, StepsView(steps.pipeline), view)
 
-    return (patch.object(resting, "received_ranges", received_ranges),)
+    return (patch.object(between_steps, "received_ranges", received_ranges),)
 
 
 def _the_newest_claim_is_forgotten() -> Patches:
     def superseded_keys(view: PipelineView) -> tuple[str, ...]:
-        return (*pipeline_view.superseded_keys(view), *(key for key in view.latest if "/claim/" in key))
+        return (*control_view.superseded_keys(view), *(key for key in view.latest if "/claim/" in key))
 
     return (patch.object(takeover, "superseded_keys", superseded_keys),)
 
@@ -214,8 +214,8 @@ def _answers_of_an_earlier_tenure_count() -> Patches:
 
 
 def _nodes_that_are_behind_are_in_place() -> Patches:
-    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: assembly.Standing) -> assembly.Standing:
-        return assembly._IN_PLACE if found.what[:1] == ("replay",) else found
+    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
+        return node_progress._IN_PLACE if found.what[:1] == ("replay",) else found
 
     return _with_standing(change)
 
@@ -290,19 +290,19 @@ def _steps_of_another_size_are_run_again() -> Patches:
 
 
 def _state_is_not_needed() -> Patches:
-    right = assembly._open
+    right = node_progress._open
 
     def open_(turn: Turn, number: int) -> list[Command]:
         said = turn.state.view.node_state(number)
         if said is not None and said.openable:
             return right(turn, number)
-        return [assembly.give(turn, number, CommandKind.CREATE, turn.state.steps.step)]
+        return [node_progress.give(turn, number, CommandKind.CREATE, turn.state.steps.step)]
 
-    return (patch.object(assembly, "_open", open_),)
+    return (patch.object(node_progress, "_open", open_),)
 
 
 def _state_is_needed_by_all() -> Patches:
-    right = assembly._open
+    right = node_progress._open
 
     def open_(turn: Turn, number: int) -> list[Command]:
         commands = right(turn, number)
@@ -310,11 +310,11 @@ def _state_is_needed_by_all() -> Patches:
         if all(one.kind is CommandKind.OPEN or steps.can_begin_at(0, 0) for one in commands):
             return commands
         if steps.can_replay_after(0):
-            return [assembly.give(turn, number, CommandKind.CREATE, 0)]
-        turn.state.halt = assembly._nothing_to_open(turn.state, number, ())
+            return [node_progress.give(turn, number, CommandKind.CREATE, 0)]
+        turn.state.halt = node_progress._nothing_to_open(turn.state, number, ())
         return []
 
-    return (patch.object(assembly, "_open", open_),)
+    return (patch.object(node_progress, "_open", open_),)
 
 
 def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
@@ -322,7 +322,7 @@ def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
 
 
 def _a_stop_saves_nothing() -> Patches:
-    return (patch.object(resting, "saves_first", lambda turn, go, spec: False),)
+    return (patch.object(between_steps, "saves_first", lambda turn, go, spec: False),)
 
 
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"

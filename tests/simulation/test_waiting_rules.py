@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import between_steps as resting
+from kcontrol.core.coordinator import between_steps
 from kcontrol.core.model import Reason
 from kcontrol.core.node import announce as node_voice
 from kcontrol.core.step import due as reasons
@@ -23,7 +23,7 @@ _SOON_MS = 1_000
 
 
 def _offsets_count_as_records() -> Patches:
-    return (patch.object(resting, "records_in", lambda ranges, seen: offsets_in(ranges)),)
+    return (patch.object(between_steps, "records_in", lambda ranges, seen: offsets_in(ranges)),)
 
 
 def _nodes_keep_gaps_to_themselves() -> Patches:
@@ -31,7 +31,7 @@ def _nodes_keep_gaps_to_themselves() -> Patches:
 
 
 def _a_record_waits_for_as_many_as_the_policy_wants() -> Patches:
-    return (patch.object(resting, "arrived_ms", lambda arrivals, ranges: None),)
+    return (patch.object(between_steps, "arrived_ms", lambda arrivals, ranges: None),)
 
 
 def _what_holds_no_record_is_never_passed_over() -> Patches:

@@ -39,8 +39,7 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.log import control_view as pipeline_view
-from kcontrol.core.log import steps_view
+from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.model import (
     Checkpoint,
     Claim,
@@ -154,7 +153,7 @@ def _enter_claiming(turn: Turn) -> None:
 def _on_control(turn: Turn, event: ControlSeen) -> None:
     state = turn.state
     logged = event.logged
-    state.view = pipeline_view.evolve(state.view, logged)
+    state.view = control_view.evolve(state.view, logged)
     record = logged.record
     if isinstance(record, Claim) and record.pipeline == state.pipeline:
         _on_claim(turn, record, logged.offset)

@@ -103,7 +103,7 @@ class CoordinatorState:
     wall_ahead_ms: int = 0
     """What the wall clock showed more than the monotonic clock at the last tick: stamps are made of it, and nothing else."""
     step_ahead_ms: int | None = None
-    """The same of the clock of steps, see step_clock.py; None until all nodes were in place."""
+    """The same of the clock of steps, see clock.py; None until all nodes were in place."""
     clock_difference_ms: int = 0
     """Wall clock less clock of steps, if that is worth a word; else 0."""
     wake_ms: int | None = None

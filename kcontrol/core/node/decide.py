@@ -28,8 +28,7 @@ from kcontrol.core.events import (
     StepSeen,
     Tick,
 )
-from kcontrol.core.log import control_view as pipeline_view
-from kcontrol.core.log import steps_view
+from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.model import (
     DesiredMode,
     PipelineSpec,
@@ -86,7 +85,7 @@ def _is_stopped(state: NodeMachine) -> bool:
 
 def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     state = turn.state
-    state.view = pipeline_view.evolve(state.view, event.logged)
+    state.view = control_view.evolve(state.view, event.logged)
     record = event.logged.record
     if state.at is State.JOINING:
         return

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.events import CommitStep
-from kcontrol.core.log import control_view as pipeline_view
+from kcontrol.core.log import control_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import Environment, Logged, NodeJoin, NodePhase
 from kcontrol.core.step.environments import environment_of, made_in, made_otherwise
@@ -24,7 +24,7 @@ def view(*environments: Environment | None) -> PipelineView:
     for offset, environment in enumerate((*([ARM] * len(environments)), *environments)):
         node = offset % len(environments)
         join = NodeJoin("p", node, f"u{offset}", "host", 2, "", environment)
-        found = pipeline_view.evolve(found, Logged(offset, 1, join))
+        found = control_view.evolve(found, Logged(offset, 1, join))
     return found
 
 
