@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.session.conf import check_session
-from kcontrol.adapters.spark.session.versions import check_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
 from kcontrol.definition.frames import FrameQuery, OutputMode
@@ -48,8 +48,8 @@ def attach(
     Raises SparkSettingError when the session lacks what correctness needs (see `kcontrol conf`), JavaError, ConfigurationError.
     """
     find_java()
-    check_spark()
-    check_spark(spark.version, "the Spark of this session")
+    check_version()
+    check(spark)
     for sentence in check_session(spark):
         _log.warning("%s", sentence)
     if node >= pipeline.nodes:

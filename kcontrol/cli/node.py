@@ -21,6 +21,7 @@ from kcontrol.adapters.kafka.embedded import find_java
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.profiling.jvm import Jvm
+from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
@@ -143,7 +144,7 @@ async def _serve(
         return None
     with phase(STARTING_SPARK, as_json):
         spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True)
-    gateway = spark.sparkContext._gateway
+    gateway = gateway_of(spark)
     profiler.jvm = Jvm(gateway)
     watchdog.jvm_pid = jvm_pid(spark)
 

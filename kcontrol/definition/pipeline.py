@@ -82,7 +82,7 @@ class Pipeline:
     def with_nodes(self, nodes: int) -> Pipeline:
         """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself would."""
         twin = replace(self, nodes=nodes)
-        twin._queries.extend(self._queries)
+        twin._queries.extend(self._queries)  # noqa: SLF001 - it is of the same class
         return twin
 
     @property

@@ -17,8 +17,9 @@ from kcontrol.core.model import (
     SkipRequest,
     StepWork,
 )
-from tests.simulation.actors import CoordinatorActor, NodeActor
+from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.engine import Directory
+from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
 from tests.simulation.specs import MOST_NODES, PIPELINE
 from tests.simulation.world import Fenced, NotTheEnd, World, twin_of

@@ -14,11 +14,12 @@ from random import Random
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.model import DesiredMode
 from kcontrol.errors import DamagedRecordError
-from tests.simulation.actors import CoordinatorActor, NodeActor
 from tests.simulation.broker_faults import BROKER_FAULTS
+from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import Violation, require
+from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 
 _NODES = (1, 2, 3)

@@ -7,9 +7,10 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.coordinator import clock as step_clock
-from tests.simulation.actors import CoordinatorActor, NodeActor
 from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.invariants import ONE_CLOCK
+from tests.simulation.node_actor import NodeActor
 
 
 def _deadlines_count_the_wall_clock() -> Patches:

@@ -42,8 +42,8 @@ from kcontrol.core.node.table import Cause as NodeCause
 from kcontrol.core.node.table import State as NodeState
 from kcontrol.core.step import division
 from tests.simulation import world
-from tests.simulation.actors import CoordinatorActor
 from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import number_of_nodes_changed, user_asks
 from tests.simulation.invariants import ZOMBIE

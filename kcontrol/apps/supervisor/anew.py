@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from pyspark import SparkContext
+from kcontrol.adapters.spark.internals import active_context, own_gateway
 
 JVM_END_TIMEOUT_S = 20.0
 
@@ -33,7 +33,7 @@ def end_jvm(gateway: Any) -> None:
 
 def end_spark() -> None:
     """End the Spark session of this process and its JVM, if loading a pipeline's file has taken one; it can't have another."""
-    context, gateway = SparkContext._active_spark_context, SparkContext._gateway
+    context, gateway = active_context(), own_gateway()
     if context is not None:
         context.stop()
     if gateway is not None:

@@ -10,7 +10,7 @@ import pytest
 
 import kcontrol
 from kcontrol.adapters.java import MINIMUM_VERSION
-from kcontrol.adapters.spark.session.versions import SPARK_VERSION, check_spark
+from kcontrol.adapters.spark.internals import SPARK_VERSION, check_version
 from kcontrol.errors import SparkSettingError
 
 ROOT = Path(__file__).parents[3]
@@ -18,11 +18,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_another_spark_is_refused() -> None:
-    check_spark()
-    check_spark("4.3.7")
+    check_version()
+    check_version("4.3.7")
     for other in ("4.1.0", "4.4.0", "3.5.1", "5.0.0"):
         with pytest.raises(SparkSettingError, match=rf"PySpark is of version {re.escape(other)}; kcontrol needs 4\.3"):
-            check_spark(other)
+            check_version(other)
 
 
 def test_an_older_python_is_refused() -> None:

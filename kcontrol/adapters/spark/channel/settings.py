@@ -20,6 +20,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark import internals
 from kcontrol.adapters.spark.channel.link import fingerprint_of
 from kcontrol.errors import SparkSettingError
 
@@ -117,7 +118,7 @@ def client_context() -> ssl.SSLContext:
 
 def _made(spark: SparkSession) -> Certificate:
     """Keytool makes key and certificate, and the JVM of the driver reads the key, because Python can do neither."""
-    jvm: Any = spark._jvm
+    jvm = internals.jvm(spark)
     password = secrets.token_hex(16)
     keytool = str(Path(str(jvm.java.lang.System.getProperty("java.home"))) / "bin" / "keytool")
     with tempfile.TemporaryDirectory(prefix="kcontrol-channel-") as name:

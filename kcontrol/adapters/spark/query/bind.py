@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
@@ -92,7 +93,7 @@ class Frames:
         if self._pipeline.nodes == 1:
             return ()
         partitioned_by = {source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by}
-        return scattered(frame._jdf.queryExecution().analyzed(), partitioned_by)
+        return scattered(analyzed(frame), partitioned_by)
 
 
 def _placed_by(source: KafkaInput) -> dict[str, str] | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+from kcontrol.adapters.spark.internals import analyzed, jvm
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.query_errors import in_one_line
@@ -23,12 +23,11 @@ _STATE_WORKERS = ("pyspark.sql.streaming.stateful_processor_api_client", "pyspar
 
 def check_supported(frame: DataFrame, mode: OutputMode, query: str) -> None:
     """Raise ConfigurationError unless Spark can run the frame as a stream in this mode, as it would find when it starts."""
-    jvm: Any = frame.sparkSession.sparkContext._jvm
-    plan = frame._jdf.queryExecution().analyzed()
+    view, plan = jvm(frame.sparkSession), analyzed(frame)
     if frame.sparkSession.conf.get(_CHECKED, "true") == "true":
-        output_mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+        output_mode = getattr(view.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
         try:
-            jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, output_mode)
+            view.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, output_mode)
         except PySparkException as error:
             raise ConfigurationError(
                 f"query {query!r}: Spark can't run it as a stream with mode={mode!r}: {in_one_line(error)}"

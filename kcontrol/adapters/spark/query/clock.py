@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kcontrol.adapters.spark.internals import analyzed, execution_of, field_of, jvm, rewritten
 from kcontrol.errors import SparkSettingError
 
 
@@ -21,26 +21,21 @@ class StepClock:
     """One manual clock for all queries of a node. Works on Spark's driver through py4j."""
 
     def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._clock = jvm.org.apache.spark.util.ManualClock()
+        self._clock = jvm(spark).org.apache.spark.util.ManualClock()
 
     def install(self, query: StreamingQuery) -> None:
         """Put the clock into a query that has been started and waits for its first step.
 
         Raises SparkSettingError when this Spark has no such field.
         """
-        execution = query._jsq.streamingQuery()
-        owner = execution.getClass()
-        while owner is not None:
-            for field in owner.getDeclaredFields():
-                if field.getName() == "triggerClock":
-                    field.setAccessible(True)
-                    field.set(execution, self._clock)
-                    return
-            owner = owner.getSuperclass()
-        raise SparkSettingError(
-            "this Spark has no MicroBatchExecution.triggerClock, so current_timestamp() could not be replayed; use PySpark 4.3"
-        )
+        execution = execution_of(query)
+        field = field_of(execution.getClass(), "triggerClock")
+        if field is None:
+            raise SparkSettingError(
+                "this Spark has no MicroBatchExecution.triggerClock, so current_timestamp() could not be replayed; "
+                "use PySpark 4.3"
+            )
+        field.set(execution, self._clock)
 
     def set(self, now_ms: int) -> None:
         """The time of the batches that are released from now on."""
@@ -49,27 +44,22 @@ class StepClock:
 
 def follow_step(frame: DataFrame) -> DataFrame:
     """The same frame, with the step's time wherever its plan takes the wall clock's by `now()`."""
-    context = frame.sparkSession.sparkContext
-    jvm: Any = context._jvm
-    plan = frame._jdf.queryExecution().analyzed()
-    if not plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+    view = jvm(frame.sparkSession)
+    if not analyzed(frame).containsPattern(view.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
         return frame
-    ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
-    rewritten = plan.transformAllExpressions(jvm.scala.PartialFunction.fromFunction(_NowIsTheStep(jvm)))
-    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(frame.sparkSession._jsparkSession, rewritten)
-    return DataFrame(dataset, frame.sparkSession)
+    return rewritten(frame, _NowIsTheStep(view))
 
 
 class _NowIsTheStep:
     """A function of Scala from an expression to the one that takes its place."""
 
-    def __init__(self, jvm: Any) -> None:
-        self._jvm = jvm
+    def __init__(self, view: Any) -> None:
+        self._view = view
 
     def apply(self, expression: Any) -> Any:
         """`current_timestamp()` for `now()`, else the expression."""
         if expression.getClass().getSimpleName() == "Now":
-            return self._jvm.org.apache.spark.sql.catalyst.expressions.CurrentTimestamp()
+            return self._view.org.apache.spark.sql.catalyst.expressions.CurrentTimestamp()
         return expression
 
     class Java:

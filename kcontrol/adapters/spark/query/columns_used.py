@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in
 
 _PASSING = frozenset(
@@ -36,7 +37,7 @@ _Needed = frozenset[int] | None
 
 def columns_used(frame: DataFrame) -> dict[str, tuple[str, ...]]:
     """By input: the columns that may have an effect on a streaming frame, in its order. An input left out is seen whole."""
-    plan = frame._jdf.queryExecution().analyzed()
+    plan = analyzed(frame)
     if any(node.subqueries().nonEmpty() for node in nodes_in(plan)):
         return {}  # what is inside them is nobody's child
     used: dict[str, set[str]] = {}

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from kcontrol.adapters.spark.internals import analyzed, jvm
 from kcontrol.adapters.spark.query.plan_nodes import each, with_subqueries
 
 BATCH_TIME = frozenset(
@@ -66,9 +67,8 @@ class OtherValue:
 
 def other_values(frame: DataFrame) -> Iterator[OtherValue]:
     """What in a frame's analyzed plan, subqueries included, gives other values when it is run again."""
-    jvm: Any = frame.sparkSession.sparkContext._jvm
-    current_like = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    for node, inside in with_subqueries(frame._jdf.queryExecution().analyzed()):
+    current_like = jvm(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    for node, inside in with_subqueries(analyzed(frame)):
         for expression in each(node.expressions()):
             yield from _found(expression, inside, current_like)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.other_values import other_values
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, with_subqueries
 from kcontrol.errors import ConfigurationError, NotDeterministicError
@@ -113,7 +114,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
             f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from the frames that "
             "kcontrol gives"
         )
-    plan = frame._jdf.queryExecution().analyzed()
+    plan = analyzed(frame)
     if not allow_nondeterministic:
         _refuse_other_values(frame, query)
     nodes = list(nodes_in(plan))

@@ -6,16 +6,15 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.kafka.embedded import Java, find_java
+from kcontrol.adapters.spark.internals import check, check_version, jvm
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
 from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
-from kcontrol.adapters.spark.session.versions import check_spark
 from kcontrol.errors import SparkSettingError
 
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"
@@ -50,7 +49,7 @@ def session(
     Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
     JavaError without a Java that Spark runs on.
     """
-    check_spark()
+    check_version()
     extra = dict(settings or {})
     _refuse_contradictions(extra)
     java = find_java()
@@ -68,6 +67,7 @@ def session(
     for name, value in values.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    check(spark)
     spark.sparkContext.setLogLevel(log_level)
     if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
         _silence(spark)
@@ -76,10 +76,10 @@ def session(
 
 def _silence(spark: SparkSession) -> None:
     """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its layers."""
-    jvm: Any = spark.sparkContext._jvm
-    off = jvm.org.apache.logging.log4j.Level.OFF
+    view = jvm(spark)
+    off = view.org.apache.logging.log4j.Level.OFF
     for name in _REPEATING:
-        jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
+        view.org.apache.logging.log4j.core.config.Configurator.setLevel(name, off)
 
 
 def _jvm_options(java: Java, settings: Mapping[str, str]) -> dict[str, str]:

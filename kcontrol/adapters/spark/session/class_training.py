@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark import SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from kcontrol.adapters.spark.internals import own_gateway
 from kcontrol.adapters.spark.session.build import JVM_OPTIONS, session
 from kcontrol.adapters.spark.session.class_archive import training_options
 from kcontrol.adapters.spark.session.collector import collector_option
@@ -32,7 +32,7 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def train(archive: Path) -> None:
     """Run a few steps, then end the JVM, which writes the archive."""
     spark = session("kcontrol-training", "local[2]", {JVM_OPTIONS: f"{training_options(archive)} {collector_option({})}"})
-    gateway = SparkContext._gateway
+    gateway = own_gateway()
     assert gateway is not None
     records = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
     totals = records.groupBy((sf.col("value") % 3).alias("key")).agg(sf.count("*").alias("n"), sf.sum("value").alias("total"))

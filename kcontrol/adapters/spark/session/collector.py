@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark.find_spark_home import _find_spark_home
+from kcontrol.adapters.spark.internals import spark_home
 
 PARALLEL = "-XX:+UseParallelGC"
 _COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC\b")
@@ -38,4 +38,4 @@ def spark_defaults(environment: Mapping[str, str]) -> str:
 
 def spark_conf_dir(environment: Mapping[str, str]) -> Path:
     """Where Spark looks for its configuration; it need not be there."""
-    return Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or _find_spark_home()) / "conf")
+    return Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark_home()) / "conf")

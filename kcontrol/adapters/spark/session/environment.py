@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.internals import jvm
 from kcontrol.core.model import Environment
 
 
 def environment_of(spark: SparkSession) -> Environment:
     """Of the driver. Executors on other machines are taken to be like it, as Spark itself takes them."""
-    jvm: Any = spark.sparkContext._jvm
-    java = [str(jvm.java.lang.System.getProperty(name) or "") for name in ("java.version", "java.vendor")]
+    system = jvm(spark).java.lang.System
+    java = [str(system.getProperty(name) or "") for name in ("java.version", "java.vendor")]
     return Environment(
         machine=platform.machine(),
         kcontrol=_version("kcontrol"),

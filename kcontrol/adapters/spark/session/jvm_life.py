@@ -10,13 +10,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS
+from kcontrol.adapters.spark.internals import gateway_of
 
 ASK_EVERY_S = 1.0
 
 
 def jvm_pid(spark: SparkSession) -> int | None:
     """The process id of the JVM that PySpark has started for this session; None when Spark has started this process."""
-    process = _started_jvm(spark.sparkContext._gateway)
+    process = _started_jvm(gateway_of(spark))
     return None if process is None else process.pid
 
 
@@ -33,7 +34,7 @@ class JvmLife:
 
     def __init__(self, spark: SparkSession, silence_s: float) -> None:
         """silence_s: for so long it may leave a question unanswered."""
-        self._gateway: Any = spark.sparkContext._gateway
+        self._gateway = gateway_of(spark)
         self.process = _started_jvm(self._gateway)
         self._silence_s = silence_s
         self._asked_s: float | None = None

@@ -10,9 +10,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark import java_gateway as untyped_gateway
 
+from kcontrol.adapters.spark.internals import own_gateway, use_gateway
 from kcontrol.adapters.spark.session.collector import VARIABLES, spark_conf_dir, spark_defaults
 
 CONFIGURATION = Path(__file__).with_name("log4j2.properties")
@@ -82,7 +83,7 @@ def launch_hushed(values: Mapping[str, str]) -> None:
 
     Does nothing where there is one already. Raises what `launch_gateway` raises.
     """
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+    if own_gateway() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     reading, writing = os.pipe()
     relay = Thread(target=_hand_on, args=(reading,), name="kcontrol-jvm-words", daemon=True)
@@ -95,7 +96,7 @@ def launch_hushed(values: Mapping[str, str]) -> None:
         relay.join(_LAST_WORDS_S)
         raise
     os.close(writing)
-    SparkContext._ensure_initialized(gateway=gateway)
+    use_gateway(gateway)
 
 
 def _hand_on(reading: int) -> None:

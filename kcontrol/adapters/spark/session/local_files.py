@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.internals import hadoop_configuration, jvm
+
 
 def leave_out_checksum_files(spark: SparkSession) -> None:
     """For all that this JVM writes to the local disk from now on. Files that have checksums are still checked when read."""
-    jvm = spark._jvm
-    assert jvm is not None
-    local = jvm.java.net.URI("file:///")
-    jvm.org.apache.hadoop.fs.FileSystem.get(local, spark._jsc.hadoopConfiguration()).setWriteChecksum(False)
+    view = jvm(spark)
+    local = view.java.net.URI("file:///")
+    view.org.apache.hadoop.fs.FileSystem.get(local, hadoop_configuration(spark)).setWriteChecksum(False)

@@ -19,10 +19,11 @@ from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, Placement, WriteJob
+from kcontrol.adapters.spark.internals import execution_of, run
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_records, watermark_moved
 from kcontrol.adapters.spark.sink.spool import Spool
-from kcontrol.adapters.spark.sink.writer_plan import WriterPlan, run_job
+from kcontrol.adapters.spark.sink.writer_plan import WriterPlan
 from kcontrol.core.model import FailureKind
 
 _log = logging.getLogger(__name__)
@@ -84,9 +85,9 @@ class Sink:
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
         batch.sparkSession.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
-        run_job(self._plan.writing(batch, placement, tasks, self._has_one_partition(attempt)))
+        run(self._plan.writing(batch, placement, tasks, self._has_one_partition(attempt)))
         outputs = attempt.written(self._bound.name)
-        execution = self._context.query(self._bound.name)._jsq.streamingQuery()
+        execution = execution_of(self._context.query(self._bound.name))
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
         return QueryResult(outputs, skipped, moved, self._late.rows(execution))
 

@@ -18,6 +18,7 @@ from pyspark.util import PythonEvalType
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.targets import NOTHING_TYPE, PARTITION_COLUMN
 from kcontrol.adapters.spark.channel.write_job import Placement
+from kcontrol.adapters.spark.internals import java_column, map_in_arrow
 from kcontrol.adapters.spark.sink.tasks import PlaceRows, WriteRows
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ class WriterPlan:
         one_partition: `batch` is known to have one partition only. The tasks need JOB_PROPERTY.
         """
         if placement is Placement.EXCHANGE:
-            placed = _mapped(batch, self._place).repartitionById(tasks, PARTITION_COLUMN)
-            return _mapped(placed, self._write_placed)
+            placed = map_in_arrow(batch, self._place).repartitionById(tasks, PARTITION_COLUMN)
+            return map_in_arrow(placed, self._write_placed)
         single = placement is Placement.SINGLE and not one_partition
-        return _mapped(batch.coalesce(1) if single else batch, self._write)
+        return map_in_arrow(batch.coalesce(1) if single else batch, self._write)
 
     @cached_property
     def _write(self) -> JavaObject:
@@ -57,23 +58,9 @@ class WriterPlan:
         return _function(PlaceRows(self._address), self._schema, self._placed_schema)
 
 
-def run_job(frame: DataFrame) -> None:
-    """Run the frame in the SQL execution under way, which is the batch's.
-
-    `DataFrame.collect` would begin one of its own, with a description for the user interface, and bring rows to Python.
-    """
-    frame._jdf.queryExecution().toRdd().count()
-
-
 def _function(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], takes: StructType, gives: StructType
 ) -> JavaObject:
-    """The Java column of a function for `_mapped`. It names every column that the function takes: Spark leaves out others."""
+    """The Java column of a function for `map_in_arrow`. It names every column that the function takes."""
     made = pandas_udf(function, returnType=gives, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
-    column: JavaObject = made(*takes.names)._jc
-    return column
-
-
-def _mapped(frame: DataFrame, function: JavaObject) -> DataFrame:
-    """As `frame.mapInArrow`, without barrier or resource profile."""
-    return DataFrame(frame._jdf.mapInArrow(function, False, None), frame.sparkSession)
+    return java_column(made(*takes.names))

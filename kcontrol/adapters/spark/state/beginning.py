@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import uuid
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.internals import OFFSET_METADATA, java_session, jvm_class
 from kcontrol.errors import ConfigurationError
 
-_METADATA_CLASS = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata"
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
 
@@ -26,10 +25,9 @@ def plan_settings(spark: SparkSession, shuffle_partitions: int) -> str:
 
     Raises ConfigurationError if this Spark has no such thing.
     """
-    session: Any = spark._jsparkSession
-    made = _jvm_class(spark, _METADATA_CLASS)
+    made = jvm_class(spark, OFFSET_METADATA)
     try:
-        told = json.loads(made.apply(0, 0, session.conf()).json())
+        told = json.loads(made.apply(0, 0, java_session(spark).conf()).json())
         told["conf"][_SHUFFLE] = str(shuffle_partitions)
     except Exception as error:
         raise ConfigurationError(
@@ -52,10 +50,3 @@ def write_beginning(query: Path, step: int, sources: int, settings: str) -> None
     record = {"nextBatchWatermarkMs": 0, "stateUniqueIds": {}}
     (query / "commits" / str(step - 1)).write_text("v2\n" + json.dumps(record), encoding="utf-8")
     (query / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
-
-
-def _jvm_class(spark: SparkSession, name: str) -> Any:
-    found: Any = spark._jvm
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found

@@ -1,0 +1,46 @@
+"""All that kcontrol uses of Spark beyond its API is there, and a Spark that lacks some of it is told apart from a dead one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark import internals
+from kcontrol.errors import SparkSettingError
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, more: Mapping[str, tuple[str, ...]]) -> None:
+    """As if kcontrol used this, too."""
+    monkeypatch.setattr(internals, "USED", {**internals.USED, **more})
+
+
+def test_this_spark_has_all_that_is_used(spark: SparkSession) -> None:
+    internals.check(spark)
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "told"),
+    [
+        ("org.apache.spark.sql.execution.QueryExecution", "analyzedOnce", "QueryExecution.analyzedOnce"),
+        ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution", "triggerClocks", "Execution.triggerClocks"),
+        ("org.apache.spark.sql.execution.streaming.MicroBatchExecution", "triggerClock", "streaming.MicroBatchExecution"),
+    ],
+    ids=["a method", "a field", "a class"],
+)
+def test_what_a_spark_lacks_is_named(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, member: str, told: str
+) -> None:
+    lacking(monkeypatch, {name: (member,)})
+    with pytest.raises(
+        SparkSettingError, match=rf"lacks what kcontrol needs of it: [\w.]*{re.escape(told)}; use Apache Spark 4\.3"
+    ):
+        internals.check(spark)
+
+
+def test_a_session_of_another_version_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(spark), "version", "4.4.0")  # PySpark keeps it there once it was asked for
+    with pytest.raises(SparkSettingError, match=r"the Spark of this session is of version 4\.4\.0; kcontrol needs 4\.3"):
+        internals.check(spark)
