@@ -11,7 +11,7 @@ from kcontrol.core.model import Checkpoint, SavedFiles
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.engine_jobs import EngineJobs
 from tests.unit.core.made import checkpoint
-from tests.unit.runtime.engines import Clock, ScriptedEngine
+from tests.unit.sessions.engines import Clock, ScriptedEngine
 
 FILES = SavedFiles("m", 1, 2)
 

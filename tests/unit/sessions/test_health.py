@@ -13,8 +13,8 @@ from kcontrol.errors import HungError
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import LOOP_LIMIT_MS, Health
 from tests.unit.core.made import LIMITS, checkpoint
-from tests.unit.runtime.engines import Clock, ScriptedEngine
-from tests.unit.runtime.test_engine_jobs import work
+from tests.unit.sessions.engines import Clock, ScriptedEngine
+from tests.unit.sessions.test_engine_jobs import work
 
 
 class Hand:

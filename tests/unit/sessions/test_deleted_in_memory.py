@@ -10,7 +10,7 @@ from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import Desired, DesiredMode, StepBoundary
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog
 from tests.unit.core.made import SPEC
-from tests.unit.runtime.test_checkpoints_in_memory import Cluster, play
+from tests.unit.sessions.test_checkpoints_in_memory import Cluster, play
 
 BY_THE_CLOCK = replace(SPEC, policy=replace(SPEC.policy, clock_ms=20))
 

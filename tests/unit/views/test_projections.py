@@ -11,7 +11,7 @@ from kcontrol.errors import NotFoundError
 from kcontrol.views.cluster_projection import NotReadyError, Projections
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka, MemorySource
 from tests.unit.core.made import SPEC, boundary
-from tests.unit.runtime.test_coordinator_session import until
+from tests.unit.sessions.test_coordinator_session import until
 
 
 def _step(projections: Projections) -> int:

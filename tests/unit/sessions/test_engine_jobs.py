@@ -23,7 +23,7 @@ from kcontrol.core.events import (
 from kcontrol.core.model import FailureKind, Layout, Reason, StepWork, Token
 from kcontrol.errors import ConfigurationError, FencedError, InputGoneError, RetriableError, StepFailedError
 from kcontrol.sessions.engine_jobs import EngineJobs, failure_kind
-from tests.unit.runtime.engines import RESULT, Clock, ScriptedEngine
+from tests.unit.sessions.engines import RESULT, Clock, ScriptedEngine
 
 
 def work(step: int) -> StepWork:
