@@ -1,4 +1,4 @@
-"""What tells whether a step that is run again gives the same records: a count and a sum of hashes (design 3).
+"""What tells whether a step that is run again gives the same records: a count and a sum of hashes.
 
 The hash of one record is MurmurHash3_x64_128 (seed 0) over
     kind (8 bytes), number (8 bytes), key, value, count of headers, header keys and values

@@ -175,7 +175,7 @@ def test_an_owner_that_was_replaced_can_neither_add_partitions_nor_commit(run: R
 
 
 def test_a_zombie_that_initialises_last_fences_the_rightful_owner(run: Run) -> None:
-    """The reason for reading the control topic after every InitProducerId (design 5): Kafka lets the last caller win."""
+    """The reason for reading the control topic after every InitProducerId: Kafka lets the last caller win."""
 
     async def scenario(world: World) -> None:
         rightful, zombie = await world.transaction(), await world.transaction()

@@ -1,6 +1,6 @@
 """The world that the cores live in, in memory: two logs, a transaction coordinator, inputs and outputs, and one clock.
 
-It behaves as Kafka was seen to behave (design 5): InitProducerId is last-caller-wins and aborts what was open; a write counts
+It behaves as Kafka was seen to behave: InitProducerId is last-caller-wins and aborts what was open; a write counts
 only under the newest producer epoch and to a partition that was added; a commit makes boundary and outputs visible together.
 Every change of what is committed is checked at once; see invariants.py.
 

@@ -21,6 +21,10 @@ MACHINE_PATHS = ["/" + folder for folder in ("work/", "tmp/w", "root/", "home/")
 REGISTRIES = [".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("repo1", "maven"), ("repo", "maven"))]
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
+DECISIONS = "docs/decisions/"
+CITED = re.compile(r"\bdecision (\d{3})\b")
+SECTION = re.compile(r"\(?\bdesign,? \d+\b")
+
 # Run by name: as a command, with `python -m`, or by pytest.
 ENTRY_POINTS = frozenset({"kcontrol", "kcontrol.cli.main"})
 
@@ -131,9 +135,21 @@ def nothing_unfinished(files: Files) -> Iterator[str]:
                 yield f"{path}:{number}: leaves something undone"
 
 
+def cited_pages_exist(files: Files) -> Iterator[str]:
+    """Decisions are cited by number, such as `decision 005`; nothing else is, as sections of a document change theirs."""
+    there = {path.removeprefix(DECISIONS)[:3] for path in files if path.startswith(DECISIONS)}
+    for path, text in files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            for cited in CITED.findall(line):
+                if cited not in there:
+                    yield f"{path}:{number}: cites decision {cited}, which is not in {DECISIONS}"
+            if SECTION.search(line):
+                yield f"{path}:{number}: cites a section of the design by its number; write the decision down and cite that"
+
+
 RULES: list[Rule] = [
     *(short_files, short_functions, docstrings, no_orphans),
-    *(nothing_of_this_machine, no_prints, pure_core, nothing_unfinished),
+    *(nothing_of_this_machine, no_prints, pure_core, nothing_unfinished, cited_pages_exist),
 ]
 
 
@@ -173,6 +189,8 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
         (pure_core, "kcontrol/core/a.py", "import numpy\n"),
         (pure_core, "kcontrol/core/a.py", "from kcontrol.wire import codec\n"),
         (nothing_unfinished, "docs/a.md", "TO" + "DO: all of it"),
+        (cited_pages_exist, "docs/a.md", "as decision " + "999 says"),
+        (cited_pages_exist, "kcontrol/wire/a.py", '"""A sum (design ' + '3)."""\n'),
     ],
 )
 def test_each_rule_finds_what_it_is_for(rule: Rule, path: str, text: str) -> None:

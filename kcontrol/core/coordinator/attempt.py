@@ -1,6 +1,6 @@
 """One attempt at a step: its plan, the nodes' work, what can go wrong with it, and the boundary that ends it.
 
-Nothing that a node says about an attempt counts unless it carries exactly the attempt's token (design 1).
+Nothing that a node says about an attempt counts unless it carries exactly the attempt's token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints as the coordinator makes them: when one is due, what is waited for, and what goes into the log (design 9).
+"""Checkpoints as the coordinator makes them: when one is due, what is waited for, and what goes into the log.
 
 Between two steps every node is told to checkpoint the last committed one. The next step waits only until all have pinned what
 that step needs; they save it while steps go on. When all parts are there, a transaction of its own records the checkpoint and

@@ -9,7 +9,7 @@ A checkpoint is begun between two steps and saved beside them, or while the pipe
 nodes have saved it, the same circle is gone through without an attempt: add the log of steps -> record the checkpoint ->
 fence -> ...
 
-Five rules (three of design 5) are the shape of the table:
+Five rules are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
   That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
 - From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or not, so nothing

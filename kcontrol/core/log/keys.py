@@ -1,7 +1,7 @@
 """The key of every record, in one place, because compaction keeps the newest record of a key and nothing else.
 
 A key holds the epoch or incarnation of its author, so that what a zombie writes late can never displace what its successor
-wrote (design 2). Pipeline names hold no slash, so no key of one pipeline is a key of another.
+wrote. Pipeline names hold no slash, so no key of one pipeline is a key of another.
 """
 
 from __future__ import annotations
@@ -141,5 +141,5 @@ _KEYS: dict[type, Callable[[Any], str]] = {
 
 
 def key_of(record: ControlRecord | StepRecord) -> str:
-    """The key under which a record is written (design 3)."""
+    """The key under which a record is written."""
     return _KEYS[type(record)](record)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a step was made (design 4)."""
+    """Why a step was made."""
 
     RECORDS = "records"
     DELAY = "delay"
@@ -25,7 +25,7 @@ class DesiredMode(StrEnum):
 
 
 class NodePhase(StrEnum):
-    """What a node does (design 3): open at `step` and at rest; or running the step after it, first or again."""
+    """What a node does: open at `step` and at rest; or running the step after it, first or again."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -56,7 +56,7 @@ class PipelinePhase(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Whose fault a failed attempt is; only QUERY and LOST count towards a halt (design 4)."""
+    """Whose fault a failed attempt is; only QUERY and LOST count towards a halt."""
 
     QUERY = "query"
     """The user's code or data: the same attempt would fail again."""

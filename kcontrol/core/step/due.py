@@ -1,4 +1,4 @@
-"""When a step is due (design 4), and if none is, when to look again."""
+"""When a step is due, and if none is, when to look again."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How a step is cut into Spark tasks: from the spec and the division alone, never from the machine that runs it.
 
-Sums of doubles differ with the number of source tasks, so a step that is replayed elsewhere must be cut as it was (design 6).
+Sums of doubles differ with the number of source tasks, so a step that is replayed elsewhere must be cut as it was.
 Tasks are numbered from 0 within one input and one node: a partition belongs to exactly one node, so the number is unambiguous.
 """
 

@@ -277,7 +277,7 @@ def check_own_topic(state: TopicState, what: str, partitions: int, replication: 
 
 
 def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int | None) -> list[str]:
-    """Sentences about inputs whose compaction could remove records that a replay still needs (design 7).
+    """Sentences about inputs whose compaction could remove records that a replay still needs.
 
     replay_window_ms: how far back a replay may begin; None: at the first step, for want of checkpoints.
     """

@@ -1,4 +1,4 @@
-"""What each Kafka error code means for a step's transaction, as one table (design 5, seen on Kafka 4.3)."""
+"""What each Kafka error code means for a step's transaction, as one table (seen on Kafka 4.3)."""
 
 from __future__ import annotations
 

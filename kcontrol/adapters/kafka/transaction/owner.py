@@ -1,7 +1,7 @@
 """The Transaction port on Kafka: the owner's side of one transaction that many processes write in.
 
-KIP-98's requests, sent one by one because no client lets others write in its transaction. What each error means for the step
-(design 5): somebody newer owns the transaction, it is passing, or, for the commit alone, nobody knows until the steps topic
+KIP-98's requests, sent one by one because no client lets others write in its transaction. An error means one of three things
+for the step: somebody newer owns the transaction; it is passing; or, for the commit alone, nobody knows until the steps topic
 is read after fencing. Every wait has a deadline.
 """
 

@@ -19,7 +19,7 @@ class Outcome(Enum):
     REFUSED = auto()
     """The records are such that this topic does not take them: the query must change, or the topic."""
     SECOND_WRITER = auto()
-    """Its sequence number is not the next one: somebody else writes under the same producer id and epoch (design 5)."""
+    """Its sequence number is not the next one: somebody else writes under the same producer id and epoch."""
     FINAL = auto()
     """Repeating does not help: see `transaction_codes.raise_for`."""
 

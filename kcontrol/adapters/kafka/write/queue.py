@@ -2,7 +2,7 @@
 
 A batch whose answer was lost is sent again, the same bytes: the broker knows it by its sequence number (KIP-98) and
 acknowledges it where it is. With never more than one under way that is always so, and every other surprise in an answer means
-that a second writer is at work under the same producer id and epoch (design 5): acknowledged offsets must only go up.
+that a second writer is at work under the same producer id and epoch: acknowledged offsets must only go up.
 
 Lives in the event loop; the writer's task hands batches over and waits at the backlog.
 """

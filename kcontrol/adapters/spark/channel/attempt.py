@@ -1,7 +1,7 @@
 """What the driver knows of one attempt at a step: who may write, what was read, what went wrong, and how it ends.
 
 Many threads meet here: the channel's (tasks asking for leave, reporting what they read), one for each query's batch (waiting
-for the decision) and the engine's. The rules of design 5 that keep two writers off one partition live in `grant`; they hold
+for the decision) and the engine's. The rules that keep two writers off one partition live in `grant`; they hold
 even if Spark runs a task again without telling anyone.
 """
 

@@ -18,7 +18,7 @@ _MODULUS = 1 << 128
 
 
 def add_digests(digests: Iterable[str]) -> str:
-    """The digest of all records together (design 3: a sum modulo 2**128)."""
+    """The digest of all records together (a sum modulo 2**128)."""
     return f"{sum(int(digest, 16) for digest in digests) % _MODULUS:032x}"
 
 
