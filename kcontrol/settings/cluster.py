@@ -6,9 +6,9 @@ best documented ones; adapters translate them for aiokafka, Faust and Java. Valu
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -83,13 +83,6 @@ class ClusterSettings(BaseModel):
         """The names of topics, transactional ids and groups in this cluster."""
         return Names(self.prefix, self.name_overrides)
 
-    def to_wire(self) -> dict[str, Any]:
-        """Plain data for another process of the same pipeline; holds secrets, so only ever sent over the side channel."""
-        return {
-            "bootstrap_servers": self.bootstrap_servers,
-            "client": dict(self.client),
-            "prefix": self.prefix,
-            "name_overrides": dict(self.name_overrides),
-            "replication_factor": self.replication_factor,
-            "min_insync_replicas": self.min_insync_replicas,
-        }
+    def to_json(self) -> str:
+        """For another process of the same pipeline; holds secrets, so only ever sent over the side channel."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True)

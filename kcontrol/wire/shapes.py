@@ -42,7 +42,7 @@ def from_avro(cls: type) -> Convert:
     """A function from what fastavro read with the current schema to a `cls`; it uses up the dictionary."""
     hints = get_type_hints(cls)
     names = field_names(cls)
-    pick = itemgetter(*names.values())
+    pick = _together(itemgetter, tuple(names.values()))
     converted = [(names[name], convert) for name in names if (convert := _value_reader(hints[name])) is not None]
 
     def read(values: dict[str, Any]) -> Any:
@@ -51,6 +51,10 @@ def from_avro(cls: type) -> Convert:
         return cls(*pick(values))
 
     return read
+
+
+from_plain = from_avro
+"""A function from what `to_plain` gives, through JSON if need be, to a `cls`; it uses up the dictionary."""
 
 
 def optional_of(hint: Any) -> Any:
@@ -81,7 +85,7 @@ def _record_writer(cls: type, tag: Tag) -> Convert:
     hints = get_type_hints(cls)
     names = field_names(cls)
     wire_names = tuple(names.values())
-    get = attrgetter(*names)
+    get = _together(attrgetter, tuple(names))
     converted = [(names[name], convert) for name in names if (convert := _value_writer(hints[name], tag)) is not None]
 
     def write(record: Any) -> dict[str, Any]:
@@ -91,6 +95,14 @@ def _record_writer(cls: type, tag: Tag) -> Convert:
         return values
 
     return write
+
+
+def _together(getter: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """All of them as a tuple; with one name, or none, the getters of Python's `operator` give something else."""
+    if len(names) > 1:
+        return getter(*names)
+    single = [getter(name) for name in names]
+    return lambda value: tuple([get(value) for get in single])
 
 
 def _value_writer(hint: Any, tag: Tag) -> Convert | None:

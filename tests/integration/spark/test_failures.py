@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel.client import ChannelClient
+from kcontrol.adapters.spark.channel.messages import AskGrant, Placement
 from kcontrol.adapters.spark.source.reading import count_split
 from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
@@ -96,10 +97,7 @@ def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_scen
         assert attempt is not None
         again = ChannelClient(stepper.host.channel.address)
         with pytest.raises(StepFailedError, match="ran writer 0 of query 'out' twice"):
-            again.ask(
-                "grant", serial=attempt.serial, query="out", writer=0, task_attempt=999, attempt_number=0, placement="single",
-                tasks=1, modulus=1,
-            )  # fmt: skip
+            again.ask(AskGrant(attempt.serial, "out", 0, 999, 0, Placement.SINGLE, tasks=1, modulus=1))
         with pytest.raises(StepFailedError, match="twice"):
             await stepper.engine.finish_step(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,7 @@ def test_no_address(tmp_path: Path) -> None:
 
 def test_settings_survive_the_way_to_another_process(tmp_path: Path) -> None:
     settings = resolve_settings(None, {"SECRET": "s3cret"}, write(tmp_path, FILE))
-    assert ClusterSettings(**json.loads(json.dumps(settings.to_wire()))) == settings
+    assert ClusterSettings.model_validate_json(settings.to_json()) == settings
 
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import Attempt
 from kcontrol.adapters.spark.channel.board import Board, Peer
-from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer, Message
+from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
+from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
@@ -19,39 +21,68 @@ from tests.unit.spark.works import work
 DEADLINE_S = 20.0
 
 
-def answer(peer: Peer, message: Message) -> dict[str, Any]:
-    if message["op"] == "fail":
-        raise StepFailedError(FailureKind.FENCED, "somebody newer")
-    return {"session": peer.session, "text": message["text"]}
+@dataclass(frozen=True, slots=True)
+class Said:
+    text: str
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Echo(Question[Said]):
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Question[Said]):
+    """It has no fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard(Question[Said]):
+    """The driver does not know it."""
+
+
+def answer(peer: Peer, question: Question[Any]) -> Said:
+    match question:
+        case Echo(text):
+            return Said(text, peer.session)
+        case _:
+            raise StepFailedError(FailureKind.FENCED, "somebody newer")
 
 
 @pytest.fixture
 def server() -> Iterator[ChannelServer]:
-    server = ChannelServer("127.0.0.1", answer)
+    server = ChannelServer("127.0.0.1", answer, questions=(Echo, Fail))
     yield server
     server.close()
 
 
 def test_answers_and_failures_come_back(server: ChannelServer) -> None:
     client = ChannelClient(server.address)
-    assert client.ask("echo", text="ä")["text"] == "ä"
+    assert client.ask(Echo("ä")).text == "ä"
     with pytest.raises(StepFailedError, match="somebody newer") as failed:
-        client.ask("fail")
+        client.ask(Fail())
     assert failed.value.kind == FailureKind.FENCED
-    assert client.ask("echo", text="still there")["text"] == "still there"
+    assert client.ask(Echo("still there")).text == "still there"
+
+
+def test_what_is_no_question_ends_the_connection_and_no_other(server: ChannelServer) -> None:
+    with pytest.raises(StepFailedError, match=r"channel at .* failed"):
+        ChannelClient(server.address).ask(Unheard())
+    assert ChannelClient(server.address).ask(Echo("x")).text == "x"
 
 
 def test_a_wrong_secret_is_turned_away(server: ChannelServer) -> None:
     wrong = ChannelAddress(server.address.host, server.address.port, "0" * 64)
     with pytest.raises(StepFailedError, match="can't reach"):
         ChannelClient(wrong)
-    assert ChannelClient(server.address).ask("echo", text="x")["text"] == "x"
+    assert ChannelClient(server.address).ask(Echo("x")).text == "x"
 
 
 def test_a_stranger_learns_nothing_and_blocks_nobody(server: ChannelServer) -> None:
     with socket.create_connection((server.address.host, server.address.port), timeout=DEADLINE_S) as stranger:
         assert server.address.secret.encode() not in stranger.recv(200)
-        assert ChannelClient(server.address).ask("echo", text="x")["text"] == "x"
+        assert ChannelClient(server.address).ask(Echo("x")).text == "x"
 
 
 def test_the_secret_is_not_shown(server: ChannelServer) -> None:
@@ -60,10 +91,10 @@ def test_the_secret_is_not_shown(server: ChannelServer) -> None:
 
 def test_connections_know_during_which_session_they_were_made(server: ChannelServer) -> None:
     old = ChannelClient(server.address)
-    before = old.ask("echo", text="")["session"]
+    before = old.ask(Echo("")).session
     server.begin_session()
-    assert old.ask("echo", text="")["session"] == before
-    assert ChannelClient(server.address).ask("echo", text="")["session"] == before + 1
+    assert old.ask(Echo("")).session == before
+    assert ChannelClient(server.address).ask(Echo("")).session == before + 1
 
 
 def test_a_planner_waits_until_its_step_is_released() -> None:

@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcontrol.adapters.spark.channel.board import Peer
-from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer, Message
+from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
+from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.adapters.spark.channel.settings import Certificate, ChannelLimits, limits_of, load_certificate
 from kcontrol.errors import SparkSettingError, StepFailedError
 
@@ -25,8 +27,19 @@ DEADLINE_S = 20.0
 Serve = Callable[..., ChannelServer]
 
 
-def echo(_peer: Peer, message: Message) -> dict[str, Any]:
-    return {"text": message["text"]}
+@dataclass(frozen=True, slots=True)
+class Said:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Echo(Question[Said]):
+    text: str
+
+
+def echo(_peer: Peer, question: Question[Any]) -> Said:
+    assert isinstance(question, Echo)
+    return Said(question.text)
 
 
 @pytest.fixture
@@ -34,7 +47,7 @@ def serve() -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(certificate: Certificate | None = None, **limits: Any) -> ChannelServer:
-            server = ChannelServer("127.0.0.1", echo, ChannelLimits(**limits), certificate)
+            server = ChannelServer("127.0.0.1", echo, ChannelLimits(**limits), certificate, (Echo,))
             stack.callback(server.close)
             return server
 
@@ -70,7 +83,7 @@ def is_ended(connection: socket.socket) -> bool:
 
 
 def works(server: ChannelServer) -> bool:
-    return bool(ChannelClient(server.address).ask("echo", text="x")["text"] == "x")
+    return bool(ChannelClient(server.address).ask(Echo("x")).text == "x")
 
 
 @pytest.mark.parametrize("size", [65, 1 << 16, (1 << 32) - 1])
@@ -121,18 +134,18 @@ def test_strangers_are_few_and_keep_nobody_out(serve: Serve) -> None:
 def test_a_message_of_a_peer_has_a_bound_too(serve: Serve) -> None:
     server = serve(message_bytes=1_000)
     client = ChannelClient(server.address)
-    assert client.ask("echo", text="x" * 900)
+    assert client.ask(Echo("x" * 900))
     with pytest.raises(StepFailedError, match=r"channel at .* failed"):
-        client.ask("echo", text="x" * 1_000)
+        client.ask(Echo("x" * 1_000))
     assert works(server)
 
 
 def test_peers_are_as_many_as_is_allowed(serve: Serve) -> None:
     server = serve(most_peers=2)
     clients = [ChannelClient(server.address) for _ in range(2)]
-    assert all(client.ask("echo", text="x") for client in clients)
+    assert all(client.ask(Echo("x")) for client in clients)
     with pytest.raises(StepFailedError):
-        ChannelClient(server.address).ask("echo", text="x")
+        ChannelClient(server.address).ask(Echo("x"))
     clients[0]._link.close()
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
@@ -172,7 +185,7 @@ def test_with_tls_messages_go_through_and_are_not_readable(serve: Serve, certifi
         proxy.start()
         port = listener.getsockname()[1]
         client = ChannelClient(ChannelAddress("127.0.0.1", port, server.address.secret, server.address.fingerprint))
-        assert client.ask("echo", text="a secret")["text"] == "a secret"
+        assert client.ask(Echo("a secret")).text == "a secret"
         client._link.close()
         proxy.join(DEADLINE_S)
     assert sum(map(len, seen)) > 200

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.messages import Grant
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, PARTITION_COLUMN, OutputTarget
 from kcontrol.adapters.spark.sink.spool import MAX_BATCH_ROWS, Spool, check_local
 from kcontrol.adapters.spark.sink.writing import RowWriter
@@ -18,7 +19,7 @@ from kcontrol.replay.delivery import ReplayedRecord
 from kcontrol.wire.batches import HEADERS_TYPE
 
 NOBODY = ChannelAddress("127.0.0.1", 1, "")
-GRANT = {"step": 5}
+GRANT = Grant((), step=5, now_ms=0, transactional_id="", producer_id=0, producer_epoch=0)
 OUT = OutputTarget("out", "topic", 4, (0, 1, 2, 3), "exact")
 MORE = OutputTarget("more", "topic-2", 4, (0, 1, 2, 3), "exact")
 

@@ -7,7 +7,6 @@ they hand coroutines to the loop and wait. A forked process starts with none of 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 from collections.abc import Callable, Collection, Coroutine
@@ -74,7 +73,7 @@ class _Process:
         self.clients: dict[str, RawClient] = {}
 
     def client(self, settings: ClusterSettings) -> RawClient:
-        key = json.dumps(settings.to_wire(), sort_keys=True)
+        key = settings.to_json()
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()

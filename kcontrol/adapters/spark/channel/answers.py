@@ -12,10 +12,29 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, ReadRange
 from kcontrol.adapters.spark.channel.board import Board, Peer
-from kcontrol.adapters.spark.channel.client import ChannelServer, Message
+from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.channel.messages import (
+    Announce,
+    AskGrant,
+    AskSettings,
+    AskSplits,
+    AwaitStep,
+    Columns,
+    Grant,
+    Heard,
+    OwnPartitions,
+    Placement,
+    Question,
+    Released,
+    ReportFailure,
+    ReportReads,
+    ReportWritten,
+    Settings,
+    Split,
+    StepSplits,
+)
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
-from kcontrol.adapters.spark.channel.write_job import Placement
-from kcontrol.core.model import FailureKind, OutputSlice
+from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -42,75 +61,72 @@ class DriverHost:
     def close(self) -> None:
         self.channel.close()
 
-    def _handle(self, peer: Peer, message: Message) -> dict[str, Any]:
-        match message["op"]:
-            case "next_step":
-                return {"step": self.board.next_step(peer, message["start"])}
-            case "splits":
-                return self._splits(message["input"], message["step"])
-            case "settings":
-                return self.settings.to_wire()
-        attempt = self.board.attempt(message["serial"])
-        match message["op"]:
-            case "announce":
-                attempt.announce(
-                    message["query"], message["task_attempt"], frozenset(message["partitions"]), message["attempt_number"]
-                )
-                return {"columns": self.columns_used(message["query"], message["input"])}
-            case "report_reads":
-                for read in message["reads"]:
-                    what = ReadRange(message["input"], read["partition"], read["from"], read["to"])
-                    attempt.report_read(message["query"], what, Counted(read["records"], read["digest"]))
-                return {}
-            case "grant":
-                return self._grant(attempt, message)
-            case "report_written":
-                slices = tuple(OutputSlice(*fields) for fields in message["slices"])
-                attempt.report_written(message["query"], message["writer"], message["task_attempt"], slices)
-                return {}
-            case "failed":
-                attempt.fail(FailureKind(message["kind"]), f"step {attempt.work.step}: {message['message']}")
-                return {}
-            case other:
-                raise StepFailedError(FailureKind.LOST, f"unknown operation {other!r} on the side channel")
+    def _handle(self, peer: Peer, question: Question[Any]) -> Any:
+        match question:
+            case AwaitStep(start):
+                return Released(self.board.next_step(peer, start))
+            case AskSplits(name, step):
+                return self._splits(name, step)
+            case AskSettings():
+                return Settings(self.settings.to_json())
+            case Announce() as told:
+                attempt = self.board.attempt(told.serial)
+                attempt.announce(told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number)
+                return Columns(self.columns_used(told.query, told.input))
+            case ReportReads(serial, query, name, reads):
+                attempt = self.board.attempt(serial)
+                for read in reads:
+                    what = ReadRange(name, read.partition, read.from_, read.to)
+                    attempt.report_read(query, what, Counted(read.records, read.digest))
+                return Heard()
+            case AskGrant() as asked:
+                return self._grant(self.board.attempt(asked.serial), asked)
+            case ReportWritten(serial, query, writer, task_attempt, slices):
+                self.board.attempt(serial).report_written(query, writer, task_attempt, slices)
+                return Heard()
+            case ReportFailure(serial, kind, message):
+                attempt = self.board.attempt(serial)
+                attempt.fail(kind, f"step {attempt.work.step}: {message}")
+                return Heard()
+        raise StepFailedError(FailureKind.LOST, f"unknown question {type(question).__name__} on the side channel")
 
-    def _splits(self, input_name: str, step: int) -> dict[str, Any]:
+    def _splits(self, input_name: str, step: int) -> StepSplits:
         attempt = self.board.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
         ranges = [item for item in attempt.work.division if item.input == input_name]
-        tasks = [[(s.partition, s.from_, s.to) for s in splits] for splits in attempt.source_tasks(input_name)]
         topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
-        placed_among = len(ranges) if self.checks_placing else 0
-        return {
-            "serial": attempt.serial,
-            "topic": topic,
-            "topic_id": topic_id,
-            "tasks": tasks,
-            "placed_among": placed_among,
-            "digest_version": attempt.digest_version,
-        }
+        return StepSplits(
+            serial=attempt.serial,
+            topic=topic,
+            topic_id=topic_id,
+            tasks=tuple(
+                tuple(Split(each.partition, each.from_, each.to) for each in splits)
+                for splits in attempt.source_tasks(input_name)
+            ),
+            placed_among=len(ranges) if self.checks_placing else 0,
+            digest_version=attempt.digest_version,
+        )
 
-    def _grant(self, attempt: Attempt, message: Message) -> dict[str, Any]:
-        query, writer = message["query"], message["writer"]
-        asked = (query, writer, message["task_attempt"], message["attempt_number"])
-        own = self.own_partitions(attempt, query)
-        if message["placement"] == Placement.DIRECT:
-            residues = set(attempt.grant_classes(*asked, modulus=message["modulus"]))
+    def _grant(self, attempt: Attempt, asked: AskGrant) -> Grant:
+        who = (asked.query, asked.writer, asked.task_attempt, asked.attempt_number)
+        own = self.own_partitions(attempt, asked.query)
+        if asked.placement is Placement.DIRECT:
+            residues = set(attempt.grant_classes(*who, modulus=asked.modulus))
             own = {name: tuple(p for p in partitions if p in residues) for name, partitions in own.items()}
         else:
-            attempt.grant(*asked)
-            tasks = message["tasks"]  # of a single writer: 1, so that a second one may write nothing
-            own = {name: tuple(p for p in partitions if p % tasks == writer) for name, partitions in own.items()}
+            attempt.grant(*who)
+            # Of a single writer there is 1 task, so that a second one may write nothing.
+            own = {name: tuple(p for p in partitions if p % asked.tasks == asked.writer) for name, partitions in own.items()}
         work = attempt.work
-        return {
-            "own": own,
-            "step": work.step,
-            "now_ms": work.now_ms,
-            "transactional_id": work.transactional_id,
-            "producer_id": work.token.producer_id,
-            "producer_epoch": work.token.producer_epoch,
-        }
+        return Grant(
+            own=tuple(OwnPartitions(name, partitions) for name, partitions in own.items()),
+            step=work.step,
+            now_ms=work.now_ms,
+            transactional_id=work.transactional_id,
+            producer_id=work.token.producer_id,
+            producer_epoch=work.token.producer_epoch,
+        )
 
 
 def _listen_on(spark: SparkSession) -> str:

@@ -16,15 +16,24 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from kcontrol.adapters.spark.channel.board import Peer
 from kcontrol.adapters.spark.channel.link import Link, LinkError, prove_to_client, prove_to_server
+from kcontrol.adapters.spark.channel.messages import (
+    QUESTIONS,
+    A,
+    Question,
+    answer_of,
+    question_from_plain,
+    question_to_plain,
+)
 from kcontrol.adapters.spark.channel.settings import Certificate, ChannelLimits, client_context
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
+from kcontrol.wire.shapes import from_plain, to_plain
 
 ANSWER_TIMEOUT_S = 120.0
 """How long a task waits for the driver; longer than `LONG_POLL_S`."""
@@ -33,8 +42,6 @@ MAX_ANSWER_BYTES = 1 << 30
 _BACKLOG = 128
 
 _log = logging.getLogger(__name__)
-
-Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +59,21 @@ class ChannelAddress:
 
 
 class ChannelServer:
-    """Listens in the driver. `handle(peer, message)` answers one message; it is called on a thread of the connection.
+    """Listens in the driver. `handle(peer, question)` gives the answer to one; it is called on a thread of the connection.
 
     A peer's session grows with each call of `begin_session`: it tells processes of a query that was stopped from those of
-    its successor.
+    its successor. questions: the classes of those that there are.
     """
 
     def __init__(
         self,
         host: str,
-        handle: Callable[[Peer, Message], dict[str, Any]],
+        handle: Callable[[Peer, Question[Any]], Any],
         limits: ChannelLimits | None = None,
         certificate: Certificate | None = None,
+        questions: tuple[type[Question[Any]], ...] = QUESTIONS,
     ) -> None:
-        self._handle = handle
+        self._handle, self._questions = handle, questions
         self._limits, self._certificate = limits or ChannelLimits(), certificate
         self._session = 0
         self._numbers = itertools.count()
@@ -121,8 +129,8 @@ class ChannelServer:
             self._authenticate(link)
             known = self._welcome(link)
             while known:
-                message = json.loads(link.receive(self._limits.message_bytes))
-                link.send(json.dumps(self._answer(peer, message)).encode())
+                question = question_from_plain(json.loads(link.receive(self._limits.message_bytes)), self._questions)
+                link.send(json.dumps(self._answer(peer, question)).encode())
         except (OSError, ValueError):
             return  # the peer is gone, or never was one of ours
         finally:
@@ -146,9 +154,11 @@ class ChannelServer:
         _log.warning("the side channel has %d connections and takes no more (maxConnections)", self._limits.most_peers)
         return False
 
-    def _answer(self, peer: Peer, message: Message) -> dict[str, Any]:
+    def _answer(self, peer: Peer, question: Question[Any]) -> dict[str, Any]:
         try:
-            return {"ok": self._handle(peer, message)}
+            answer = self._handle(peer, question)
+            kind: Any = type(answer)
+            return {"ok": to_plain(kind)(answer)}
         except StepFailedError as error:
             return {"failed": error.kind, "message": str(error)}
 
@@ -166,10 +176,10 @@ class ChannelClient:
                 FailureKind.LOST, f"this Spark task can't reach its driver's kcontrol channel at {self._where}: {error}"
             ) from error
 
-    def ask(self, operation: str, **fields: Any) -> dict[str, Any]:
-        """Send one message and wait for its answer. Raises StepFailedError with the kind that the driver gave."""
+    def ask(self, question: Question[A]) -> A:
+        """Send one question and wait for its answer. Raises StepFailedError with the kind that the driver gave."""
         try:
-            self._link.send(json.dumps({"op": operation, **fields}).encode())
+            self._link.send(json.dumps(question_to_plain(question)).encode())
             answer: dict[str, Any] = json.loads(self._link.receive(MAX_ANSWER_BYTES, time.monotonic() + ANSWER_TIMEOUT_S))
         except OSError as error:
             self.broken = True
@@ -179,7 +189,8 @@ class ChannelClient:
             ) from error
         if "failed" in answer:
             raise StepFailedError(answer["failed"], answer["message"])
-        result: dict[str, Any] = answer["ok"]
+        kind: Any = type(question)
+        result: A = from_plain(answer_of(kind))(answer["ok"])
         return result
 
 

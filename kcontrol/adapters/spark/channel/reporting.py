@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.failures import kind_of
+from kcontrol.adapters.spark.channel.messages import ReportFailure
 from kcontrol.errors import KcontrolError, StepFailedError
 
 
@@ -18,5 +19,5 @@ def failures_reported(address: ChannelAddress, serial: int) -> Iterator[None]:
     except KcontrolError as error:
         # If the driver can't be told, or the attempt is over anyway, the error itself is what matters.
         with suppress(StepFailedError):
-            client_of(address).ask("failed", serial=serial, kind=kind_of(error).value, message=str(error))
+            client_of(address).ask(ReportFailure(serial, kind_of(error), str(error)))
         raise

@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 
 from pyspark import TaskContext
 
+from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 JOB_PROPERTY = "kcontrol.job"
 """Spark's local property that holds the WriteJob of the attempt under way."""
-
-
-class Placement(StrEnum):
-    """How a query's rows find their writer task."""
-
-    SINGLE = "single"
-    """One writer, without a shuffle."""
-    DIRECT = "direct"
-    """Each source task writes its rows itself, to output partitions that no other source task's rows belong to."""
-    EXCHANGE = "exchange"
-    """A shuffle brings the rows of an output partition to the one task that writes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcontrol.adapters.spark.channel.attempt import Attempt, AttemptCancelledError, QueryResult
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.failures import as_step_failure
+from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.targets import OutputTarget
-from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, Placement, WriteJob
+from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.internals import execution_of, run
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_records, watermark_moved

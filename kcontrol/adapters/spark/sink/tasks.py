@@ -10,15 +10,14 @@ They live as long as their query. What belongs to one attempt is asked of the ta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, ReportWritten
 from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
@@ -60,7 +59,7 @@ class WriteRows:
         if first is None:
             return  # nothing to write: no leave is needed
         grant = self._ask_leave(job, context)
-        own = {name: tuple(partitions) for name, partitions in grant["own"].items()}
+        own = {each.output: each.partitions for each in grant.own}
         writer = RowWriter(self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None)
         try:
             for batch in chain([first], batches):
@@ -74,27 +73,12 @@ class WriteRows:
             raise
 
     def _report(self, job: WriteJob, context: TaskContext, slices: list[OutputSlice]) -> None:
-        client_of(self._address).ask(
-            "report_written",
-            serial=job.serial,
-            query=self._query,
-            writer=context.partitionId(),
-            task_attempt=context.taskAttemptId(),
-            slices=[astuple(item) for item in slices],
-        )
+        who = (job.serial, self._query, context.partitionId(), context.taskAttemptId())
+        client_of(self._address).ask(ReportWritten(*who, tuple(slices)))
 
-    def _ask_leave(self, job: WriteJob, context: TaskContext) -> dict[str, Any]:
-        return client_of(self._address).ask(
-            "grant",
-            serial=job.serial,
-            query=self._query,
-            writer=context.partitionId(),
-            task_attempt=context.taskAttemptId(),
-            attempt_number=context.attemptNumber(),
-            placement=job.placement.value,
-            tasks=job.tasks,
-            modulus=job.targets[0].partitions,
-        )
+    def _ask_leave(self, job: WriteJob, context: TaskContext) -> Grant:
+        who = (job.serial, self._query, context.partitionId(), context.taskAttemptId(), context.attemptNumber())
+        return client_of(self._address).ask(AskGrant(*who, job.placement, job.tasks, job.targets[0].partitions))
 
 
 def _context() -> TaskContext:

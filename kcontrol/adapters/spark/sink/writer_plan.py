@@ -16,8 +16,8 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from pyspark.util import PythonEvalType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.targets import NOTHING_TYPE, PARTITION_COLUMN
-from kcontrol.adapters.spark.channel.write_job import Placement
 from kcontrol.adapters.spark.internals import java_column, map_in_arrow
 from kcontrol.adapters.spark.sink.tasks import PlaceRows, WriteRows
 

@@ -5,15 +5,14 @@ A replay whose records somebody wants keeps them too, in a file of this task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.messages import Grant
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OutputTarget
 from kcontrol.adapters.spark.sink.spool import SpoolWriter
 from kcontrol.adapters.spark.source.reading import cluster_settings
@@ -28,9 +27,7 @@ class RowWriter:
     writer: the number of this task among the query's writers. spool: in a replay, the directory that takes its rows, if any.
     """
 
-    def __init__(
-        self, address: ChannelAddress, grant: Mapping[str, Any], replay: bool, writer: int, spool: Path | None = None
-    ) -> None:
+    def __init__(self, address: ChannelAddress, grant: Grant, replay: bool, writer: int, spool: Path | None = None) -> None:
         self._address, self._grant, self._replay = address, grant, replay
         self._number, self._spool = writer, spool
         self._writers: dict[str, _Writer] = {}
@@ -61,15 +58,15 @@ class RowWriter:
     def _open(self, target: OutputTarget) -> _Writer:
         grant = self._grant
         if self._replay:
-            counted = DigestWriter(grant["step"], target.name, target.topic, target.partitions, target.digest)
+            counted = DigestWriter(grant.step, target.name, target.topic, target.partitions, target.digest)
             return counted if self._spool is None else SpoolWriter(counted, self._spool, target.name, self._number)
         return TransactionWriter(
             cluster_settings(self._address),
-            grant["transactional_id"],
-            grant["producer_id"],
-            grant["producer_epoch"],
-            grant["step"],
-            grant["now_ms"],
+            grant.transactional_id,
+            grant.producer_id,
+            grant.producer_epoch,
+            grant.step,
+            grant.now_ms,
             target.name,
             target.topic,
             target.partitions,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.messages import Announce, AskSplits, AwaitStep, ReadSplit, ReportReads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,7 +98,7 @@ class StepReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - PySpark's names
         """Blocks until the step after `start` is released. `query.stop()` ends it by killing this process."""
         while True:
-            step = client_of(self._address).ask("next_step", start=start["step"])["step"]
+            step = client_of(self._address).ask(AwaitStep(start["step"])).step
             if step is not None:
                 return {"step": step}
 
@@ -105,17 +106,17 @@ class StepReader(DataSourceStreamReader):
         """The tasks of the step `end`; also called when Spark plans a recorded batch again, without `latestOffset`."""
         if start == end:
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
-        answer = client_of(self._address).ask("splits", input=self._input, step=end["step"])
+        cut = client_of(self._address).ask(AskSplits(self._input, end["step"]))
         return [
             SourceTask(
-                answer["serial"],
-                answer["topic"],
-                answer["topic_id"],
-                tuple((p, lo, hi) for p, lo, hi in splits),
-                answer["placed_among"],
-                answer["digest_version"],
+                cut.serial,
+                cut.topic,
+                cut.topic_id,
+                tuple((split.partition, split.from_, split.to) for split in splits),
+                cut.placed_among,
+                cut.digest_version,
             )
-            for splits in answer["tasks"]
+            for splits in cut.tasks
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -127,15 +128,11 @@ class StepReader(DataSourceStreamReader):
         assert isinstance(partition, SourceTask)
         context = TaskContext.get()
         assert context is not None
-        query = context.getLocalProperty(QUERY_PROPERTY)
-        about: dict[str, Any] = {"serial": partition.serial, "query": query, "task_attempt": context.taskAttemptId()}
+        query = context.getLocalProperty(QUERY_PROPERTY) or ""
         client = client_of(self._address)
+        read = tuple(sorted({split[0] for split in partition.splits}))
         told = client.ask(
-            "announce",
-            input=self._input,
-            partitions=sorted({split[0] for split in partition.splits}),
-            attempt_number=context.attemptNumber(),
-            **about,
+            Announce(partition.serial, query, self._input, read, context.taskAttemptId(), context.attemptNumber())
         )
         settings = cluster_settings(self._address)
         with failures_reported(self._address, partition.serial):
@@ -146,13 +143,13 @@ class StepReader(DataSourceStreamReader):
 
                 declared = DeclaredPlacing(self._input, **self._placed)
                 check = PlacementCheck(declared, partition.topic, partition.placed_among)
-            more = (self._with_headers, told["columns"], check, partition.digest_version)
+            more = (self._with_headers, told.columns, check, partition.digest_version)
             counted = yield from read_splits(settings, *what, *more)
-        reads = [
-            {"partition": number, "from": lo, "to": hi, "records": found.records, "digest": found.digest}
+        reads = tuple(
+            ReadSplit(number, lo, hi, found.records, found.digest)
             for (number, lo, hi), found in zip(partition.splits, counted, strict=True)
-        ]
-        client.ask("report_reads", input=self._input, reads=reads, **about)
+        )
+        client.ask(ReportReads(partition.serial, query, self._input, reads))
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to forget: what is committed is told by the steps topic alone."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.channel.attempt import Counted
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.messages import AskSettings
 from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
 from kcontrol.core.model import InputRange, SourceSplit
 from kcontrol.settings.cluster import ClusterSettings
@@ -23,7 +24,7 @@ _ENOUGH_BYTES = 1 << 20
 @functools.lru_cache(maxsize=4)
 def cluster_settings(address: ChannelAddress) -> ClusterSettings:
     """The driver's cluster, secrets included: asked for once in the life of a worker process, never in a file or a plan."""
-    return ClusterSettings(**client_of(address).ask("settings"))
+    return ClusterSettings.model_validate_json(client_of(address).ask(AskSettings()).json)
 
 
 def read_splits(

@@ -1,0 +1,85 @@
+"""Every message of the side channel comes out of the JSON that it goes into; what is none is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kcontrol.adapters.spark.channel.messages import (
+    QUESTIONS,
+    Announce,
+    AskGrant,
+    AskSettings,
+    AskSplits,
+    AwaitStep,
+    Columns,
+    Grant,
+    Heard,
+    OwnPartitions,
+    Placement,
+    Question,
+    ReadSplit,
+    Released,
+    ReportFailure,
+    ReportReads,
+    ReportWritten,
+    Settings,
+    Split,
+    StepSplits,
+    answer_of,
+    question_from_plain,
+    question_to_plain,
+)
+from kcontrol.core.model import FailureKind, OutputSlice
+from kcontrol.wire.shapes import from_plain, to_plain
+
+SLICE = OutputSlice("out", "topic-ä", 3, 7, 9, 2, "0" * 32)
+ASKED: list[tuple[Question[Any], Any]] = [
+    (AwaitStep(4), Released(5)),
+    (AwaitStep(4), Released(None)),
+    (AskSplits("in", 5), StepSplits(1, "topic", "id", ((Split(0, 1, 2), Split(3, 4, 5)), ()), 4, 2)),
+    (AskSettings(), Settings('{"bootstrap_servers": "a:1"}')),
+    (Announce(1, "q", "in", (0, 3), 17, 0), Columns(("key", "value"))),
+    (Announce(1, "q", "in", (), 17, 0), Columns(None)),
+    (ReportReads(1, "q", "in", (ReadSplit(0, 1, 2, 1, "f" * 32),)), Heard()),
+    (AskGrant(1, "q", 0, 17, 0, Placement.DIRECT, 2, 4), Grant((OwnPartitions("out", (0, 2)),), 5, 1_700, "id", 9, 1)),
+    (ReportWritten(1, "q", 0, 17, (SLICE,)), Heard()),
+    (ReportFailure(1, FailureKind.QUERY, "it\nfailed"), Heard()),
+]
+
+
+def through_json(plain: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(plain))
+    return found
+
+
+@pytest.mark.parametrize(("question", "answer"), ASKED, ids=lambda value: type(value).__name__)
+def test_a_question_and_its_answer_come_through(question: Question[Any], answer: Any) -> None:
+    assert question_from_plain(through_json(question_to_plain(question))) == question
+    assert answer_of(type(question)) is type(answer)
+    assert from_plain(type(answer))(through_json(to_plain(type(answer))(answer))) == answer
+
+
+def test_no_question_is_left_out_here() -> None:
+    assert {type(question) for question, _ in ASKED} == set(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        [],
+        5,
+        {},
+        {"ask": "Sing"},
+        {"ask": None},
+        {"ask": "AwaitStep"},
+        {"ask": "ReportReads", "serial": 1},
+        {"ask": ["AwaitStep"]},
+    ],
+    ids=str,
+)
+def test_what_is_no_question_is_refused(plain: Any) -> None:
+    with pytest.raises(ValueError, match="the side channel"):
+        question_from_plain(plain)
