@@ -180,7 +180,7 @@ def test_a_pipeline_that_cannot_be_shown_hides_no_other(command: Command, cluste
     TopicAdmin(cluster).delete(cluster.names().steps_topic("p"))
     listed = command("list", "--json")
     assert [json.loads(line)["pipeline"] for line in listed.stdout.splitlines()] == [OTHER]
-    assert f"pipeline 'p' can't be shown: topic '{cluster.names().steps_topic('p')}'" in listed.stderr
+    assert f"pipeline 'p' can't be shown: There is no topic '{cluster.names().steps_topic('p')}'" in listed.stderr
     assert "1 of 2 pipelines can't be shown" in listed.stderr
     assert listed.returncode == 1
 
