@@ -274,7 +274,7 @@ def test_a_log_of_steps_is_deleted_only_by_who_may_and_a_refused_deletion_can_be
         asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
     secured.grant({user: [deletes]})
     asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
-    with pytest.raises(NotFoundError, match="was never submitted"):
+    with pytest.raises(NotFoundError, match="there is no pipeline"):
         asyncio.run(look(settings, PIPELINE))
 
 

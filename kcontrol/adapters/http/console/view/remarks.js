@@ -7,7 +7,7 @@ export function remarks(status) {
   if (!sentences.length) return null;
   return h(
     "section",
-    { class: "remarks", key: "remarks", "aria-labelledby": "remarks-title" },
+    { class: "panel remarks", key: "remarks", "aria-labelledby": "remarks-title" },
     h("h2", { id: "remarks-title" }, "Worth attention"),
     h("ul", {}, sentences.map((each) => h("li", { key: each }, each))),
   );
