@@ -131,7 +131,7 @@ _ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
     ((_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.HALTED), _C.RUN, _S.ASSEMBLING),
     ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.STOPPING, _S.STOPPED), _C.HALT, _S.HALTED),
     # --- somebody else is in charge
-    (tuple(state for state in State if state not in (_S.IDLE, _S.CLAIMING, _S.RESIGNED)), _C.NEWER_CLAIM, _S.RESIGNED),
+    (tuple(state for state in State if state not in (_S.IDLE, _S.RESIGNED)), _C.NEWER_CLAIM, _S.RESIGNED),
 )
 
 TABLE: dict[tuple[State, Cause], State] = {
