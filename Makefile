@@ -67,6 +67,7 @@ docs: setup
 # Writes what is made from the code anew.
 docs-reference: setup
 	for page in cli settings rest metrics schemas rights; do $(PY) -m docs.make_$$page || exit 1; done
+	$(PY) -m docs.make_modules > docs/diagrams/modules.md
 	for page in coordinator node; do $(PY) -m docs.make_diagrams $$page > docs/diagrams/$$page.md || exit 1; done
 
 # Makes the locks anew from pyproject.toml: of everything, and of what the image needs to be built and to run, in the same versions.
