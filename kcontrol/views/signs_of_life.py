@@ -70,11 +70,6 @@ class SignsOfLife:
         if who is not None:
             self._signs[who] = _Sign(logged.timestamp_ms, None if self._began_ms is None else self._monotonic_ms())
 
-    def heard_at_ms(self, who: int) -> int | None:
-        """The time in the last record; None if nothing was ever heard."""
-        sign = self._signs.get(who)
-        return None if sign is None else sign.at_ms
-
     def silent_ms(self, who: int, now_ms: int) -> int | None:
         """For how long nothing was heard; None if nothing ever was. now_ms: by the wall clock of this machine."""
         sign = self._signs.get(who)

@@ -16,11 +16,10 @@ cut into tasks and fetches, and, unlike XOR, two equal records do not cancel out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kcontrol.core.model import EMPTY_DIGEST
 from kcontrol.errors import ConfigurationError
 
 _MODULUS = 1 << 128
@@ -72,16 +71,14 @@ class Digest:
         """The sum as 32 lower-case hexadecimal digits, as boundaries hold it."""
         return f"{self.total:032x}"
 
-    @classmethod
-    def from_hex(cls, records: int, digits: str) -> Digest:
-        """The inverse of `records` and `hex`. Raises ValueError: not 32 hexadecimal digits."""
-        if len(digits) != len(EMPTY_DIGEST):
-            raise ValueError(f"a digest has {len(EMPTY_DIGEST)} hexadecimal digits, not {len(digits)}: {digits!r}")
-        return cls(records, int(digits, 16))
-
 
 EMPTY = Digest()
 """The digest of no records."""
+
+
+def add_digests(digests: Iterable[str]) -> str:
+    """The digest of all records together, from and to the digits that boundaries hold."""
+    return Digest(total=sum(int(digits, 16) for digits in digests) % _MODULUS).hex
 
 
 def record_digest(

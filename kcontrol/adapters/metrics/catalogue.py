@@ -254,10 +254,3 @@ CATALOGUE: Sequence[Metric] = (
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
 )
-
-
-def series_of(metric: Metric) -> tuple[str, ...]:
-    """The names that a query may use."""
-    if metric.kind is Kind.HISTOGRAM:
-        return tuple(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
-    return (metric.name,)

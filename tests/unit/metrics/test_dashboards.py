@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Metric, series_of
+from kcontrol.adapters.metrics.catalogue import CATALOGUE, Kind, Metric
+
+
+def series_of(metric: Metric) -> tuple[str, ...]:
+    """The names that a query may use."""
+    if metric.kind is Kind.HISTOGRAM:
+        return tuple(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
+    return (metric.name,)
+
 
 DOCKER = Path(__file__).parents[3] / "docker"
 SERIES = {name: metric for metric in CATALOGUE for name in series_of(metric)}

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcontrol.adapters.spark.session.build import session
-from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master, check_session, spark_submit_options
+from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master, check_session
 from kcontrol.errors import SparkSettingError
-
-
-def test_every_setting_is_printed_once_with_its_value() -> None:
-    options = spark_submit_options()
-    assert len(set(options)) == len(SETTINGS)
-    assert "--conf spark.task.maxFailures=1" in options
 
 
 @pytest.mark.parametrize("master", ["local[2,4]", "local[*, 3]"])

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, QueryResult, ReadRange
-from kcontrol.adapters.spark.channel.input_check import add_digests
 from kcontrol.adapters.spark.engine.results import step_result
 from kcontrol.core.model import (
     EMPTY_DIGEST,
@@ -19,7 +18,7 @@ from kcontrol.core.model import (
     SourceSplit,
 )
 from kcontrol.errors import StepFailedError
-from kcontrol.wire.digest import INPUT_DIGEST_VERSION
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION, add_digests
 from tests.unit.spark.works import TOPIC_ID, work
 
 ONE = f"{1:032x}"

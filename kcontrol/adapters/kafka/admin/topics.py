@@ -48,10 +48,6 @@ class TopicState:
     replication: int
     config: Mapping[str, str]
 
-    @property
-    def max_message_bytes(self) -> int:
-        return int(self.config["max.message.bytes"])
-
 
 @dataclass(frozen=True, slots=True)
 class TopicOffsets:

@@ -12,14 +12,7 @@ from dataclasses import replace
 from kcontrol.core.model import InputSlice, SourceSplit, StepBoundary
 from kcontrol.core.step.differences import Difference, Part, input_differences
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
-
-_MODULUS = 1 << 128
-
-
-def add_digests(digests: Iterable[str]) -> str:
-    """The digest of all records together (a sum modulo 2**128)."""
-    return f"{sum(int(digest, 16) for digest in digests) % _MODULUS:032x}"
+from kcontrol.wire.digest import INPUT_DIGEST_VERSION, add_digests, input_kind
 
 
 def splits_by_partition(splits: Iterable[SourceSplit]) -> Mapping[tuple[str, int], list[SourceSplit]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, QueryResult, ReadRange
-from kcontrol.adapters.spark.channel.input_check import add_digests, splits_by_partition
+from kcontrol.adapters.spark.channel.input_check import splits_by_partition
 from kcontrol.core.model import (
     FailureKind,
     InputRange,
@@ -16,6 +16,7 @@ from kcontrol.core.model import (
     SourceSplit,
     StepResult,
 )
+from kcontrol.wire.digest import add_digests
 
 ReadAgain = Callable[[InputRange, SourceSplit], Counted]
 

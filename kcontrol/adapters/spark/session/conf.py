@@ -92,11 +92,6 @@ SETTINGS: tuple[Setting, ...] = (
 _LOCAL_RETRIES = re.compile(r"local\[[^,\]]+,\s*([0-9]+)\s*\]\Z")
 
 
-def spark_submit_options() -> list[str]:
-    """The settings as options for spark-submit: `--conf NAME=VALUE` each."""
-    return [f"--conf {setting.name}={setting.value}" for setting in SETTINGS]
-
-
 def check_master(master: str) -> None:
     """Refuse `local[N,M]` with M > 1: it runs failed tasks again whatever `spark.task.maxFailures` says."""
     match = _LOCAL_RETRIES.match(master)
