@@ -1,1 +1,1 @@
-"""What Spark keeps on disk between steps: pinned, linked, read and begun anew."""
+"""What Spark keeps on disk between steps: its formats, pinned, linked, read and written."""

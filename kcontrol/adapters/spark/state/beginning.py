@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals import OFFSET_METADATA, java_session, jvm_class
+from kcontrol.adapters.spark.state.formats import plan_text, record_text
 from kcontrol.errors import ConfigurationError
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
@@ -45,8 +46,7 @@ def write_beginning(query: Path, step: int, sources: int, settings: str) -> None
     for log in ("offsets", "commits"):
         (query / log).mkdir()
     for before in range(max(1, step - 1), step + 1):
-        ends = [json.dumps({"step": before})] * sources
-        (query / "offsets" / str(before - 1)).write_text("\n".join(["v1", settings, *ends]), encoding="utf-8")
-    record = {"nextBatchWatermarkMs": 0, "stateUniqueIds": {}}
-    (query / "commits" / str(step - 1)).write_text("v2\n" + json.dumps(record), encoding="utf-8")
+        plan = plan_text(settings, [before] * sources)
+        (query / "offsets" / str(before - 1)).write_text(plan, encoding="utf-8")
+    (query / "commits" / str(step - 1)).write_text(record_text(0, {}), encoding="utf-8")
     (query / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")

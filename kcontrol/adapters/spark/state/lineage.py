@@ -18,11 +18,12 @@ from typing import BinaryIO, NamedTuple
 
 import cramjam
 
+from kcontrol.adapters.spark.state.formats import CHANGELOG_VERSIONS
+
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<8sBiii")
 _MAX_BLOCK_BYTES = 32 << 20
 """The largest that lz4-java writes."""
-_WITH_LINEAGE = (b"v3", b"v4")
 _DATA_DIRECTORIES = {"sstFiles": ("dfsSstFileName", "SSTs"), "logFiles": ("dfsLogFileName", "logs")}
 
 
@@ -49,7 +50,7 @@ def lineage(changelog: Path) -> tuple[StateVersion, ...] | None:
     with changelog.open("rb") as file:
         try:
             content = _Content(_blocks(file))
-            if content.utf() not in _WITH_LINEAGE:
+            if content.utf() not in CHANGELOG_VERSIONS:
                 return None
             items = json.loads(content.utf())
             return tuple(sorted(StateVersion(int(item["version"]), str(item["checkpointUniqueId"])) for item in items))

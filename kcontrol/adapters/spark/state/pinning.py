@@ -11,12 +11,12 @@ operators' metadata, the query's id) is small and is needed whole.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from kcontrol.adapters.spark.state.formats import unique_ids
 from kcontrol.adapters.spark.state.lineage import StateVersion, lineage, shared_files
 
 LOGS = ("commits", "offsets")
@@ -35,7 +35,8 @@ def is_stray(name: str) -> bool:
 def needed_files(query: Path, batch: int) -> list[Path]:
     """Files, relative to the query's directory, that Spark needs to go on after `batch`.
 
-    Raises FileNotFoundError: the batch is not recorded, or a file of its state is not there (any more).
+    Raises FileNotFoundError: the batch is not recorded, or a file of its state is not there (any more); ConfigurationError:
+    its record is of a version that is not known.
     """
     logs = [Path("offsets", str(number)) for number in (batch - 1, batch) if number >= 0] + [Path("commits", str(batch))]
     for log in logs:
@@ -57,7 +58,7 @@ def _plain_files(query: Path) -> Iterator[Path]:
 
 
 def _state_files(query: Path, batch: int) -> Iterator[Path]:
-    ids = _unique_ids(query, batch)
+    ids = unique_ids(query / "commits" / str(batch))
     found: set[tuple[str, str, str]] = set()
     for folder, folders, names in os.walk(query / _STATE):
         directory = Path(folder)
@@ -80,17 +81,6 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
             if (operator, partition, unique_id) not in found:
                 missing = StateVersion(batch + 1, unique_id).changelog
                 raise _missing(query / _STATE / operator / partition / missing)
-
-
-def _unique_ids(query: Path, batch: int) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By operator and partition, the IDs of its state stores' versions; empty where Spark keeps none."""
-    lines = (query / "commits" / str(batch)).read_text(encoding="utf-8").splitlines()
-    told = json.loads(lines[1]) if len(lines) > 1 else {}
-    return {
-        (operator, str(partition)): tuple(each for each in ids if each)
-        for operator, partitions in (told.get("stateUniqueIds") or {}).items()
-        for partition, ids in enumerate(partitions)
-    }
 
 
 def _version(store: set[str], version: int, ids: Iterable[str]) -> StateVersion | None:

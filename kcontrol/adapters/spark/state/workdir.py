@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.spark.state.formats import planned_ends
 from kcontrol.adapters.spark.state.linking import fit_restored, link_pin, link_tree
 from kcontrol.adapters.spark.state.pinning import LOGS, is_stray, needed_files
 from kcontrol.errors import CheckpointError, ConfigurationError
@@ -151,7 +152,8 @@ class WorkDir:
 
         Returns the directory of the pin: hard links in a directory per query, and operators' metadata without absolute
         paths. It stays as it is until `unpin`, a new life, or a new beginning. A step that is pinned already is pinned once.
-        Raises CheckpointError: the step is not recorded by every query, its state is not there, or the disk refused.
+        Raises CheckpointError: the step is not recorded by every query, or in a version that is not known; its state is not
+        there; or the disk refused.
         """
         pin = self._pin_path(step)
         if pin.is_dir():
@@ -165,7 +167,7 @@ class WorkDir:
                     raise CheckpointError(
                         f"step {step} can't be kept for a checkpoint: {error.filename} is not there"
                     ) from error
-            except OSError as error:
+            except (OSError, ConfigurationError) as error:
                 raise CheckpointError(f"step {step} can't be kept for a checkpoint in {pin}: {error}") from error
         return pin
 
@@ -211,8 +213,7 @@ class WorkDir:
 
     def planned_steps(self, query: str, batch: int) -> list[int]:
         """The step at which each source of a batch ends, as Spark wrote it down before the batch ran."""
-        lines = (self.query_path(query) / "offsets" / str(batch)).read_text().splitlines()
-        return [json.loads(line)["step"] for line in lines[2:] if line != "-"]
+        return planned_ends(self.query_path(query) / "offsets" / str(batch))
 
 
 def _histories(life: Path) -> list[int]:
