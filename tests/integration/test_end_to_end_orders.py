@@ -120,7 +120,8 @@ def _verified(story: Story, last: int) -> None:
     assert result.returncode == 0, result.stderr
     verdicts = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
     assert [(each["step"], each["agrees"]) for each in verdicts] == [(step, True) for step in range(2, last + 1)]
-    wrong = story.command("verify", str(PIPELINE_FILE), "--to", "2", "--master", "local[2]", ORDERS_LIE="1")
+    other = {"ORDERS_LIE": "1", "ORDERS_TYPE_IN_WORDS": "1"}
+    wrong = story.command("verify", str(PIPELINE_FILE), "--to", "2", "--master", "local[2]", **other)
     assert wrong.returncode == 7, wrong.stderr
     assert _said(wrong)[:-1] == PHASES, wrong.stderr
     assert "step 1: output 'totals' partition" in wrong.stdout

@@ -7,6 +7,7 @@ step's output exactly.
 import os
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
 
 import kcontrol
 
@@ -19,6 +20,8 @@ CHECKPOINTS = os.environ.get("ORDERS_CHECKPOINTS", "")
 """Where state is saved; nowhere by default."""
 CHECKPOINT_EVERY = os.environ.get("ORDERS_CHECKPOINT_EVERY", "1 h")
 """So long that it is only on request, unless a test wants more."""
+TYPE_IN_WORDS = bool(os.environ.get("ORDERS_TYPE_IN_WORDS"))
+"""Has a UDF's type read by Spark, so that the file can't be read without a session: one more start in each command."""
 CHANGED = bool(os.environ.get("ORDERS_CHANGED"))
 """Another structure under the same name."""
 
@@ -48,7 +51,7 @@ pipeline = kcontrol.Pipeline(
 )
 
 
-@F.udf("bigint")
+@F.udf("bigint" if TYPE_IN_WORDS else LongType())
 def checked(order, amount):
     if order == BREAK_ON:
         raise ValueError(f"can't digest order {order}")
