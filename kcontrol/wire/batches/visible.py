@@ -19,18 +19,37 @@ _ABORT = 0
 _MARKER_BYTES = 4
 
 
+class AbortedFilter:
+    """Follows which producers are inside an aborted transaction. Told of all batches of a fetch, in order."""
+
+    def __init__(self, aborted: AbortedTransactions) -> None:
+        self._pending = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        heapq.heapify(self._pending)
+        self._aborting: set[int] = set()
+
+    def admits(self, next_offset: int, producer_id: int, *, transactional: bool) -> bool:
+        """Whether a batch of records, which ends before `next_offset`, may be seen."""
+        self._reach(next_offset)
+        return not (transactional and producer_id in self._aborting)
+
+    def see_marker(self, next_offset: int, producer_id: int, *, aborts: bool) -> None:
+        """A control batch: the producer's transaction is over."""
+        self._reach(next_offset)
+        if aborts:
+            self._aborting.discard(producer_id)
+
+    def _reach(self, next_offset: int) -> None:
+        while self._pending and self._pending[0][0] < next_offset:
+            self._aborting.add(heapq.heappop(self._pending)[1])
+
+
 def visible(data: memoryview, batches: Iterable[Batch], aborted: AbortedTransactions, where: str) -> Iterator[Batch]:
     """Those of `batches` that hold records for a read_committed reader. Raises DamagedRecordError."""
-    pending = [(first_offset, producer_id) for producer_id, first_offset in aborted]
-    heapq.heapify(pending)
-    aborting: set[int] = set()
+    hidden = AbortedFilter(aborted)
     for batch in batches:
-        while pending and pending[0][0] < batch.next_offset:
-            aborting.add(heapq.heappop(pending)[1])
         if batch.control:
-            if _is_abort(data, batch, where):
-                aborting.discard(batch.producer_id)
-        elif batch.records and not (batch.transactional and batch.producer_id in aborting):
+            hidden.see_marker(batch.next_offset, batch.producer_id, aborts=_is_abort(data, batch, where))
+        elif hidden.admits(batch.next_offset, batch.producer_id, transactional=batch.transactional) and batch.records:
             yield batch
 
 

@@ -5,7 +5,6 @@ For control and steps records, which are few and small, aiokafka's parser is fas
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
 from kcontrol.errors import DamagedRecordError
+from kcontrol.wire.batches.visible import AbortedFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def visible_records(data: bytes, position: int, aborted: Iterable[tuple[int, int
     Raises DamagedRecordError: a batch is not what its checksum says.
     """
     batches = MemoryRecords(data)
-    hidden = _AbortedFilter(aborted)
+    hidden = AbortedFilter(aborted)
     records: list[RawRecord] = []
     next_offset = position
     while batches.has_next():
@@ -53,7 +53,7 @@ def visible_records(data: bytes, position: int, aborted: Iterable[tuple[int, int
         if not batch.validate_crc():
             raise DamagedRecordError(f"{where}: the record batch at offset {batch.base_offset} is damaged (CRC)")
         try:
-            if hidden.admits(batch):
+            if _admits(hidden, batch):
                 records.extend(_record(record) for record in batch if record.offset >= position)
         except CorruptRecordException as error:
             raise DamagedRecordError(f"{where}: the record batch at offset {batch.base_offset} is damaged: {error}") from error
@@ -61,24 +61,14 @@ def visible_records(data: bytes, position: int, aborted: Iterable[tuple[int, int
     return Visible(records, next_offset)
 
 
-class _AbortedFilter:
-    """Follows which producers are inside an aborted transaction, as Kafka's own consumer does (KIP-98)."""
-
-    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._pending = [(first_offset, producer_id) for producer_id, first_offset in aborted]
-        heapq.heapify(self._pending)
-        self._aborting: set[int] = set()
-
-    def admits(self, batch: Any) -> bool:
-        while self._pending and self._pending[0][0] < batch.next_offset:
-            self._aborting.add(heapq.heappop(self._pending)[1])
-        if batch.is_control_batch:
-            # Compaction may leave a control batch without its record.
-            marker = next(iter(batch), None)
-            if marker is not None and ControlRecord.parse(marker.key).type_ == ABORT_MARKER.type_:
-                self._aborting.discard(batch.producer_id)
-            return False
-        return not (batch.is_transactional and batch.producer_id in self._aborting)
+def _admits(hidden: AbortedFilter, batch: Any) -> bool:
+    if not batch.is_control_batch:
+        return hidden.admits(batch.next_offset, batch.producer_id, transactional=batch.is_transactional)
+    # Compaction may leave a control batch without its record.
+    marker = next(iter(batch), None)
+    aborts = marker is not None and ControlRecord.parse(marker.key).type_ == ABORT_MARKER.type_
+    hidden.see_marker(batch.next_offset, batch.producer_id, aborts=aborts)
+    return False
 
 
 def _record(record: Any) -> RawRecord:
