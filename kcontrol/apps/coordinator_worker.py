@@ -24,15 +24,15 @@ from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
 from kcontrol.adapters.kafka.admin.groups import check_may_join
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.coordinator_partitions import PartitionSessions
+from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, ClusterError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
-from kcontrol.sessions.retrying import waits_ms
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.coordinator")
 
-FIRST_RESTART_MS = 200
-LONGEST_RESTART_MS = 5_000
+RESTARTS = Backoff(first_ms=200, longest_ms=5_000)
+"""Between workers that crash. One that has lived longer than the longest wait crashes for the first time again."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,7 @@ def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerO
     Raises AccessError: Kafka refuses the login, or does not let this process look after any pipeline.
     """
     asyncio.run(check_may_join(settings))
-    wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
-    failures = 0
+    tries = RESTARTS.begin()
     with tempfile.TemporaryDirectory(prefix="kcontrol-faust-") as datadir:
         while True:
             began = time.monotonic()
@@ -66,14 +65,15 @@ def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerO
             try:
                 life.run()
             except Exception:  # noqa: BLE001 - logged whole; the next life starts from the logs, not from this one's state
-                failures = 1 if time.monotonic() - began > LONGEST_RESTART_MS / 1000 else failures + 1
-                _log.exception("the Faust worker crashed; starting again in %d ms", wait_ms(failures))
+                _log.exception("the Faust worker crashed; starting again")
+            if time.monotonic() - began > RESTARTS.longest_ms / 1000:
+                tries.succeeded()
             if life.denied is not None:
                 raise life.denied
             if life.stopped_by_signal:
                 return
             _raise_if_denied(settings)
-            time.sleep(wait_ms(max(failures, 1)) / 1000)
+            tries.wait_blocking()
 
 
 def _raise_if_denied(settings: ClusterSettings) -> None:

@@ -13,16 +13,16 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
+from kcontrol.backoff import Backoff
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import Logged, PipelineSpec
 from kcontrol.errors import AccessError
 from kcontrol.sessions.coordinator import CoordinatorSession
-from kcontrol.sessions.retrying import waits_ms
 
 RECLAIM_AFTER_MS = 10_000
 """Wait after a resignation: longer than the group's session timeout, so that whoever claimed wrongly has lost the partition."""
-FIRST_RESTART_MS = 200
-LONGEST_RESTART_MS = 10_000
+RESTARTS = Backoff(first_ms=200, longest_ms=10_000)
+"""Between sessions that crash. One that has lived longer than the longest wait crashes for the first time again."""
 
 OpenSession = Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]
 """Opens the ports of a pipeline and a session on them; closes the ports afterwards."""
@@ -88,8 +88,7 @@ class PartitionKeeper:
             self._tasks[pipeline] = asyncio.create_task(self._look_after(pipeline))
 
     async def _find(self) -> None:
-        wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
-        failures = 0
+        tries = RESTARTS.begin()
         while True:
             try:
                 for pipeline in definitions(await self._fold()):
@@ -99,14 +98,12 @@ class PartitionKeeper:
                 if (refusal := _refusal_in(error)) is not None:
                     self._denied(refusal)
                     return
-                failures += 1
-                self._log.exception("reading the control partition failed; trying again in %d ms", wait_ms(failures))
-                await asyncio.sleep(wait_ms(failures) / 1000)
+                self._log.exception("reading the control partition failed; trying again")
+                await tries.wait()
 
     async def _look_after(self, pipeline: str) -> None:
-        wait_ms = waits_ms(FIRST_RESTART_MS, LONGEST_RESTART_MS)
+        tries = RESTARTS.begin()
         loop = asyncio.get_running_loop()
-        failures = 0
         while True:
             began = loop.time()
             confirmed = self._confirmed
@@ -120,14 +117,16 @@ class PartitionKeeper:
                     self._log.info("pipeline %s: it was deleted; nobody looks after it any more", pipeline)
                     del self._tasks[pipeline]
                     return
-                pause_ms, failures = self._reclaim_after_ms, 0
+                tries.succeeded()
+                pause_ms = self._reclaim_after_ms
                 self._log.warning("pipeline %s: resigned: %s", pipeline, reason)
             except Exception as error:  # noqa: BLE001 - logged whole; the next session starts from the logs, not from this one
                 if (refusal := _refusal_in(error)) is not None:
                     self._denied(refusal)
                     return
-                failures = 1 if loop.time() - began > LONGEST_RESTART_MS / 1000 else failures + 1
-                pause_ms = wait_ms(failures)
+                if loop.time() - began > RESTARTS.longest_ms / 1000:
+                    tries.succeeded()
+                pause_ms = tries.failed()
                 self._log.exception("pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms)
             finally:
                 self._sessions.pop(pipeline, None)

@@ -11,22 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
+from kcontrol.backoff import Backoff, Tries
 from kcontrol.errors import RetriableError
 
 _Result = TypeVar("_Result")
 
-FIRST_WAIT_MS = 50
-LONGEST_WAIT_MS = 2_000
+AWAY = Backoff(first_ms=50, longest_ms=2_000)
+"""Between tries while Kafka is away."""
 DEFAULT_DEADLINE_MS = 120_000
-
-
-def waits_ms(first: int = FIRST_WAIT_MS, longest: int = LONGEST_WAIT_MS) -> Callable[[int], int]:
-    """A function from the number of failures so far (1, 2, ...) to the wait before the next try: doubling, with a ceiling."""
-
-    def wait_ms(failures: int) -> int:
-        return min(longest, first << min(failures - 1, 20))
-
-    return wait_ms
 
 
 async def until_deadline(
@@ -34,23 +26,15 @@ async def until_deadline(
 ) -> _Result:
     """Run `action` again after each `RetriableError` until it succeeds or `deadline_ms` have passed since the first fault.
 
-    Raises: RetriableError, naming `what` and the time waited, when the deadline has passed; anything else at once.
+    Raises: RetriableError, naming `what` and the deadline, when that has passed; anything else at once.
     """
-    wait_ms = waits_ms()
-    loop = asyncio.get_running_loop()
-    first_fault: float | None = None
-    failures = 0
+    tries: Tries | None = None
     while True:
         try:
             return await action()
         except RetriableError as fault:
-            failures += 1
-            first_fault = first_fault if first_fault is not None else loop.time()
-            waited_ms = round((loop.time() - first_fault) * 1000)
-            if waited_ms >= deadline_ms:
-                raise RetriableError(f"{what}: gave up after {waited_ms} ms and {failures} tries: {fault}") from fault
-            log.warning("%s: %s; trying again", what, fault)
-            await asyncio.sleep(wait_ms(failures) / 1000)
+            tries = tries or _since_now(deadline_ms)
+            await _wait_out(fault, tries, what, log)
 
 
 async def follow(
@@ -64,19 +48,23 @@ async def follow(
 
     Raises: RetriableError, naming `what`, when nothing has come for `deadline_ms` since the first of a row of faults.
     """
-    wait_ms = waits_ms()
-    loop = asyncio.get_running_loop()
-    first_fault: float | None = None
-    failures = 0
+    tries: Tries | None = None
     while True:
         try:
             async for chunk in stream():
-                first_fault, failures = None, 0
+                tries = None
                 take(chunk)
         except RetriableError as fault:
-            failures += 1
-            first_fault = first_fault if first_fault is not None else loop.time()
-            if loop.time() - first_fault >= deadline_ms / 1000:
-                raise RetriableError(f"{what}: gave up after {failures} tries: {fault}") from fault
-            log.warning("%s: %s; trying again", what, fault)
-            await asyncio.sleep(wait_ms(failures) / 1000)
+            tries = tries or _since_now(deadline_ms)
+            await _wait_out(fault, tries, what, log)
+
+
+def _since_now(deadline_ms: int) -> Tries:
+    """By the loop's clock, which a test may run faster."""
+    return AWAY.within(deadline_ms).begin(asyncio.get_running_loop().time)
+
+
+async def _wait_out(fault: RetriableError, tries: Tries, what: str, log: logging.Logger) -> None:
+    tries.check(what, fault)
+    log.warning("%s: %s; trying again", what, fault)
+    await tries.wait()

@@ -15,18 +15,19 @@ from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import TypeVar
 
+from kcontrol.backoff import Backoff, Tries
 from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import InputSpec, Logged, LoggedStep, PipelineSpec, StepBoundary, Tombstone
 from kcontrol.errors import ClusterError, DamagedRecordError, RetriableError
 from kcontrol.sessions.ports import Clock, ProjectionSource, Reach, StepsArchive, WatchedControlLog
-from kcontrol.sessions.retrying import waits_ms
 from kcontrol.views.pipeline_projection import PipelineProjection, never_submitted
 from kcontrol.views.retention import replay_inputs
 from kcontrol.wire.keys import pipeline_of
 from kcontrol.wire.names import control_partition
 
 _log = logging.getLogger("kcontrol.projections")
-_wait_ms = waits_ms(first=100, longest=5_000)
+AWAY = Backoff(first_ms=100, longest_ms=5_000)
+"""Between tries at what can't be read. It goes on for ever: what is shown says why it is not newer."""
 
 ENDS_EVERY_S = 2.0
 """How often Kafka is asked how far inputs reach."""
@@ -222,7 +223,7 @@ class Projections:
                     self._unblock(phase)
                     self._take_control(partition, chunk)
             except (RetriableError, ClusterError) as error:
-                await self._wait_after(phase, error)
+                await self._wait_after(phase, error, AWAY.begin())
             self._take_control(partition, await self._until_it_works(phase, log.read_to_end))
             self._unblock(phase)
 
@@ -256,11 +257,12 @@ class Projections:
         self._unblock(_steps_phase(name))
 
     async def _follow_steps(self, name: str, one: _Pipeline, steps: StepsArchive) -> None:
-        phase, failures, anew = _steps_phase(name), 0, False
+        phase, tries, anew = _steps_phase(name), AWAY.begin(), False
         while True:
             try:
                 self._take_steps(name, one, await steps.read_to_end())
-                one.ready, one.broken, failures, anew = True, "", 0, False
+                one.ready, one.broken, anew = True, "", False
+                tries.succeeded()
                 self._unblock(phase)
                 async for chunk in steps.tail():
                     self._take_steps(name, one, chunk)
@@ -277,14 +279,13 @@ class Projections:
                 self._unblock(phase)
                 return
             except (RetriableError, ClusterError) as error:
-                failures += 1
                 if one.ready or isinstance(error, ClusterError):
                     _log.warning("%s: %s; trying again", phase, error)
                     self._unblock(phase)
                     one.broken = "" if one.ready else str(error)
                 else:
                     self._block(phase, error)
-                await asyncio.sleep(_wait_ms(failures) / 1000)
+                await tries.wait()
 
     def _take_steps(self, name: str, one: _Pipeline, chunk: list[LoggedStep]) -> None:
         one.projection.see_steps(chunk)
@@ -332,18 +333,17 @@ class Projections:
             await asyncio.sleep(RETENTION_EVERY_S if topics else RETENTION_FIRST_S)
 
     async def _until_it_works(self, phase: str, action: Callable[[], Awaitable[_Result]]) -> _Result:
-        failures = 0
+        tries = AWAY.begin()
         while True:
             try:
                 return await action()
             except (RetriableError, ClusterError) as error:
-                failures += 1
-                await self._wait_after(phase, error, failures)
+                await self._wait_after(phase, error, tries)
 
-    async def _wait_after(self, phase: str, error: Exception, failures: int = 1) -> None:
+    async def _wait_after(self, phase: str, error: Exception, tries: Tries) -> None:
         _log.warning("%s: %s; trying again", phase, error)
         self._block(phase, error)
-        await asyncio.sleep(_wait_ms(failures) / 1000)
+        await tries.wait()
 
     def _block(self, phase: str, error: object = "") -> None:
         before = self._blocked.get(phase)

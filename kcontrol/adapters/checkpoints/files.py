@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.locations import Location
+from kcontrol.backoff import Backoff
 from kcontrol.errors import CheckpointCancelledError, CheckpointError
 
 _log = logging.getLogger(__name__)
@@ -203,18 +204,19 @@ class Files:
 
     def _tried(self, what: str, action: Callable[[], _Result]) -> _Result:
         """Raises FileNotFoundError as it is: it never passes."""
-        tries = 1 if self._location.local else self._limits.attempts
-        for failures in range(1, tries + 1):
+        tries = Backoff(self._limits.first_wait_ms, self._limits.longest_wait_ms).begin()
+        attempts = 1 if self._location.local else self._limits.attempts
+        for failures in range(1, attempts + 1):
             check(self._cancelled)
             try:
                 return action()
             except FileNotFoundError:
                 raise
             except OSError as error:
-                if failures == tries:
+                if failures == attempts:
                     raise CheckpointError(f"{what} failed {failures} times: {error}") from error
                 _log.warning("%s: %s; trying again", what, error)
-                self._wait(min(self._limits.longest_wait_ms, self._limits.first_wait_ms << (failures - 1)))
+                self._wait(tries.failed())
         raise AssertionError("attempts is at least 1")
 
     def _wait(self, wait_ms: int) -> None:

@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
-from kcontrol.sessions.retrying import waits_ms
 
 _log = logging.getLogger("kcontrol.run")
 
@@ -39,7 +39,7 @@ OWN_PAUSE_S = 5.0
 """Who did not look for so long was stopped himself, and knows nothing of the children meanwhile."""
 
 _USELESS = {each.exit_code for each in (ConfigurationError, JavaError, ReplacedError, AccessError)}
-_wait_ms = waits_ms(first=100, longest=5_000)
+RESTARTS = Backoff(first_ms=100, longest_ms=5_000)
 
 
 class ChildError(KcontrolError):
@@ -212,7 +212,7 @@ class Children:
         explained = code > 0 and code != SparkLostError.exit_code and child.lives == 1
         if code in _USELESS or explained or child.short_lives >= MAX_SHORT_LIVES:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
-        await asyncio.sleep(_wait_ms(max(1, child.short_lives)) / 1000)
+        await asyncio.sleep(RESTARTS.wait_ms(max(1, child.short_lives)) / 1000)
         self._start(child)
 
 

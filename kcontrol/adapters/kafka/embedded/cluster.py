@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,12 +20,13 @@ from confluent_kafka.admin import AdminClient
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker, free_ports
 from kcontrol.adapters.kafka.embedded.files import MEMBER_DIRECTORY, DataDirectory, Member, new_cluster_id
+from kcontrol.backoff import Backoff
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
 _ASK_TIMEOUT_S = 2.0
-_ASK_AGAIN_S = 0.1
-_LAST_WORDS_S = 3.0
+_ASK_AGAIN = Backoff(first_ms=100, longest_ms=100)
+_LAST_WORDS_MS = 3_000
 _ADMIN = {"socket.timeout.ms": 1_000, "socket.connection.setup.timeout.ms": 1_000, "log_level": 0}
 
 
@@ -142,12 +142,8 @@ class EmbeddedCluster:
         running = [broker for broker in self._brokers.values() if broker.is_running]
         for broker in running:
             broker.terminate()
-        deadline = time.monotonic() + self._stop_timeout_s
-        while self._has_quorum(running) and time.monotonic() < deadline:
-            time.sleep(_ASK_AGAIN_S)
-        deadline = min(deadline, time.monotonic() + _LAST_WORDS_S)
-        while any(broker.is_running for broker in running) and time.monotonic() < deadline:
-            time.sleep(_ASK_AGAIN_S)
+        if _ASK_AGAIN.within(round(self._stop_timeout_s * 1000)).poll(lambda: not self._has_quorum(running)):
+            _ASK_AGAIN.within(_LAST_WORDS_MS).poll(lambda: not any(broker.is_running for broker in running))
         self.kill()
         if self._temporary:
             shutil.rmtree(self._root, ignore_errors=True)
@@ -201,11 +197,9 @@ class EmbeddedCluster:
         return found.leader if found is not None and found.leader in self._brokers else None
 
     def _ask(self, what: str, ask: Callable[[], int | None]) -> int:
-        deadline = time.monotonic() + self._start_timeout_s
-        while (answer := ask()) is None:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"The embedded cluster in {self._root} does not name {what}.")
-            time.sleep(_ASK_AGAIN_S)
+        answer = _ASK_AGAIN.within(round(self._start_timeout_s * 1000)).poll(ask)
+        if answer is None:
+            raise ClusterError(f"The embedded cluster in {self._root} does not name {what}.")
         return answer
 
     def _each(self, brokers: Sequence[EmbeddedBroker], do: Callable[[EmbeddedBroker], None]) -> None:

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from kcontrol.adapters.kafka.embedded.files import DataDirectory
+from kcontrol.backoff import Backoff
 from kcontrol.errors import ClusterError
 
 SESSION_TIMEOUT_MS = 100
 """Of the broker with this controller; it is gone anyway."""
 
-_POLL_S = 0.02
+_LOOK_AGAIN = Backoff(first_ms=20, longest_ms=20)
 _STOP_TIMEOUT_S = 10.0
 _ACTIVE = "Activated periodic tasks"
 _REGISTRATION = re.compile(r"Replayed .*Register(?:ed)?BrokerRecord\(.*fenced=(?P<fenced>true|false)")
@@ -60,12 +60,17 @@ def is_fenced(log_lines: Iterable[str]) -> bool:
 
 
 def _await_fenced(directory: DataDirectory, controller: subprocess.Popen[bytes], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
     log = directory.controller_log
-    while time.monotonic() < deadline and controller.poll() is None:
-        if log.is_file() and is_fenced(log.read_text("utf-8", "replace").splitlines()):
-            return
-        time.sleep(_POLL_S)
+
+    def fenced() -> bool:
+        return log.is_file() and is_fenced(log.read_text("utf-8", "replace").splitlines())
+
+    def ended() -> bool:
+        return controller.poll() is not None
+
+    _LOOK_AGAIN.within(round(timeout_s * 1000)).poll(lambda: ended() or fenced())
+    if not ended() and fenced():
+        return
     raise ClusterError(
         f"The embedded broker was killed, and what it left in {directory.data} could not be taken up again. "
         f"The log is {log}; use another data directory if it can't be repaired."
