@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +11,11 @@ from confluent_kafka import admin as untyped_admin
 
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.codes import DENIED_CODES
 from kcontrol.adapters.kafka.client.options import confluent_options
-from kcontrol.adapters.kafka.client.rights import DENIED_CODES, Operation, denied
+from kcontrol.adapters.kafka.client.rights import Operation, denied
 from kcontrol.adapters.kafka.client.rights import group as group_right
+from kcontrol.backoff import Backoff
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec
@@ -29,7 +30,7 @@ TIMEOUT_S = 15.0
 _kafka: Any = untyped_admin
 """confluent-kafka exports what is used here without types."""
 
-_AGAIN_S = 0.1
+_STARTING = Backoff(first_ms=100, longest_ms=100, deadline_ms=int(TIMEOUT_S * 1000))
 _SETTLING = frozenset(
     {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
 )
@@ -94,7 +95,7 @@ def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
     """Members of the coordinators' group, those with the static name `besides` not counted. Blocking."""
     admin = _kafka.AdminClient({**confluent_options(cluster), "log_level": 0})
     group = cluster.names().coordinator_group()
-    deadline = time.monotonic() + TIMEOUT_S
+    tries = _STARTING.begin()
     while True:
         try:
             found = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S)
@@ -105,9 +106,9 @@ def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
                 return 0
             if code in DENIED_CODES:
                 raise denied(cluster, group_right(group, Operation.DESCRIBE)) from error
-            if code not in _SETTLING or time.monotonic() > deadline:
+            if code not in _SETTLING or tries.passed:
                 raise _unreachable(cluster, group, error) from error
-            time.sleep(_AGAIN_S)
+            tries.wait_blocking()
         except TimeoutError as error:
             raise _unreachable(cluster, group, error) from error
 

@@ -138,7 +138,7 @@ class StepReader:
     def _topic_id(self, topic: str) -> str:
         if topic not in self._topic_ids:
             # An output of an earlier definition of the pipeline.
-            info = self._client.start(self._client.topic(topic)).result()
+            info = self._client.start(self._client.partitions.topic(topic)).result()
             self._topic_ids[topic] = topic_id_text(info.topic_id)
         return self._topic_ids[topic]
 

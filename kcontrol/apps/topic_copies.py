@@ -15,8 +15,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.client.codes import DENIED_CODES
 from kcontrol.adapters.kafka.client.options import confluent_options
-from kcontrol.adapters.kafka.client.rights import DENIED_CODES, Operation, denied
+from kcontrol.adapters.kafka.client.rights import Operation, denied
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.adapters.kafka.write.writer import STEP_HEADER
 from kcontrol.apps.submit import all_specs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Protocol
 
+from kcontrol.adapters.kafka.client.partitions import Partitions
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -109,7 +110,7 @@ class KafkaWorld:
     async def write(self, producer: tuple[int, int], partition: int, value: str) -> None:
         rpc = KafkaRpc(self._direct)
         try:
-            write = TransactionalWrite(rpc, f"{self._direct.prefix}.{self.pipeline}", producer, 10_000)
+            write = TransactionalWrite(Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, 10_000)
             await write.send(self._out, partition, [(b"k", value.encode())])
         finally:
             await rpc.close()

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from kcontrol.adapters.kafka.client.background import RawClient, client_for
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
-from kcontrol.adapters.kafka.client.rpc import Deadline
+from kcontrol.backoff import Deadline
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.proxy import Proxy

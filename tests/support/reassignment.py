@@ -11,7 +11,8 @@ from typing import Any
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
-from kcontrol.adapters.kafka.client.rpc import KafkaRpc, describe_code
+from kcontrol.adapters.kafka.client.codes import describe_code
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 

@@ -15,10 +15,12 @@ from typing import Any
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka import admin as untyped_admin
 
+from kcontrol.adapters.kafka.client.codes import DENIED_CODES
 from kcontrol.adapters.kafka.client.options import confluent_options
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
-from kcontrol.adapters.kafka.client.rights import DENIED_CODES, Operation, Right, denied, missing, principal_of
+from kcontrol.adapters.kafka.client.rights import Operation, Right, denied, missing, principal_of
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
+from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.errors import AccessError, ClusterError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -29,10 +31,9 @@ COMPACTED = "compact"
 _kafka: Any = untyped_admin
 """confluent-kafka exports what is used here without types."""
 
-UNKNOWN_TOPIC_GRACE_S = 0.5
+UNKNOWN_TOPIC_GRACE_MS = 500
 """A topic that was made a moment ago is not known to every broker at once."""
 
-_VISIBLE_POLL_S = 0.02
 _ANSWER_POLL_S = 0.05
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -99,9 +100,7 @@ class TopicAdmin:
 
     def get(self, name: str, what: str, needs: Sequence[Operation] = ()) -> TopicState:
         """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there. needs: see `find`."""
-        grace_over = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
-        while (state := self.find(name, needs)) is None and time.monotonic() < grace_over:
-            time.sleep(_VISIBLE_POLL_S)
+        state = SETTLING.within(UNKNOWN_TOPIC_GRACE_MS).poll(lambda: self.find(name, needs))
         if state is None:
             raise TopicError(
                 f"{what}: there is no topic {name!r} at {self._settings.bootstrap_servers}; create it "
@@ -148,11 +147,9 @@ class TopicAdmin:
             self._await(self._admin.create_topics([topic])[name], f"creating topic {name!r}", right)
         except _TopicExistsError:
             pass
-        deadline = time.monotonic() + self._timeout_s
-        while (state := self.find(name)) is None:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"Topic {name!r} was created but can't be seen after {self._timeout_s:.0f} s.")
-            time.sleep(_VISIBLE_POLL_S)
+        state = SETTLING.within(round(self._timeout_s * 1000)).poll(lambda: self.find(name))
+        if state is None:
+            raise ClusterError(f"Topic {name!r} was created but can't be seen after {self._timeout_s:.0f} s.")
         return state
 
     def delete(self, name: str) -> None:
@@ -162,11 +159,8 @@ class TopicAdmin:
             self._await(self._admin.delete_topics([name])[name], f"deleting topic {name!r}", right)
         except _NoSuchTopicError:
             pass
-        deadline = time.monotonic() + self._timeout_s
-        while self.find(name) is not None:
-            if time.monotonic() > deadline:
-                raise ClusterError(f"Topic {name!r} was deleted but can be seen after {self._timeout_s:.0f} s.")
-            time.sleep(_VISIBLE_POLL_S)
+        if not SETTLING.within(round(self._timeout_s * 1000)).poll(lambda: self.find(name) is None):
+            raise ClusterError(f"Topic {name!r} was deleted but can be seen after {self._timeout_s:.0f} s.")
 
     def offsets(self, name: str, partitions: int) -> TopicOffsets:
         """Where the topic's partitions begin and end now."""

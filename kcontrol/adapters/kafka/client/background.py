@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from kcontrol.adapters.kafka.client.fetch_size import FetchSize
-from kcontrol.adapters.kafka.client.rights import Operation
-from kcontrol.adapters.kafka.client.rpc import KafkaRpc, TopicInfo
+from kcontrol.adapters.kafka.client.partitions import Partitions
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.settings.cluster import ClusterSettings
 
 _CLOSE_TIMEOUT_S = 10.0
@@ -28,9 +28,13 @@ class RawClient:
     def __init__(self, settings: ClusterSettings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
         self._loop = loop
-        self._topics: dict[str, TopicInfo] = {}
         self._fetch_sizes: dict[str, FetchSize] = {}
-        self.rpc = KafkaRpc(settings)
+        self.partitions = Partitions(KafkaRpc(settings))
+
+    @property
+    def rpc(self) -> KafkaRpc:
+        """Requests of any other kind, over the same connections."""
+        return self.partitions.rpc
 
     def start(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
         """Run a coroutine in the loop; its result can be waited for in any other thread."""
@@ -40,26 +44,13 @@ class RawClient:
         """Call a function in the loop, soon and in the order of such calls, and don't wait for it."""
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    async def topic(self, name: str, wanted: Operation = Operation.READ, partitions: Collection[int] = ()) -> TopicInfo:
-        """Id and leaders, as they were when last asked for; asked anew where one of `partitions` was not there then, since
-        a topic may be given more. Raises as `KafkaRpc.topic` does."""
-        known = self._topics.get(name)
-        if known is None or not known.leaders.keys() >= set(partitions):
-            self._topics[name] = await self.rpc.topic(name, wanted)
-        return self._topics[name]
-
     def fetch_size(self, topic: str) -> FetchSize:
         """What this process has learned of the size of a topic's records."""
         return self._fetch_sizes.setdefault(topic, FetchSize())
 
-    def forget_topic(self, name: str) -> None:
-        """Its leader has moved, or it is not the topic that it was."""
-        self._topics.pop(name, None)
-
     async def reconnect(self) -> None:
         """Begin again from the bootstrap address: no broker that was known answers any more."""
-        stale, self.rpc = self.rpc, KafkaRpc(self._settings)
-        self._topics.clear()
+        stale, self.partitions = self.rpc, Partitions(KafkaRpc(self._settings))
         await stale.close()
 
 

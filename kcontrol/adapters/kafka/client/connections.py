@@ -24,6 +24,7 @@ from aiokafka.conn import CloseReason, collect_hosts, create_conn
 from aiokafka.protocol.metadata import MetadataRequest
 
 from kcontrol.adapters.kafka.client.options import Patience, aiokafka_options
+from kcontrol.adapters.kafka.client.protocol import BrokerAnswer
 from kcontrol.errors import KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -142,7 +143,8 @@ class Connections:
 
     def learn(self, metadata: Any) -> None:
         """Take the brokers from a metadata response; one that names none is of a broker that has just started."""
-        found = {node: Address(host, port) for node, host, port, *_ in metadata.brokers}
+        named = [BrokerAnswer(*each) for each in metadata.brokers]
+        found = {each.node_id: Address(each.host, each.port) for each in named}
         if found:
             moved = [node for node, address in self._brokers.items() if found.get(node) != address]
             self._brokers = found

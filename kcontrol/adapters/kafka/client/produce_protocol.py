@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.produce import ProduceRequest_v8
+
+from kcontrol.adapters.kafka.client.codes import Verdict, verdict_of
 
 HELD_MS = 2_000
 """For so long a broker waits for the replicas before it says that they take longer, and is asked the same again. Short, so
@@ -38,6 +40,18 @@ class ProduceRecordsRequest(Request[ProduceRequest_v8]):  # type: ignore[misc]
         return request_struct_class(self._transactional_id, _ALL_REPLICAS, self._timeout_ms, self._topics)
 
 
+class ProducedPartition(NamedTuple):
+    """A partition in a produce response."""
+
+    partition: int
+    error_code: int
+    offset: int
+    timestamp: int
+    log_start_offset: int
+    record_errors: Any
+    error_message: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class ProduceAnswer:
     """What the broker says of one partition's batch. message: why it was refused, or ''."""
@@ -47,12 +61,17 @@ class ProduceAnswer:
     base_offset: int
     message: str
 
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(self.code)
+
 
 def answers(response: Any) -> list[ProduceAnswer]:
     """The answers in a response, one for each batch of the request."""
     found = []
     for _, partitions in response.topics:
-        for partition, code, base_offset, _, _, record_errors, message in partitions:
-            reasons = [message, *(reason for _, reason in record_errors or ())]
-            found.append(ProduceAnswer(partition, code, base_offset, next((reason for reason in reasons if reason), "")))
+        for part in map(ProducedPartition._make, partitions):
+            reasons = [part.error_message, *(reason for _, reason in part.record_errors or ())]
+            message = next((reason for reason in reasons if reason), "")
+            found.append(ProduceAnswer(part.partition, part.error_code, part.offset, message))
     return found

@@ -1,5 +1,8 @@
 """The two Kafka requests that aiokafka's own versions of are too old for us: Metadata and Fetch that know topic ids.
 
+Answers of these, of ListOffsets and of Produce are read by field name: each named tuple has the fields of its
+layout, in order.
+
 A topic that was deleted and made again has the same name and other records. Only requests by topic id (KIP-516) can't mix
 the two up, so everything that kcontrol reads is fetched by id. Layouts are those of Kafka's `MetadataRequest.json` version 12
 and `FetchRequest.json` version 13, both understood by every broker since 3.1.
@@ -9,9 +12,10 @@ from __future__ import annotations
 
 import base64
 import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
@@ -36,6 +40,7 @@ _NO_SESSION = 0
 _FINAL_EPOCH = -1
 _CONSUMER = -1
 _UNKNOWN = -1
+_ONE_BYTE = 1
 
 
 class Uuid(AbstractType):  # type: ignore[misc]
@@ -154,9 +159,93 @@ class FetchResponse(Response):  # type: ignore[misc]
     )
 
 
-def only_partition(response: Any) -> Any:
-    """The one partition of a fetch response, or None where the broker had nothing to say (it throttles this client)."""
-    return response.topics[0][1][0] if response.topics else None
+class BrokerAnswer(NamedTuple):
+    """A broker in a metadata response; those of aiokafka's own versions have no tags."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+    tags: Any = None
+
+
+class TopicAnswer(NamedTuple):
+    """A topic in a metadata response; `partitions` as `PartitionAnswer`."""
+
+    error_code: int
+    name: str
+    topic_id: uuid.UUID
+    is_internal: bool
+    partitions: Any
+    authorized_operations: int
+    tags: Any
+
+
+class PartitionAnswer(NamedTuple):
+    """A partition of a topic in a metadata response."""
+
+    error_code: int
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: Any
+    in_sync: Any
+    offline: Any
+    tags: Any
+
+
+class FetchedPartition(NamedTuple):
+    """A partition in a fetch response. aborted: of read_committed only."""
+
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Any
+    preferred_read_replica: int
+    records: bytes | None
+    tags: Any
+
+    @property
+    def data(self) -> bytes:
+        """Its record batches; the last one may be cut off."""
+        return self.records or b""
+
+    @property
+    def aborted_transactions(self) -> tuple[tuple[int, int], ...]:
+        """(producer id, first offset) of each transaction that was aborted."""
+        return tuple((each[0], each[1]) for each in self.aborted or ())
+
+
+class ListedOffset(NamedTuple):
+    """A partition in a response to ListOffsets."""
+
+    partition: int
+    error_code: int
+    timestamp: int
+    offset: int
+
+
+def fetched(response: Any, positions: Iterable[FetchPosition]) -> list[FetchedPartition]:
+    """The partitions of a fetch response, which is of one topic; those of `positions` with its error code if it has one of its
+    own; none where the broker had nothing to say (it throttles this client)."""
+    if response.error_code:
+        return [FetchedPartition(each.partition, response.error_code, -1, -1, -1, (), -1, None, {}) for each in positions]
+    return [FetchedPartition._make(part) for _, partitions, _ in response.topics for part in partitions]
+
+
+def listed(response: Any) -> Iterator[tuple[str, ListedOffset]]:
+    """By topic, the partitions of a response to ListOffsets."""
+    for topic, partitions in response.topics:
+        for part in partitions:
+            yield topic, ListedOffset._make(part)
+
+
+def described(response: Any) -> tuple[TopicAnswer, dict[int, PartitionAnswer]]:
+    """The one topic of a metadata response, and its partitions by number."""
+    topic = TopicAnswer._make(response.topics[0])
+    return topic, {each.partition: each for each in map(PartitionAnswer._make, topic.partitions)}
 
 
 class FetchStruct(RequestStruct):  # type: ignore[misc]
@@ -207,29 +296,31 @@ class FetchPosition:
     partition: int
     offset: int
     max_bytes: int
-    leader_epoch: int = _UNKNOWN
-    """Of the metadata that the reader goes by (KIP-320): a broker that leads by an older one, or by a newer, refuses."""
 
 
 class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
-    """Fetch of partitions of one topic by its id, without a fetch session; the broker waits `max_wait_ms` for `min_bytes`."""
+    """Fetch of partitions of one topic by its id, without a fetch session; the broker waits `max_wait_ms` for a byte.
+
+    epochs: by partition, of the metadata that the reader goes by (KIP-320): a broker that leads by an older one, or by a newer,
+    refuses.
+    """
 
     API_KEY = 1
 
     def __init__(
         self,
         topic_id: uuid.UUID,
-        positions: list[FetchPosition],
+        positions: Sequence[FetchPosition],
+        epochs: Mapping[int, int],
         isolation: int,
         max_wait_ms: int,
-        min_bytes: int,
         max_bytes: int,
     ) -> None:
         self._topic_id = topic_id
         self._positions = positions
+        self._epochs = epochs
         self._isolation = isolation
         self._max_wait_ms = max_wait_ms
-        self._min_bytes = min_bytes
         self._max_bytes = max_bytes
 
     @property
@@ -239,9 +330,9 @@ class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
 
     def build(self, request_struct_class: type[FetchStruct]) -> FetchStruct:
         partitions = [
-            (each.partition, each.leader_epoch, each.offset, _UNKNOWN, _UNKNOWN, each.max_bytes, _NO_TAGS)
+            (each.partition, self._epochs[each.partition], each.offset, _UNKNOWN, _UNKNOWN, each.max_bytes, _NO_TAGS)
             for each in self._positions
         ]
-        waits = (self._max_wait_ms, self._min_bytes, self._max_bytes)
+        waits = (self._max_wait_ms, _ONE_BYTE, self._max_bytes)
         topics: list[Any] = [(self._topic_id, partitions, _NO_TAGS)]
         return request_struct_class(_CONSUMER, *waits, self._isolation, _NO_SESSION, _FINAL_EPOCH, topics, [], "", _NO_TAGS)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kcontrol.adapters.kafka.client.codes import ErrorCode
 from kcontrol.errors import AccessError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -65,24 +66,9 @@ def transactional_id(name: str, *operations: Operation) -> Right:
     return Right(ResourceKind.TRANSACTIONAL_ID, name, operations)
 
 
-TOPIC_AUTHORIZATION_FAILED = 29
-GROUP_AUTHORIZATION_FAILED = 30
-CLUSTER_AUTHORIZATION_FAILED = 31
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-DENIED_CODES = frozenset(
-    {
-        TOPIC_AUTHORIZATION_FAILED,
-        GROUP_AUTHORIZATION_FAILED,
-        CLUSTER_AUTHORIZATION_FAILED,
-        TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
-"""Kafka's error codes that say no."""
-
-
 def write_right(code: int, topic_name: str, transaction: str) -> Right:
     """What an error code for a write in a transaction says is missing: the topic's right, or that of the transactional id."""
-    if code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return transactional_id(transaction, Operation.WRITE)
     return topic(topic_name, Operation.WRITE)
 

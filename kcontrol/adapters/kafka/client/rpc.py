@@ -7,31 +7,28 @@ that other processes write in.
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
-from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from aiokafka import errors as kafka_errors
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
+from kcontrol.adapters.kafka.client.codes import DENIED_CODES, ErrorCode, describe_code
 from kcontrol.adapters.kafka.client.connections import Connections, Lane, NoAnswerError, NoConnectionError
+from kcontrol.adapters.kafka.client.leaders import TopicInfo
 from kcontrol.adapters.kafka.client.options import aiokafka_options
-from kcontrol.adapters.kafka.client.protocol import TopicMetadataRequest
+from kcontrol.adapters.kafka.client.protocol import TopicMetadataRequest, described
 from kcontrol.adapters.kafka.client.refused import raise_if_refused
-from kcontrol.adapters.kafka.client.rights import (
-    DENIED_CODES,
-    TOPIC_AUTHORIZATION_FAILED,
-    Operation,
-    Right,
-    denied,
-    transactional_id,
-)
+from kcontrol.adapters.kafka.client.rights import Operation, Right, denied, transactional_id
 from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
+from kcontrol.backoff import Backoff
 from kcontrol.errors import ClusterError, RetriableError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
+
+SETTLING = Backoff(first_ms=2, longest_ms=100)
+"""Between requests while a cluster settles: what passes at a step's begin and end, markers being written and writers being
+verified, is over in milliseconds; a broker that moves or starts takes longer."""
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was made a moment ago is not known to every broker at once."""
@@ -39,51 +36,19 @@ UNKNOWN_TOPIC_GRACE_MS = 2_000
 NO_BROKERS_GRACE_MS = 2_000
 """A broker that has just started knows of none, itself neither."""
 
-UNKNOWN_TOPIC = 3
-
 LOST_GRACE_MS = 5_000
 """A replica that is behind may take an offset for one beyond the end: only after so long are records called lost."""
 
-__all__ = ["LOST_GRACE_MS", "Deadline", "KafkaRpc", "Lane", "NotSentError", "TopicInfo", "describe", "describe_code"]
+__all__ = ["LOST_GRACE_MS", "SETTLING", "KafkaRpc", "Lane", "NotSentError", "describe"]
 
 _Answer = TypeVar("_Answer")
 _GROUP, _TRANSACTION = 0, 1
 
-_ASK_AGAIN_S = 0.02
-_DENIED = (kafka_errors.TransactionalIdAuthorizationFailed, kafka_errors.GroupAuthorizationFailedError)
 _TOO_OLD = (NotImplementedError, kafka_errors.IncompatibleBrokerVersion)
 
 
 class NotSentError(RetriableError):
     """There was no connection: the broker has not seen the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """A topic as one broker knows it. By partition: `leaders` holds the node id, -1 while there is none; `epochs` its epoch."""
-
-    name: str
-    topic_id: uuid.UUID
-    leaders: Mapping[int, int]
-    epochs: Mapping[int, int]
-
-
-class Deadline:
-    """A point in time after which nobody waits any more."""
-
-    def __init__(self, timeout_ms: int) -> None:
-        self._timeout_ms = timeout_ms
-        self._at = time.monotonic() + timeout_ms / 1000
-
-    @property
-    def passed(self) -> bool:
-        return time.monotonic() >= self._at
-
-    def check(self, what: str, last: object = "", kind: type[RetriableError] = RetriableError) -> None:
-        """Raises `kind`, naming `what` and the `last` fault, once the time is over."""
-        if self.passed:
-            because = f": {last}" if last else ""
-            raise kind(f"{what} did not succeed within {self._timeout_ms} ms{because}")
 
 
 class KafkaRpc:
@@ -123,21 +88,20 @@ class KafkaRpc:
 
         Raises TopicError: there is no such topic. AccessError: this client may not see it.
         """
-        deadline = Deadline(UNKNOWN_TOPIC_GRACE_MS)
+        tries = SETTLING.within(UNKNOWN_TOPIC_GRACE_MS).begin()
         while True:
-            code, _, topic_id, _, partitions, *_ = await self._topic_metadata(name)
-            if code != UNKNOWN_TOPIC or deadline.passed:
+            topic, partitions = described(await self._topic_metadata(name))
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 break
-            await asyncio.sleep(_ASK_AGAIN_S)
-        if code == UNKNOWN_TOPIC:
-            raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.")
-        if code == TOPIC_AUTHORIZATION_FAILED:
-            raise denied(self._settings, topic_right(name, wanted))
-        if code:
-            raise RetriableError(f"metadata of topic {name!r}: {describe_code(code)}")
-        leaders = {partition: leader for _, partition, leader, *_ in partitions}
-        epochs = {partition: epoch for _, partition, _, epoch, *_ in partitions}
-        return TopicInfo(name, topic_id, leaders, epochs)
+            if tries.passed:
+                raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.")
+            await tries.wait()
+        self.raise_if_denied(topic.error_code, topic_right(name, wanted))
+        if topic.error_code:
+            raise RetriableError(f"metadata of topic {name!r}: {describe_code(topic.error_code)}")
+        leaders = {number: each.leader for number, each in partitions.items()}
+        epochs = {number: each.leader_epoch for number, each in partitions.items()}
+        return TopicInfo(name, topic.topic_id, leaders, epochs)
 
     async def nodes(self) -> list[int]:
         """Ids of all brokers."""
@@ -156,9 +120,7 @@ class KafkaRpc:
     async def _coordinator(self, kind: int, key: str, right: Right) -> int:
         answer = await self.send_any(FindCoordinatorRequest(key, kind))
         if answer.error_code:
-            error = kafka_errors.for_code(answer.error_code)
-            if issubclass(error, _DENIED):
-                raise denied(self._settings, right)
+            self.raise_if_denied(answer.error_code, right)
             raise RetriableError(f"coordinator of {right.resource}: {describe_code(answer.error_code)}")
         node: int = answer.coordinator_id
         self._connections.learn_node(node, answer.host, answer.port)
@@ -172,7 +134,7 @@ class KafkaRpc:
         if self._connections.brokers:
             return
         async with self._finding:
-            deadline = Deadline(NO_BROKERS_GRACE_MS)
+            tries = SETTLING.within(NO_BROKERS_GRACE_MS).begin()
             while not self._connections.brokers:
                 await self._asked(self._connections.find())
                 if self._connections.brokers:
@@ -180,8 +142,7 @@ class KafkaRpc:
                 # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer to it.
                 await self._raise_if_refused()
                 where = f"Kafka at {self._settings.bootstrap_servers}"
-                deadline.check(f"{where}: finding its brokers", "it names none", NotSentError)
-                await asyncio.sleep(_ASK_AGAIN_S)
+                await tries.again(f"{where}: finding its brokers", "it names none", NotSentError)
 
     async def _asked(self, asking: Awaitable[_Answer]) -> _Answer:
         where = f"Kafka at {self._settings.bootstrap_servers}"
@@ -202,15 +163,9 @@ class KafkaRpc:
     async def _topic_metadata(self, name: str) -> Any:
         answer = await self.send_any(TopicMetadataRequest(name))
         self._connections.learn(answer)
-        return answer.topics[0]
+        return answer
 
 
 def describe(error: BaseException) -> str:
     """One line about an error of aiokafka's: its class when it says nothing."""
     return str(error) or type(error).__name__
-
-
-def describe_code(code: int) -> str:
-    """Name and number of a Kafka error code."""
-    kind = kafka_errors.for_code(code)
-    return f"{getattr(kind, 'message', kind.__name__)} (error {code})"

@@ -16,13 +16,16 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, only_partition
+from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
+from kcontrol.adapters.kafka.client.leaders import NoLeaderError, TopicInfo
+from kcontrol.adapters.kafka.client.partitions import HELD_BACK, Partitions
+from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchedPartition, FetchPosition
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
-from kcontrol.adapters.kafka.client.rpc import LOST_GRACE_MS, Deadline, KafkaRpc, Lane, TopicInfo, describe_code
+from kcontrol.adapters.kafka.client.rpc import LOST_GRACE_MS, SETTLING, KafkaRpc, Lane
 from kcontrol.adapters.kafka.logs.records import RawRecord, Visible, visible_records
+from kcontrol.backoff import Deadline
 from kcontrol.errors import RetriableError, TopicError
 
 MAX_WAIT_MS = 5_000
@@ -31,12 +34,6 @@ MAX_FETCH_BYTES = 4 << 20
 SOME_BYTES = 64 << 10
 READ_TIMEOUT_MS = 20_000
 """`read_to_end` gives up after so long and may be called again."""
-
-_RETRY_S = 0.005
-
-_OFFSET_OUT_OF_RANGE = 1
-_ASK_AGAIN = frozenset({3, 5, 6, 9, 74, 75, 78, 100})
-"""This broker knows of no such topic or partition, or is not (yet) its leader: ask for the metadata and try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,11 @@ class PartitionReader:
     """Reads one partition from `position` on. One `tail` at a time; any number of `read_to_end`."""
 
     def __init__(self, rpc: KafkaRpc, topic: str, partition: int, isolation: int, position: int = 0) -> None:
-        self._rpc = rpc
+        self._partitions = Partitions(rpc)
         self._topic = topic
         self._partition = partition
         self._isolation = isolation
         self._topic_id: uuid.UUID | None = None
-        self._info: TopicInfo | None = None
         self._epoch = -1
         self._turn = asyncio.Lock()
         self.position = position
@@ -102,7 +98,7 @@ class PartitionReader:
         Raises RetriableError, the position being as it was: a transaction is still open after the timeout, with what an
         operator can do; or the partition's leader does not show what was acknowledged.
         """
-        deadline = Deadline(timeout_ms)
+        tries = SETTLING.within(timeout_ms).begin()
         records: list[RawRecord] = []
         async with self._turn:
             position = self.position
@@ -113,10 +109,11 @@ class PartitionReader:
                 if position >= max(answer.end, at_least) and answer.end >= answer.high_watermark:
                     self.position = position
                     return records
-                deadline.check(f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least))
+                tries.check(f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least))
                 if not moved:
-                    self._info = None if position < at_least else self._info
-                    await asyncio.sleep(_RETRY_S)
+                    if position < at_least:
+                        self._partitions.forget(self._topic)
+                    await tries.wait()
 
     def _why_unsettled(self, answer: _Answer, position: int, at_least: int) -> str:
         if position < answer.end:
@@ -154,59 +151,57 @@ class PartitionReader:
 
     async def _fetch(self, position: int, max_wait_ms: int, lane: Lane, max_bytes: int = MAX_FETCH_BYTES) -> _Answer:
         """One fetch, tried again while leadership settles."""
-        deadline, lost = Deadline(READ_TIMEOUT_MS), Deadline(LOST_GRACE_MS)
+        tries, lost = SETTLING.within(READ_TIMEOUT_MS).begin(), Deadline(LOST_GRACE_MS)
         while True:
             info = await self._topic_info()
-            leader = info.leaders.get(self._partition)
-            if leader is None:
-                raise TopicError(f"There is no {self.where}; the topic has {len(info.leaders)} partitions.")
-            leads = leader >= 0 and info.epochs[self._partition] >= self._epoch
-            part = await self._fetch_once(info, leader, position, max_wait_ms, lane, max_bytes) if leads else None
-            if part is not None and part[1] not in _ASK_AGAIN and (part[1] != _OFFSET_OUT_OF_RANGE or lost.passed):
-                self._epoch = info.epochs[self._partition]
-                return self._answer(part, position)
-            deadline.check(
-                f"{self.where}: finding its leader",
-                describe_code(part[1]) if part else "it has none, or the broker holds back answers",
-            )
-            self._info = None
-            await asyncio.sleep(_RETRY_S)
+            found = await self._fetch_once(info, position, max_wait_ms, lane, max_bytes)
+            if isinstance(found, FetchedPartition):
+                verdict = verdict_of(found.error_code)
+                if verdict not in LOOK_AGAIN and (verdict is not Verdict.OUT_OF_RANGE or lost.passed):
+                    self._epoch = info.epochs[self._partition]
+                    return self._answer(found, position)
+                found = describe_code(found.error_code)
+            self._partitions.forget(self._topic)
+            await tries.again(f"{self.where}: finding its leader", found)
 
     async def _fetch_once(
-        self, info: TopicInfo, leader: int, position: int, max_wait_ms: int, lane: Lane, max_bytes: int
-    ) -> Any:
-        positions = [FetchPosition(self._partition, position, max_bytes, info.epochs[self._partition])]
-        request = FetchByIdRequest(info.topic_id, positions, self._isolation, max_wait_ms, 1, max_bytes)
+        self, info: TopicInfo, position: int, max_wait_ms: int, lane: Lane, max_bytes: int
+    ) -> FetchedPartition | str:
+        """What the leader has, or why it was not asked or has not answered."""
         try:
-            response = await self._rpc.send(leader, request, lane)
+            leader = info.leader(self._partition)
+        except NoLeaderError as error:
+            return str(error)
+        if info.epochs[self._partition] < self._epoch:
+            return "its leader is known by an older epoch only"
+        asked = [FetchPosition(self._partition, position, max_bytes)]
+        try:
+            parts = await self._partitions.fetch(info, leader, asked, max_wait_ms, max_bytes, self._isolation, lane)
         except RetriableError:
-            self._info = None
+            self._partitions.forget(self._topic)
             raise
-        return only_partition(response)
+        return next(iter(parts), HELD_BACK)
 
-    def _answer(self, part: Any, position: int) -> _Answer:
-        _, code, high_watermark, last_stable_offset, log_start, aborted, _, data, _ = part
-        if code == _OFFSET_OUT_OF_RANGE:
+    def _answer(self, part: FetchedPartition, position: int) -> _Answer:
+        if verdict_of(part.error_code) is Verdict.OUT_OF_RANGE:
             raise TopicError(
-                f"{self.where}: offset {position} is not there; it holds {log_start} to {high_watermark}. Records were lost "
-                "or deleted: kcontrol's own topics must be compacted, never deleted from."
+                f"{self.where}: offset {position} is not there; it holds {part.log_start_offset} to {part.high_watermark}. "
+                "Records were lost or deleted: kcontrol's own topics must be compacted, never deleted from."
             )
-        self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ))
-        if code:
-            raise RetriableError(f"{self.where}: {describe_code(code)}")
+        self._partitions.rpc.raise_if_denied(part.error_code, topic_right(self._topic, Operation.READ))
+        if part.error_code:
+            raise RetriableError(f"{self.where}: {describe_code(part.error_code)}")
         committed = self._isolation == READ_COMMITTED
-        end = last_stable_offset if committed else high_watermark
-        hidden = [(producer_id, first) for producer_id, first, _ in aborted or ()] if committed else ()
-        visible = visible_records(data or b"", position, hidden, self.where)
+        end = part.last_stable_offset if committed else part.high_watermark
+        visible = visible_records(part.data, position, part.aborted_transactions if committed else (), self.where)
         if visible.next_offset == position:
             # There is nothing between here and the end: compaction has removed it.
             visible = Visible([], max(position, end))
-        return _Answer(visible, end, high_watermark)
+        return _Answer(visible, end, part.high_watermark)
 
     async def _topic_info(self) -> TopicInfo:
-        if self._info is None:
-            self._info = await self._rpc.topic(self._topic)
-            self._topic_id = self._topic_id or self._info.topic_id
-            if self._info.topic_id != self._topic_id:
-                raise TopicError(f"{self.where}: the topic was deleted and made again while it was in use; start again.")
-        return self._info
+        info = await self._partitions.topic(self._topic)
+        self._topic_id = self._topic_id or info.topic_id
+        if info.topic_id != self._topic_id:
+            raise TopicError(f"{self.where}: the topic was deleted and made again while it was in use; start again.")
+        return info

@@ -12,8 +12,9 @@ from concurrent.futures import Future
 
 from kcontrol.adapters.kafka.client.background import RawClient
 from kcontrol.adapters.kafka.client.fetch_size import SMALLEST_FETCH_BYTES
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition
-from kcontrol.adapters.kafka.read.fetch_range import WAIT_MS, Chunk, RangeId, aborted_of
+from kcontrol.adapters.kafka.client.leaders import TopicInfo
+from kcontrol.adapters.kafka.client.protocol import FetchPosition
+from kcontrol.adapters.kafka.read.fetch_range import WAIT_MS, Chunk, RangeId
 from kcontrol.errors import KcontrolError
 from kcontrol.wire.batches import begins_whole
 
@@ -53,41 +54,36 @@ class FetchAhead:
 
 
 async def _fetch(client: RawClient, ranges: Sequence[RangeId], max_bytes: int) -> Mapping[RangeId, Chunk]:
+    of_partition = {each.partition: each for each in ranges}
     try:
-        info = await client.topic(ranges[0].topic, partitions=[each.partition for each in ranges])
+        info = await client.partitions.topic(ranges[0].topic, partitions=list(of_partition))
+        if info.topic_id != ranges[0].topic_id:
+            return _NOTHING
+        by_node = info.led(of_partition).by_node
+        share = max_bytes // max(1, len(by_node))
+        wanted = ([of_partition[number] for number in led] for led in by_node.values())
     except KcontrolError:
         return _NOTHING
-    by_leader: dict[int, list[RangeId]] = {}
-    for each in ranges:
-        leader = info.leaders.get(each.partition, -1)
-        if leader >= 0 and info.topic_id == each.topic_id:
-            by_leader.setdefault(leader, []).append(each)
-    share = max_bytes // max(1, len(by_leader))
-    answers = await asyncio.gather(*(_fetch_from(client, leader, own, share, info.epochs) for leader, own in by_leader.items()))
+    answers = await asyncio.gather(
+        *(_fetch_from(client, info, node, own, share) for node, own in zip(by_node, wanted, strict=True))
+    )
     return {wanted: chunk for answer in answers for wanted, chunk in answer.items()}
 
 
 async def _fetch_from(
-    client: RawClient, leader: int, ranges: Sequence[RangeId], max_bytes: int, epochs: Mapping[int, int]
+    client: RawClient, info: TopicInfo, node: int, ranges: Sequence[RangeId], max_bytes: int
 ) -> Mapping[RangeId, Chunk]:
     of_partition = {each.partition: each for each in ranges}
-    own = of_partition.values()
-    share = max(max_bytes // len(own), SMALLEST_FETCH_BYTES)
-    size = client.fetch_size(ranges[0].topic)
-    positions = [
-        FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share), epochs[each.partition])
-        for each in own
-    ]
-    request = FetchByIdRequest(ranges[0].topic_id, positions, READ_COMMITTED, WAIT_MS, 1, max_bytes)
+    share = max(max_bytes // len(ranges), SMALLEST_FETCH_BYTES)
+    size = client.fetch_size(info.name)
+    positions = [FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share)) for each in ranges]
     try:
-        response = await client.rpc.send(leader, request)
+        parts = await client.partitions.fetch(info, node, positions, WAIT_MS, max_bytes)
     except KcontrolError:
         return _NOTHING
-    if response.error_code or not response.topics:
-        return _NOTHING
     found = {}
-    for partition, code, _, _, _, aborted, _, records, _ in response.topics[0][1]:
-        if not code and begins_whole(records or b""):  # Only the first partition of an answer is sure to (KIP-74).
-            wanted = of_partition[partition]
-            found[wanted] = Chunk(wanted.from_, records, aborted_of(aborted))
+    for part in parts:
+        if not part.error_code and begins_whole(part.data):  # Only the first partition of an answer is sure to (KIP-74).
+            wanted = of_partition[part.partition]
+            found[wanted] = Chunk(wanted.from_, part.data, part.aborted_transactions)
     return found

@@ -5,30 +5,22 @@ Fetching is by topic id (KIP-516), so that a topic that was deleted and made aga
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aiokafka.protocol.offset import OffsetRequest
-
 from kcontrol.adapters.kafka.client.background import RawClient
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition
+from kcontrol.adapters.kafka.client.codes import Verdict, describe_code, verdict_of
+from kcontrol.adapters.kafka.client.leaders import NoPartitionError, TopicInfo
+from kcontrol.adapters.kafka.client.partitions import HELD_BACK, Bound
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED, FetchedPartition, FetchPosition
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
-from kcontrol.adapters.kafka.client.rpc import LOST_GRACE_MS, Deadline, TopicInfo, describe_code
+from kcontrol.adapters.kafka.client.rpc import LOST_GRACE_MS, SETTLING
+from kcontrol.backoff import Deadline, Tries
 from kcontrol.errors import ConfigurationError, InputGoneError, RetriableError, TopicError
 
-_OFFSET_OUT_OF_RANGE = 1
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_UNKNOWN_TOPIC_ID = 100
-_MAYBE_GONE = frozenset({_UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_TOPIC_ID})
-_RETRY_S = 0.01
-_RECONNECT_S = 0.05
-_EARLIEST, _LATEST = -2, -1
-_ANY_REPLICA = -1
 WAIT_MS = 500
 """How long a broker holds a fetch for which there is nothing yet."""
 
@@ -66,11 +58,6 @@ def parse_topic_id(text: str) -> uuid.UUID:
         raise ConfigurationError(f"{text!r} is not a Kafka topic id") from error
 
 
-def aborted_of(found: Iterable[tuple[int, int, object]] | None) -> tuple[tuple[int, int], ...]:
-    """Aborted transactions, (producer id, first offset), as a fetch response lists them."""
-    return tuple((producer_id, first) for producer_id, first, _ in found or ())
-
-
 class RangeFetcher:
     """Fetches chunks of one range. `max_bytes`: of one answer, unless a single batch is larger."""
 
@@ -86,55 +73,40 @@ class RangeFetcher:
         Raises InputGoneError: these offsets are not there any more. AccessError: not allowed. RetriableError: nothing came
         before the deadline.
         """
-        deadline, lost = Deadline(self._deadline_ms), Deadline(LOST_GRACE_MS)
+        tries, lost = SETTLING.within(self._deadline_ms).begin(), Deadline(LOST_GRACE_MS)
         what = f"{self._wanted.where}: reading offsets {position} to {self._wanted.to}"
         while True:
             try:
                 part = await self._fetch_once(position)
             except RetriableError as error:
-                await self._recover(deadline, what, error)
+                await self._recover(tries, what, error)
                 continue
             if part is None:
-                deadline.check(what, "the partition has no leader, or the broker holds back answers")
-                await asyncio.sleep(_RETRY_S)
-                continue
-            code, last_stable_offset, aborted, records = part
-            if code:
-                await self._handle(code, position, lost.passed or deadline.passed)
-                deadline.check(what, describe_code(code))
-                await asyncio.sleep(_RETRY_S)
-            elif records or last_stable_offset >= self._wanted.to:
-                return Chunk(position, records or b"", aborted)
+                await tries.again(what, HELD_BACK)
+            elif part.error_code:
+                await self._handle(part.error_code, position, lost.passed or tries.passed)
+                await tries.again(what, describe_code(part.error_code))
+            elif part.data or part.last_stable_offset >= self._wanted.to:
+                return Chunk(position, part.data, part.aborted_transactions)
             else:
-                deadline.check(what, f"committed records reach only to offset {last_stable_offset}")
+                tries.check(what, f"committed records reach only to offset {part.last_stable_offset}")
 
-    async def _fetch_once(self, position: int) -> tuple[int, int, tuple[tuple[int, int], ...], bytes | None] | None:
-        wanted = self._wanted
-        # Leader and epoch of one answer: of two, they could be those of different terms.
+    async def _fetch_once(self, position: int) -> FetchedPartition | None:
+        """None: the broker holds back answers."""
         info = await self._topic_info()
-        leader = info.leaders[wanted.partition]
-        if leader < 0:
-            self._client.forget_topic(wanted.topic)
-            return None
-        positions = [FetchPosition(wanted.partition, position, self._max_bytes, info.epochs[wanted.partition])]
-        request = FetchByIdRequest(wanted.topic_id, positions, READ_COMMITTED, WAIT_MS, 1, self._max_bytes)
-        response = await self._client.rpc.send(leader, request)
-        if response.error_code:
-            return response.error_code, -1, (), None
-        if not response.topics:
-            return None
-        _, code, _, last_stable_offset, _, aborted, _, records, _ = response.topics[0][1][0]
-        return code, last_stable_offset, aborted_of(aborted), records
+        leader = info.leader(self._wanted.partition)
+        asked = [FetchPosition(self._wanted.partition, position, self._max_bytes)]
+        return next(iter(await self._client.partitions.fetch(info, leader, asked, WAIT_MS, self._max_bytes)), None)
 
     async def _topic_info(self) -> TopicInfo:
         """Of the very topic that is wanted, with the partition. Raises InputGoneError."""
         wanted = self._wanted
         try:
-            info = await self._client.topic(wanted.topic, partitions=[wanted.partition])
+            info = await self._client.partitions.topic(wanted.topic, partitions=[wanted.partition])
             if info.topic_id != wanted.topic_id:
                 # What is known may be older than the topic.
-                self._client.forget_topic(wanted.topic)
-                info = await self._client.topic(wanted.topic)
+                self._client.partitions.forget(wanted.topic)
+                info = await self._client.partitions.topic(wanted.topic)
         except TopicError as error:
             raise InputGoneError(f"{wanted.where}: {error} Offsets {wanted.from_} to {wanted.to} were to be read.") from error
         if info.topic_id != wanted.topic_id:
@@ -142,17 +114,20 @@ class RangeFetcher:
                 f"{wanted.where}: the topic was recreated: it was deleted and made again since offsets {wanted.from_} to "
                 f"{wanted.to} were recorded, and holds other records now."
             )
-        if wanted.partition not in info.leaders:
-            raise InputGoneError(f"{wanted.where}: there is no such partition; the topic has {len(info.leaders)}.")
+        try:
+            info.led([wanted.partition])
+        except NoPartitionError as error:
+            raise InputGoneError(f"input {wanted.input!r}, {error}") from error
         return info
 
     async def _handle(self, code: int, position: int, given_up: bool) -> None:
         """given_up: there is no time left in which a broker that is behind could be told from a log that has lost its end."""
         wanted = self._wanted
-        if code == _OFFSET_OUT_OF_RANGE:
-            first, end = await self._bound(_EARLIEST), await self._bound(_LATEST)
+        verdict = verdict_of(code)
+        if verdict is Verdict.OUT_OF_RANGE:
+            first, end = await self._bound(Bound.EARLIEST), await self._bound(Bound.LATEST)
             if not given_up and (first is None or position >= first):
-                self._client.forget_topic(wanted.topic)
+                self._client.partitions.forget(wanted.topic)
                 return
             raise InputGoneError(
                 f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {_text(first)} to "
@@ -160,26 +135,23 @@ class RangeFetcher:
                 "Retention has deleted the rest, or it was lost: raise retention.ms or retention.bytes of the topic."
             )
         self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
-        self._client.forget_topic(wanted.topic)
-        if code in _MAYBE_GONE:
+        self._client.partitions.forget(wanted.topic)
+        if verdict is Verdict.MAYBE_GONE:
             await self._topic_info()
 
-    async def _bound(self, which: int) -> int | None:
-        request = OffsetRequest(_ANY_REPLICA, 0, [(self._wanted.topic, [(self._wanted.partition, which)])])
+    async def _bound(self, which: Bound) -> int | None:
+        partition = self._wanted.partition
         try:
             info = await self._topic_info()
-            response = await self._client.rpc.send(info.leaders[self._wanted.partition], request)
+            return (await self._client.partitions.offsets(info, [partition], which, READ_UNCOMMITTED))[partition]
         except RetriableError:
             return None
-        _, code, _, offset = response.topics[0][1][0]
-        return None if code else int(offset)
 
-    async def _recover(self, deadline: Deadline, what: str, error: RetriableError) -> None:
-        if deadline.passed:
+    async def _recover(self, tries: Tries, what: str, error: RetriableError) -> None:
+        if tries.passed:
             await self._client.reconnect()
-        deadline.check(what, error)
-        self._client.forget_topic(self._wanted.topic)
-        await asyncio.sleep(_RECONNECT_S)
+        self._client.partitions.forget(self._wanted.topic)
+        await tries.again(what, error)
 
 
 def _text(offset: int | None) -> str:

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from aiokafka.protocol.offset import OffsetRequest
-
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, topic_id_text
+from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, describe_code, verdict_of
+from kcontrol.adapters.kafka.client.leaders import TopicInfo
+from kcontrol.adapters.kafka.client.partitions import Bound, Partitions
+from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
-from kcontrol.adapters.kafka.client.rpc import KafkaRpc, TopicInfo, describe_code
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import AccessError, ClusterError, RetriableError, TopicError
 from kcontrol.sessions.ports import Reach
@@ -20,11 +21,6 @@ from kcontrol.settings.cluster import ClusterSettings
 
 KNOWN_S = 30.0
 """For so long a topic's partitions and leaders are taken for what they were, unless an answer says otherwise."""
-
-_LATEST = -1
-_CONSUMER = -1
-_STALE = frozenset({3, 5, 6, 9, 74, 75, 76, 78, 100})
-"""Another leader or another topic: it must be looked at anew."""
 
 
 @dataclass
@@ -40,7 +36,7 @@ class InputEnds:
     """Asks with one request for each broker, whatever the number of topics. Use from one task at a time."""
 
     def __init__(self, settings: ClusterSettings) -> None:
-        self._rpc = KafkaRpc(settings)
+        self._partitions = Partitions(KafkaRpc(settings))
         self._known: dict[str, tuple[float, TopicInfo]] = {}
 
     async def reaches(self, topics: Collection[str]) -> dict[str, Reach | str]:
@@ -65,45 +61,43 @@ class InputEnds:
         return found
 
     async def close(self) -> None:
-        await self._rpc.close()
+        await self._partitions.rpc.close()
 
     async def _look(self, topics: Collection[str]) -> _Look:
         look = _Look()
-        by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        by_leader: dict[int, dict[str, list[int]]] = defaultdict(dict)
         for name in topics:
             try:
                 info = await self._info(name)
             except (TopicError, AccessError) as error:
                 look.faults[name] = str(error)
                 continue
-            for partition, leader in info.leaders.items():
-                if leader >= 0:
-                    by_leader[leader][name].append(partition)
-                else:
-                    look.stale.add(name)
+            led = info.led(info.leaders)
+            for leader, partitions in led.by_node.items():
+                by_leader[leader][name] = partitions
+            if led.by_nobody:
+                look.stale.add(name)
         for leader, wanted in by_leader.items():
             await self._ask(leader, wanted, look)
         return look
 
     async def _ask(self, leader: int, wanted: Mapping[str, list[int]], look: _Look) -> None:
-        asked = [(name, [(partition, _LATEST) for partition in partitions]) for name, partitions in wanted.items()]
         try:
-            answer = await self._rpc.send(leader, OffsetRequest(_CONSUMER, READ_COMMITTED, asked))
+            answer = await self._partitions.list_offsets(leader, wanted, Bound.LATEST)
         except RetriableError:
             look.stale.update(wanted)
             return
-        for name, partitions in answer.topics:
-            for partition, code, _, offset in partitions:
-                if code in _STALE:
-                    look.stale.add(name)
-                elif code:
-                    look.faults[name] = self._fault(name, code)
-                else:
-                    look.ends[name][partition] = offset
+        for name, part in answer:
+            if verdict_of(part.error_code) in LOOK_AGAIN:
+                look.stale.add(name)
+            elif part.error_code:
+                look.faults[name] = self._fault(name, part.error_code)
+            else:
+                look.ends[name][part.partition] = part.offset
 
     def _fault(self, name: str, code: int) -> str:
         try:
-            self._rpc.raise_if_denied(code, topic_right(name, Operation.DESCRIBE), "asking how far an input reaches")
+            self._partitions.rpc.raise_if_denied(code, topic_right(name, Operation.DESCRIBE), "asking how far an input reaches")
         except AccessError as error:
             return str(error)
         return f"topic {name!r}: {describe_code(code)}"
@@ -112,7 +106,8 @@ class InputEnds:
         known = self._known.get(name)
         if known is not None and time.monotonic() < known[0] + KNOWN_S:
             return known[1]
-        info = await self._rpc.topic(name, Operation.DESCRIBE)
+        self._partitions.forget(name)
+        info = await self._partitions.topic(name, Operation.DESCRIBE)
         self._known[name] = (time.monotonic(), info)
         return info
 

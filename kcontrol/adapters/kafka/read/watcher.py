@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
-from aiokafka.protocol.offset import OffsetRequest
-
-from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, FetchByIdRequest, FetchPosition, topic_id_text
+from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code, verdict_of
+from kcontrol.adapters.kafka.client.leaders import TopicInfo
+from kcontrol.adapters.kafka.client.partitions import Bound, Partitions
+from kcontrol.adapters.kafka.client.protocol import FetchedPartition, FetchPosition, topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
-from kcontrol.adapters.kafka.client.rpc import Deadline, KafkaRpc, Lane, TopicInfo, describe_code
-from kcontrol.adapters.kafka.read.fetch_range import aborted_of
+from kcontrol.adapters.kafka.client.rpc import SETTLING, KafkaRpc, Lane
 from kcontrol.adapters.kafka.read.input_gaps import LEAST_GAPS, MOST_GAPS, LookBudget, more_gaps
 from kcontrol.core.model import ReceivedPartition
 from kcontrol.errors import RetriableError, TopicError
@@ -35,15 +33,16 @@ PACE_S = 0.01
 GONE_TOPIC_ID = ""
 """Instead of a topic id, when there is no topic of the input's name."""
 
-_NEXT_LOOK_S = 1.0
-_LOOK_TIMEOUT_MS = 10_000
-_LATEST = -1
-_EARLIEST = -2
-_CONSUMER = -1
-_LOOK_AGAIN = frozenset({1, 3, 5, 6, 9, 74, 75, 76, 78, 100})
+GONE_EVERY_S = 1.0
+"""How often it is looked whether there is a topic of the input's name again."""
+LOOK_TIMEOUT_MS = 10_000
+
+_DOING = "watching an input"
+_LOOK_AGAIN = LOOK_AGAIN | {Verdict.OUT_OF_RANGE}
 """Another leader, another topic, or an end before our position: the offsets must be asked for anew."""
 
 Arrival = tuple[tuple[ReceivedPartition, ...], int]
+_Answer = tuple[TopicInfo, list[FetchedPartition]]
 
 
 class KafkaInputWatcher:
@@ -66,7 +65,7 @@ class KafkaInputWatcher:
         self._takes = takes
         self._partitions_every_s = partitions_every_s
         self._look_for_more_at = 0.0
-        self._rpc = KafkaRpc(settings)
+        self._client = Partitions(KafkaRpc(settings))
         self._info: TopicInfo | None = None
         self._state: dict[int, ReceivedPartition] = {}
         self._seen_bytes = 0
@@ -76,7 +75,7 @@ class KafkaInputWatcher:
 
         Raises RetriableError when Kafka is away; a new call goes on. AccessError: the topic may not be read.
         """
-        waiting: dict[int, asyncio.Task[Any]] = {}
+        waiting: dict[int, asyncio.Task[_Answer]] = {}
         try:
             await self._look()
             yield self._arrival()
@@ -86,7 +85,7 @@ class KafkaInputWatcher:
                     done, _ = await asyncio.wait(waiting.values(), return_when=asyncio.FIRST_COMPLETED)
                     changed = await self._take(done, waiting)
                 else:
-                    await asyncio.sleep(_NEXT_LOOK_S)
+                    await asyncio.sleep(GONE_EVERY_S)
                     changed = await self._look()
                 if await self._has_grown() or changed:
                     yield self._arrival()
@@ -97,7 +96,7 @@ class KafkaInputWatcher:
             await asyncio.gather(*waiting.values(), return_exceptions=True)
 
     async def close(self) -> None:
-        await self._rpc.close()
+        await self._client.rpc.close()
 
     def _arrival(self) -> Arrival:
         return tuple(self._state[partition] for partition in self._partitions), self._seen_bytes
@@ -130,7 +129,7 @@ class KafkaInputWatcher:
             return False
         self._look_for_more_at = time.monotonic() + self._partitions_every_s
         try:
-            now = await self._rpc.topic(self._topic)
+            now = await self._client.rpc.topic(self._topic)
         except TopicError:
             return False  # what is fetched by its id says the same, and is looked into
         return now.topic_id == self._info.topic_id and self._find_more(now) and await self._look()
@@ -142,78 +141,64 @@ class KafkaInputWatcher:
 
     async def _ends(self) -> tuple[TopicInfo, dict[int, int], dict[int, int]]:
         """The topic, and where its partitions begin and end: of one and the same topic, though offsets go by name."""
-        deadline = Deadline(_LOOK_TIMEOUT_MS)
+        tries = SETTLING.within(LOOK_TIMEOUT_MS).begin()
         while True:
-            info = await self._rpc.topic(self._topic)
+            info = await self._client.rpc.topic(self._topic)
             self._find_more(info)
+            watched = self._watched(info)
             try:
-                earliest, latest = await self._offsets(info, _EARLIEST), await self._offsets(info, _LATEST)
-                if (await self._rpc.topic(self._topic)).topic_id == info.topic_id:
+                earliest = await self._client.offsets(info, watched, Bound.EARLIEST, doing=_DOING)
+                latest = await self._client.offsets(info, watched, Bound.LATEST, doing=_DOING)
+                if (await self._client.rpc.topic(self._topic)).topic_id == info.topic_id:
                     return info, earliest, latest
             except RetriableError as error:
-                deadline.check(f"looking at topic {self._topic!r}", error)
-            await asyncio.sleep(PACE_S)
+                tries.check(f"looking at topic {self._topic!r}", error)
+            await tries.wait()
 
-    async def _offsets(self, info: TopicInfo, which: int) -> dict[int, int]:
-        found = {}
-        for leader, partitions in self._by_leader(info).items():
-            wanted = [(self._topic, [(partition, which) for partition in partitions])]
-            response = await self._rpc.send(leader, OffsetRequest(_CONSUMER, READ_COMMITTED, wanted))
-            for partition, code, _, offset in response.topics[0][1]:
-                self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ), "watching an input")
-                if code:
-                    raise RetriableError(f"offsets of topic {self._topic!r}, partition {partition}: {describe_code(code)}")
-                found[partition] = offset
-        return found
+    def _watched(self, info: TopicInfo) -> list[int]:
+        """A topic that was recreated may have fewer partitions."""
+        return [partition for partition in self._partitions if partition in info.leaders]
 
-    def _by_leader(self, info: TopicInfo) -> dict[int, list[int]]:
-        grouped: dict[int, list[int]] = defaultdict(list)
-        for partition in self._partitions:
-            leader = info.leaders.get(partition)
-            if leader is not None and leader < 0:
-                raise RetriableError(f"topic {self._topic!r}, partition {partition} has no leader")
-            if leader is not None:
-                grouped[leader].append(partition)
-        return grouped
-
-    def _wait_at_ends(self, waiting: dict[int, asyncio.Task[Any]]) -> None:
+    def _wait_at_ends(self, waiting: dict[int, asyncio.Task[_Answer]]) -> None:
         if self._info is None:
             return
-        epochs = self._info.epochs
-        for leader, partitions in self._by_leader(self._info).items():
+        for leader, partitions in self._info.by_node(self._watched(self._info)).items():
             if leader not in waiting:
                 size = self._budget.allowed()
-                ends = [FetchPosition(each, self._position[each], size, epochs[each]) for each in partitions]
-                request = FetchByIdRequest(self._info.topic_id, ends, READ_COMMITTED, MAX_WAIT_MS, 1, size)
-                waiting[leader] = asyncio.create_task(self._rpc.send(leader, request, Lane.WAITING))
+                ends = [FetchPosition(each, self._position[each], size) for each in partitions]
+                waiting[leader] = asyncio.create_task(self._fetch(self._info, leader, ends, size))
 
-    async def _take(self, done: set[asyncio.Task[Any]], waiting: dict[int, asyncio.Task[Any]]) -> bool:
+    async def _fetch(self, info: TopicInfo, leader: int, ends: Sequence[FetchPosition], max_bytes: int) -> _Answer:
+        return info, await self._client.fetch(info, leader, ends, MAX_WAIT_MS, max_bytes, lane=Lane.WAITING)
+
+    async def _take(self, done: set[asyncio.Task[_Answer]], waiting: dict[int, asyncio.Task[_Answer]]) -> bool:
         """Use the answers that have come; whether anything is new."""
         before = dict(self._state)
         codes: set[int] = set()
         for leader in [leader for leader, task in waiting.items() if task in done]:
-            for topic_id, partitions, _ in waiting.pop(leader).result().topics:
-                if self._info is None or topic_id != self._info.topic_id:
-                    continue
-                codes.update(part[1] for part in partitions)
-                for part in partitions:
-                    if not part[1]:
-                        self._note(*part)
-        if codes & _LOOK_AGAIN:
+            info, parts = waiting.pop(leader).result()
+            if self._info is None or info.topic_id != self._info.topic_id:
+                continue
+            for part in parts:
+                if part.error_code:
+                    codes.add(part.error_code)
+                else:
+                    self._note(part)
+        if any(verdict_of(code) in _LOOK_AGAIN for code in codes):
             return await self._look() or self._state != before
         for code in codes:
-            self._rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ), "watching an input")
-        if unexpected := codes - {0}:
-            raise RetriableError(f"watching topic {self._topic!r}: {describe_code(min(unexpected))}")
+            self._client.rpc.raise_if_denied(code, topic_right(self._topic, Operation.READ), _DOING)
+        if codes:
+            raise RetriableError(f"watching topic {self._topic!r}: {describe_code(min(codes))}")
         return self._state != before
 
-    def _note(self, partition: int, _code: int, _high: int, last_stable: int, log_start: int, *rest: Any) -> None:
-        known, position = self._state[partition], self._position[partition]
-        records, gaps = rest[2] or b"", known.gaps
-        self._seen_bytes += len(records)
-        self._budget.spend(len(records))
-        if records:
+    def _note(self, part: FetchedPartition) -> None:
+        known, position = self._state[part.partition], self._position[part.partition]
+        gaps = known.gaps
+        self._seen_bytes += len(part.data)
+        self._budget.spend(len(part.data))
+        if part.data:
             most = max(LEAST_GAPS, MOST_GAPS // len(self._partitions))
-            gaps = more_gaps(gaps, records, aborted_of(rest[0]), position, last_stable, most)
-        to = self._position[partition] = max(known.to, last_stable)
-        self._state[partition] = ReceivedPartition(partition, known.topic_id, log_start, to, gaps)
+            gaps = more_gaps(gaps, part.data, part.aborted_transactions, position, part.last_stable_offset, most)
+        to = self._position[part.partition] = max(known.to, part.last_stable_offset)
+        self._state[part.partition] = ReceivedPartition(part.partition, known.topic_id, part.log_start_offset, to, gaps)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from kcontrol.adapters.kafka.client.produce_protocol import HELD_MS, ProduceRecordsRequest
-from kcontrol.adapters.kafka.client.rights import Operation, write_right
-from kcontrol.adapters.kafka.client.rpc import Deadline, KafkaRpc, describe_code
-from kcontrol.adapters.kafka.transaction.codes import Verdict, raise_for, verdict_of
-from kcontrol.errors import RetriableError, TopicError
+from kcontrol.adapters.kafka.client.codes import Verdict
+from kcontrol.adapters.kafka.client.partitions import Partitions
+from kcontrol.adapters.kafka.client.rights import write_right
+from kcontrol.adapters.kafka.client.rpc import SETTLING
+from kcontrol.adapters.kafka.transaction.faults import raise_for
 
-_SOON_S = 0.002
-_RECONNECT_S = 0.05
 _BATCH_BYTES = 1 << 30
 """The builder's own bound is not wanted: the broker says what is too large."""
 
@@ -22,8 +19,8 @@ _BATCH_BYTES = 1 << 30
 class TransactionalWrite:
     """Writes one batch to a partition for a (producer id, producer epoch) that writes there for the first time."""
 
-    def __init__(self, rpc: KafkaRpc, transactional_id: str, producer: tuple[int, int], deadline_ms: int) -> None:
-        self._rpc = rpc
+    def __init__(self, partitions: Partitions, transactional_id: str, producer: tuple[int, int], deadline_ms: int) -> None:
+        self._partitions = partitions
         self._id = transactional_id
         self._producer = producer
         self._deadline_ms = deadline_ms
@@ -37,37 +34,12 @@ class TransactionalWrite:
         Raises FencedError, RetriableError, TopicError, or AccessError.
         """
         what = f"writing the boundary to topic {topic!r}"
-        request = ProduceRecordsRequest(self._id, HELD_MS, topic, [(partition, self._batch(records))])
-        deadline = Deadline(self._deadline_ms)
-        leader: int | None = None
-        while True:
-            try:
-                leader = await self._leader(topic, partition) if leader is None else leader
-                response = await self._rpc.send(leader, request)
-            except RetriableError as error:
-                leader = None
-                deadline.check(what, error)
-                await asyncio.sleep(_RECONNECT_S)
-                continue
-            _, code, base_offset, *_ = response.topics[0][1][0]
-            verdict = verdict_of(code)
-            if code == 0 or verdict is Verdict.DUPLICATE:
-                return int(base_offset)
-            if verdict is Verdict.LEADER_MOVED:
-                leader = None
-            elif verdict is not Verdict.PASSING:
-                self._rpc.raise_if_denied(code, write_right(code, topic, self._id), what)
-                raise_for(what, code)
-            deadline.check(what, describe_code(code))
-            await asyncio.sleep(_SOON_S)
-
-    async def _leader(self, topic: str, partition: int) -> int:
-        leaders = (await self._rpc.topic(topic, Operation.WRITE)).leaders
-        if partition not in leaders:
-            raise TopicError(f"There is no partition {partition} of topic {topic!r}; it has {len(leaders)}.")
-        if leaders[partition] < 0:
-            raise RetriableError(f"partition {partition} of topic {topic!r} has no leader")
-        return leaders[partition]
+        tries = SETTLING.within(self._deadline_ms).begin()
+        answer = await self._partitions.write(topic, partition, self._batch(records), self._id, what, tries)
+        if answer.verdict not in (Verdict.FINE, Verdict.DUPLICATE):
+            self._partitions.rpc.raise_if_denied(answer.code, write_right(answer.code, topic, self._id), what)
+            raise_for(what, answer.code)
+        return answer.base_offset
 
     def _batch(self, records: Sequence[tuple[bytes, bytes | None]]) -> bytes:
         builder = DefaultRecordBatchBuilder(2, 0, True, *self._producer, 0, _BATCH_BYTES)

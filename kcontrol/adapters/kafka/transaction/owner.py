@@ -7,17 +7,19 @@ is read after fencing. Every wait has a deadline.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from kcontrol.adapters.kafka.client.codes import ErrorCode, Verdict, describe_code, verdict_of
+from kcontrol.adapters.kafka.client.partitions import Partitions
 from kcontrol.adapters.kafka.client.rights import write_right
-from kcontrol.adapters.kafka.client.rpc import Deadline, KafkaRpc, NotSentError, describe_code
+from kcontrol.adapters.kafka.client.rpc import SETTLING, KafkaRpc, NotSentError
 from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
-from kcontrol.adapters.kafka.transaction.codes import Verdict, raise_for, verdict_of
+from kcontrol.adapters.kafka.transaction.faults import raise_for
+from kcontrol.backoff import Tries
 from kcontrol.core.log.keys import key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
@@ -27,9 +29,6 @@ from kcontrol.wire.codec import RecordCodec
 REQUEST_DEADLINE_MS = 20_000
 """For each request with all its repetitions; the transaction's own timeout is the broker's business."""
 
-_SOON_S = 0.002
-"""What is passing at a step's begin and end is over in milliseconds: markers being written, writers being verified."""
-_RECONNECT_S = 0.05
 _STEPS_PARTITION = 0
 
 
@@ -41,6 +40,7 @@ class KafkaTransaction:
         self._id = names.transactional_id(pipeline)
         self._topic = names.steps_topic(pipeline)
         self._rpc = KafkaRpc(settings)
+        self._partitions = Partitions(self._rpc)
         self._codec = RecordCodec()
         self._deadline_ms = deadline_ms
         self._coordinator: int | None = None
@@ -104,7 +104,7 @@ class KafkaTransaction:
         publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
         records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
-        write = TransactionalWrite(self._rpc, self._id, producer, self._deadline_ms)
+        write = TransactionalWrite(self._partitions, self._id, producer, self._deadline_ms)
         batch = [*records, *((key.encode(), None) for key in forget)]
         offset = await write.send(self._topic, _STEPS_PARTITION, batch)
         if offset >= 0:
@@ -134,36 +134,37 @@ class KafkaTransaction:
 
         Raises NotSentError, rather than RetriableError, when no broker can have seen the request.
         """
-        deadline = Deadline(self._deadline_ms)
+        tries = SETTLING.within(self._deadline_ms).begin()
         gave_up: type[RetriableError] = NotSentError
         while True:
             try:
                 response = await self._rpc.send(await self._node(), request)
             except NotSentError as error:
                 self._coordinator = None
-                deadline.check(what, error, gave_up)
-                await asyncio.sleep(_RECONNECT_S)
+                await tries.again(what, error, gave_up)
                 continue
             except RetriableError:
                 self._coordinator = None
                 raise
             gave_up = RetriableError
             code = code_of(response)
-            if code == 0:
+            if code == ErrorCode.NONE:
                 return response
             denied_topic = next(iter(_topics_with(response, code)), "")
             self._rpc.raise_if_denied(code, write_right(code, denied_topic, self._id), what)
-            await self._wait_out(what, code, deadline)
+            await self._wait_out(what, code, tries)
 
-    async def _wait_out(self, what: str, code: int, deadline: Deadline) -> None:
-        verdict = verdict_of(code)
-        if verdict is Verdict.COORDINATOR_MOVED:
-            self._coordinator = None
-        # A topic that was made a moment ago may be unknown to the coordinator's broker yet.
-        elif verdict not in (Verdict.PASSING, Verdict.LEADER_MOVED) or (verdict is Verdict.LEADER_MOVED and deadline.passed):
-            raise_for(what, code)
-        deadline.check(what, describe_code(code))
-        await asyncio.sleep(_SOON_S)
+    async def _wait_out(self, what: str, code: int, tries: Tries) -> None:
+        match verdict_of(code):
+            case Verdict.OTHER_COORDINATOR:
+                self._coordinator = None
+            case Verdict.OTHER_LEADER | Verdict.MAYBE_GONE if not tries.passed:
+                pass  # A topic that was made a moment ago may be unknown to the coordinator's broker yet.
+            case Verdict.PASSING:
+                pass
+            case _:
+                raise_for(what, code)
+        await tries.again(what, describe_code(code))
 
     async def _node(self) -> int:
         if self._coordinator is None:
@@ -181,12 +182,17 @@ def _single_code(response: Any) -> int:
 
 def _topics_with(response: Any, code: int) -> list[str]:
     """Of an answer by partition: the topics that have this error code."""
-    errors = getattr(response, "errors", ())
-    return [topic for topic, partitions in errors if any(found == code for _, found in partitions)]
+    return [topic for topic, codes in _codes_by_topic(response).items() if code in codes]
 
 
 def _worst_code(response: Any) -> int:
     """Of an answer by partition: the code that decides. Partitions that were left aside because of others say little."""
-    codes = {code for _, partitions in response.errors for _, code in partitions}
-    by_weight = sorted(codes, key=lambda code: (code == 0, verdict_of(code) is Verdict.NOT_ATTEMPTED))
-    return by_weight[0] if by_weight else 0
+    codes = set().union(*_codes_by_topic(response).values())
+    by_weight = sorted(codes, key=lambda code: (code == ErrorCode.NONE, verdict_of(code) is Verdict.NOT_ATTEMPTED))
+    return by_weight[0] if by_weight else ErrorCode.NONE
+
+
+def _codes_by_topic(response: Any) -> dict[str, set[int]]:
+    """Of an answer by partition; none of any other."""
+    by_topic = response.to_object().get("errors", ())
+    return {each["topic"]: {part["error_code"] for part in each["partition_errors"]} for each in by_topic}

@@ -14,12 +14,11 @@ import numpy as np
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from kcontrol.adapters.kafka.client.background import RawClient
+from kcontrol.adapters.kafka.client.codes import Verdict, describe_code
 from kcontrol.adapters.kafka.client.produce_protocol import ProduceAnswer
-from kcontrol.adapters.kafka.client.rpc import TopicInfo, describe_code
-from kcontrol.adapters.kafka.transaction.codes import raise_for
-from kcontrol.adapters.kafka.write.codes import Outcome
+from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.core.model import FailureKind
-from kcontrol.errors import RetriableError, StepFailedError, TopicError
+from kcontrol.errors import RetriableError, StepFailedError
 from kcontrol.wire.batches import BatchFormat, Codec, Fetched, SealedBatch
 from kcontrol.wire.batches.columns import record_columns
 from kcontrol.wire.digest import DigestKind
@@ -37,8 +36,12 @@ class OutputId:
     output: str
     topic: str
 
+    @property
+    def name(self) -> str:
+        return f"step {self.step}, output {self.output!r}"
+
     def where(self, partition: int) -> str:
-        return f"step {self.step}, output {self.output!r}, topic {self.topic!r}, partition {partition}"
+        return f"{self.name}, topic {self.topic!r}, partition {partition}"
 
 
 class ProduceFaults:
@@ -50,25 +53,19 @@ class ProduceFaults:
         self._codec = codec
         self._format = batch_format
 
-    def leader(self, info: TopicInfo, partition: int) -> int:
-        """The node that leads a partition, -1 for none. Raises TopicError: there is no such partition."""
-        if partition not in info.leaders:
-            raise TopicError(f"{self._output.where(partition)}: there is no such partition; the topic has {len(info.leaders)}.")
-        return info.leaders[partition]
-
     def raise_second_writer(self, partition: int, base_offset: int, end: int) -> NoReturn:
         """An acknowledged batch lies before what was there already."""
         self._lost(
             partition, f"a batch was acknowledged at offset {base_offset}, but what was there before it ends at offset {end}"
         )
 
-    def raise_for(self, outcome: Outcome, answer: ProduceAnswer) -> NoReturn:
+    def raise_for(self, answer: ProduceAnswer) -> NoReturn:
         """Raise StepFailedError, FencedError or ClusterError for an answer that ends the attempt."""
         said = describe_code(answer.code) + (f": {answer.message}" if answer.message else "")
         where = self._output.where(answer.partition)
-        if outcome is Outcome.SECOND_WRITER:
+        if answer.verdict in (Verdict.OUT_OF_ORDER, Verdict.DUPLICATE):
             self._lost(answer.partition, said)
-        if outcome is Outcome.REFUSED:
+        if answer.verdict is Verdict.REFUSED:
             raise StepFailedError(
                 FailureKind.QUERY,
                 f"{where}: the topic does not take these records: {said}. A compacted topic wants keys; one with "
@@ -118,13 +115,13 @@ class ProduceFaults:
         """What the topic takes; None if this client may not ask."""
         request = DescribeConfigsRequest([(_TOPIC_RESOURCE, self._output.topic, [_MAX_MESSAGE_BYTES])])
         try:
-            info = await self._client.topic(self._output.topic)
-            node = next(leader for leader in info.leaders.values() if leader >= 0)
+            info = await self._client.partitions.topic(self._output.topic)
+            node = next(iter(info.led(info.leaders).by_node))
             response = await self._client.rpc.send(node, request)
         except (RetriableError, StopIteration):
             return None
-        code, _, _, _, entries = response.resources[0]
-        return None if code or not entries else int(entries[0][1])
+        (found,) = response.to_object()["resources"]
+        return None if found["error_code"] or not found["config_entries"] else int(found["config_entries"][0]["config_value"])
 
     def _lost(self, partition: int, why: str) -> NoReturn:
         raise StepFailedError(

@@ -14,29 +14,28 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from aiokafka.protocol.offset import OffsetRequest
-
 from kcontrol.adapters.kafka.client.background import RawClient
-from kcontrol.adapters.kafka.client.produce_protocol import HELD_MS, ProduceAnswer, ProduceRecordsRequest, answers
+from kcontrol.adapters.kafka.client.codes import Verdict, describe_code
+from kcontrol.adapters.kafka.client.leaders import NoPartitionError, TopicInfo
+from kcontrol.adapters.kafka.client.partitions import Bound
+from kcontrol.adapters.kafka.client.produce_protocol import ProduceAnswer
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
 from kcontrol.adapters.kafka.client.rights import Operation, write_right
-from kcontrol.adapters.kafka.client.rights import topic as topic_right
-from kcontrol.adapters.kafka.client.rpc import Deadline, describe_code
+from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.write.backlog import Backlog
-from kcontrol.adapters.kafka.write.codes import Outcome, outcome_of
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
-from kcontrol.errors import RetriableError
+from kcontrol.backoff import Tries
+from kcontrol.errors import RetriableError, TopicError
 from kcontrol.wire.batches import SealedBatch
 
 REQUEST_BYTES = 4 << 20
 """Batches of several partitions go in one request up to so many bytes."""
-_FIRST_RETRY_S = 0.002
-_LONGEST_RETRY_S = 0.25
-_LATEST, _ANY_REPLICA, _READ_UNCOMMITTED = -1, -1, 0
 
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """One partition. `from_` and `end`: of what is acknowledged; before that, `end` is where the log ended when we came."""
+    """One partition. `from_` and `end`: of what is acknowledged; before that, `end` is where the log ended when we came.
+    `tries`: at its first waiting batch, once one has failed."""
 
     partition: int
     waiting: deque[SealedBatch] = field(default_factory=deque)
@@ -44,8 +43,7 @@ class PartitionProgress:
     end: int = -1
     records: int = 0
     busy: bool = False
-    retry_s: float = _FIRST_RETRY_S
-    deadline: Deadline | None = None
+    tries: Tries | None = None
 
 
 class ProduceQueue:
@@ -110,78 +108,67 @@ class ProduceQueue:
 
     async def _send(self, ready: Sequence[PartitionProgress]) -> None:
         """One round for partitions that are marked busy: each is free again at its end, or waits for its next try."""
+        wanted = {progress.partition: progress for progress in ready}
         try:
-            by_leader = await self._by_leader(ready)
+            info = await self._client.partitions.topic(self._output.topic, Operation.WRITE, wanted)
+            led = info.led(wanted)
+        except NoPartitionError as error:
+            raise TopicError(f"{self._output.name}, {error}") from error
         except RetriableError as error:
             await self._again(ready, str(error))
             return
         async with asyncio.TaskGroup() as group:
-            for leader, led in by_leader.items():
-                if leader < 0:
-                    group.create_task(self._again(led, "the partition has no leader"))
-                    continue
-                for request in _requests(led):
-                    group.create_task(self._produce(leader, request))
+            for partition in led.by_nobody:
+                group.create_task(self._again([wanted[partition]], "the partition has no leader"))
+            for leader, partitions in led.by_node.items():
+                for request in _requests([wanted[partition] for partition in partitions]):
+                    group.create_task(self._produce(info, leader, request))
 
-    async def _by_leader(self, ready: Sequence[PartitionProgress]) -> dict[int, list[PartitionProgress]]:
-        info = await self._client.topic(self._output.topic, Operation.WRITE, [progress.partition for progress in ready])
-        led: dict[int, list[PartitionProgress]] = {}
-        for progress in ready:
-            led.setdefault(self._faults.leader(info, progress.partition), []).append(progress)
-        return led
-
-    async def _produce(self, leader: int, group: Sequence[PartitionProgress]) -> None:
+    async def _produce(self, info: TopicInfo, leader: int, group: Sequence[PartitionProgress]) -> None:
         try:
-            await self._learn_ends(leader, [progress for progress in group if progress.end < 0])
+            await self._learn_ends(info, [progress for progress in group if progress.end < 0])
             batches = [(progress.partition, progress.waiting[0].data) for progress in group]
-            request = ProduceRecordsRequest(self._transactional_id, HELD_MS, self._output.topic, batches)
-            response = await self._client.rpc.send(leader, request)
+            answers = await self._client.partitions.produce(leader, info.name, batches, self._transactional_id)
         except RetriableError as error:
             # It may have been written: the same bytes again tell.
             await self._again(group, str(error))
             return
         async with asyncio.TaskGroup() as tasks:
-            for answer in answers(response):
+            for answer in answers:
                 tasks.create_task(self._handle(self.partitions[answer.partition], answer))
 
-    async def _learn_ends(self, leader: int, fresh: Sequence[PartitionProgress]) -> None:
+    async def _learn_ends(self, info: TopicInfo, fresh: Sequence[PartitionProgress]) -> None:
         """Where the log ends before our first batch: if that is acknowledged below, it was somebody else's."""
         if not fresh:
             return
-        asked = [(progress.partition, _LATEST) for progress in fresh]
-        response = await self._client.rpc.send(
-            leader, OffsetRequest(_ANY_REPLICA, _READ_UNCOMMITTED, [(self._output.topic, asked)])
-        )
-        for partition, code, _, end in response.topics[0][1]:
-            self._client.rpc.raise_if_denied(
-                code, topic_right(self._output.topic, Operation.WRITE), self._output.where(partition)
-            )
-            if code:
-                raise RetriableError(f"end of {self._output.where(partition)}: {describe_code(code)}")
+        numbers = [progress.partition for progress in fresh]
+        ask = self._client.partitions.offsets
+        ends = await ask(info, numbers, Bound.LATEST, READ_UNCOMMITTED, Operation.WRITE, self._output.name)
+        for partition, end in ends.items():
             self.partitions[partition].end = end
 
     async def _handle(self, progress: PartitionProgress, answer: ProduceAnswer) -> None:
         batch = progress.waiting[0]
-        match outcome_of(answer.code):
-            case Outcome.WRITTEN:
+        match answer.verdict:
+            case Verdict.FINE:
                 self._written(progress, batch, answer.base_offset)
-            case Outcome.AGAIN:
+            case Verdict.PASSING | Verdict.OTHER_COORDINATOR | Verdict.UNCERTAIN:
                 await self._wait([progress], describe_code(answer.code))
-            case Outcome.ELSEWHERE:
+            case Verdict.OTHER_LEADER | Verdict.MAYBE_GONE:
                 await self._again([progress], describe_code(answer.code))
-            case Outcome.TOO_LARGE:
+            case Verdict.TOO_LARGE:
                 parts = await self._faults.split(batch, progress.partition)
                 progress.waiting.popleft()
                 progress.waiting.extendleft(reversed(parts))
                 self._backlog.grow(sum(len(part.data) for part in parts) - len(batch.data))
                 self._free(progress)
-            case outcome:
+            case _:
                 self._client.rpc.raise_if_denied(
                     answer.code,
                     write_right(answer.code, self._output.topic, self._transactional_id),
                     self._output.where(answer.partition),
                 )
-                self._faults.raise_for(outcome, answer)
+                self._faults.raise_for(answer)
 
     def _written(self, progress: PartitionProgress, batch: SealedBatch, base_offset: int) -> None:
         if base_offset < progress.end:
@@ -191,25 +178,25 @@ class ProduceQueue:
             progress.from_ = base_offset
         progress.end = base_offset + batch.records
         progress.records += batch.records
-        progress.retry_s = _FIRST_RETRY_S
-        progress.deadline = None
+        progress.tries = None
         self._free(progress)
         self._backlog.done(len(batch.data))
 
     async def _again(self, group: Sequence[PartitionProgress], why: str) -> None:
         """After a fault of the connection or a change of leaders."""
-        if any(progress.deadline and progress.deadline.passed for progress in group):
+        if any(progress.tries and progress.tries.passed for progress in group):
             await self._client.reconnect()
-        self._client.forget_topic(self._output.topic)
+        self._client.partitions.forget(self._output.topic)
         await self._wait(group, why)
 
     async def _wait(self, group: Sequence[PartitionProgress], why: str) -> None:
+        wait_ms = 0
         for progress in group:
-            progress.deadline = progress.deadline or Deadline(self._deadline_ms)
-            progress.deadline.check(f"{self._output.where(progress.partition)}: writing", why)
-        await asyncio.sleep(max(progress.retry_s for progress in group))
+            tries = progress.tries = progress.tries or SETTLING.within(self._deadline_ms).begin()
+            tries.check(f"{self._output.where(progress.partition)}: writing", why)
+            wait_ms = max(wait_ms, tries.failed())
+        await asyncio.sleep(wait_ms / 1000)
         for progress in group:
-            progress.retry_s = min(2 * progress.retry_s, _LONGEST_RETRY_S)
             self._free(progress)
 
     def _free(self, progress: PartitionProgress) -> None:
