@@ -161,7 +161,8 @@ class NodeService:
         return make
 
     def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> KafkaInputWatcher:
-        return KafkaInputWatcher(self._settings, input_.topic, from_, takes, self._options.partitions_every_s)
+        every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s
+        return KafkaInputWatcher(self._settings, input_.topic, from_, takes, every_s, look)
 
 
 async def end_task(working: asyncio.Task[Exit]) -> None:

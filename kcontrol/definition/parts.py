@@ -50,6 +50,9 @@ class KafkaInput:
         keyed outputs it means: by Kafka's murmur2 of its text, among as many partitions as each keyed output has, as Java's
         producer does; those of librdkafka do so only with partitioner=murmur2_random. The first records are checked.
     include_headers: adds the column `headers`.
+    look_bytes_per_s: so much of what arrives each node looks at, to tell offsets that hold no record (markers of
+        transactions, aborted records, gaps of compaction) from records; what is beyond counts as records. Input
+        that is busier than that goes over the wire once, other input twice.
     """
 
     name: str
@@ -63,6 +66,7 @@ class KafkaInput:
     dead_letter_topic: str | None = None
     partitioned_by: str | None = None
     include_headers: bool = False
+    look_bytes_per_s: Annotated[int, Field(ge=1)] = 4_194_304
 
     def __post_init__(self) -> None:
         check_part_name("input", self.name)
@@ -143,6 +147,8 @@ class StepPolicy:
     max_records: a step never holds more offsets; of a larger backlog each partition gives its share. clock: makes steps of its
         own, with or without input, at this period.
     late_rows: what to do when a query's watermark drops rows: "count" them in the boundary, or "halt" without a commit.
+    gaps_delay: due when nothing but offsets that hold no record has waited for so long, or for max_delay if that is
+        longer. Shorter than the retention of each input: what has expired can't be told from records that were lost.
     """
 
     _: KW_ONLY
@@ -151,6 +157,7 @@ class StepPolicy:
     max_records: Annotated[int, Field(ge=1)] = 1_000_000
     clock: PositiveDuration | None = None
     late_rows: Literal["count", "halt"] = "count"
+    gaps_delay: PositiveDuration = "60 s"
 
     def __post_init__(self) -> None:
         if self.min_records > self.max_records:
@@ -163,6 +170,11 @@ class StepPolicy:
     def max_delay_ms(self) -> int:
         """`max_delay` in milliseconds."""
         return duration_ms(self.max_delay)
+
+    @property
+    def gaps_delay_ms(self) -> int:
+        """`gaps_delay` in milliseconds."""
+        return duration_ms(self.gaps_delay)
 
     @property
     def clock_ms(self) -> int:

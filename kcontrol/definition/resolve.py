@@ -122,6 +122,7 @@ def build_spec(
             max_records=pipeline.steps.max_records,
             clock_ms=pipeline.steps.clock_ms,
             late_rows=LateRowsPolicy(pipeline.steps.late_rows),
+            gaps_delay_ms=pipeline.steps.gaps_delay_ms,
         ),
         layout=LayoutSpec(
             max_tasks=pipeline.layout.max_tasks,
@@ -174,6 +175,7 @@ def _input_spec(source: KafkaInput, facts: InputFacts, nodes: int) -> InputSpec:
         on_bad_record=source.bad_records,
         dead_letter_output=source.dead_letter_output,
         partitioned_by=source.partitioned_by or "",
+        look_bytes_per_s=source.look_bytes_per_s,
     )
 
 

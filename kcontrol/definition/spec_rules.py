@@ -106,6 +106,8 @@ def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
         raise ConfigurationError(f"{where}: start_offsets must not be negative")
     if any(not 0 <= node < spec.nodes for node in item.node_of):
         raise ConfigurationError(f"{where}: node_of names a node that there is not: nodes = {spec.nodes}")
+    if item.look_bytes_per_s < 1:
+        raise ConfigurationError(f"{where}: look_bytes_per_s = {item.look_bytes_per_s}: must be 1 or more")
     outputs = {each.name for each in spec.outputs}
     if item.dead_letter_output not in ("", f"{item.name}.dead_letter") or item.dead_letter_output not in ("", *outputs):
         raise ConfigurationError(f"{where}: dead_letter_output = {item.dead_letter_output!r}: there is no such output for it")
@@ -132,6 +134,7 @@ def _check_settings(spec: PipelineSpec) -> None:
         max_records=policy.max_records,
         clock=policy.clock_ms or None,
         late_rows=policy.late_rows.value,
+        gaps_delay=policy.gaps_delay_ms,
     )
     Layout(**asdict(spec.layout))
     Limits(**{name.removesuffix("_ms"): value for name, value in asdict(spec.limits).items()})

@@ -18,8 +18,6 @@ from tests.simulation.invariants import ENOUGH
 from tests.simulation.schedule import run_schedule
 
 _SCHEDULES = 150
-_SOON_MS = 1_000
-"""Instead of a minute: offsets at the very end that hold no record are passed over within the schedule."""
 
 
 def _offsets_count_as_records() -> Patches:
@@ -35,12 +33,7 @@ def _a_record_waits_for_as_many_as_the_policy_wants() -> Patches:
 
 
 def _what_holds_no_record_is_never_passed_over() -> Patches:
-    return (patch.object(reasons, "GAPS_DELAY_MS", 3_600_000),)
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reasons, "GAPS_DELAY_MS", _SOON_MS)
+    return (patch.object(reasons, "gaps_over_ms", lambda policy, only_gaps_ms: None),)
 
 
 def test_steps_wait_for_several_records_or_for_the_delay() -> None:

@@ -25,6 +25,8 @@ class InputSpec:
     """Name of the output that receives bad records, or ''."""
     partitioned_by: str
     """Column by which equal keys always share a partition, or ''."""
+    look_bytes_per_s: int = 4_194_304
+    """So much of what arrives a node looks at, to tell offsets that hold no record from records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class StepPolicySpec:
     """Period of the clock that makes steps of its own; 0: none."""
     late_rows: LateRowsPolicy = LateRowsPolicy.COUNT
     """Whether a step in which a watermark drops rows is committed, with their number, or halts the pipeline."""
+    gaps_delay_ms: int = 60_000
+    """Offsets that hold no record are passed over by a step of their own when there was no other for so long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 
 from kcontrol.core.model import Reason, StepPolicySpec
 
-GAPS_DELAY_MS = 60_000
-"""Offsets that hold no record are passed over by the next step. When there is none for so long, by one of their own: else they
-would expire some day, and nobody who looks then could tell them from records that were lost."""
-
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -49,8 +45,7 @@ def due(
         return Due(Reason.SKIP)
     wakes = []
     record_over_ms = arrived_ms + policy.max_delay_ms if waiting > 0 and arrived_ms is not None else None
-    gaps_over_ms = None if only_gaps_ms is None else only_gaps_ms + max(GAPS_DELAY_MS, policy.max_delay_ms)
-    for delay_over_ms in (record_over_ms, gaps_over_ms):
+    for delay_over_ms in (record_over_ms, gaps_over_ms(policy, only_gaps_ms)):
         if delay_over_ms is not None:
             if now_ms >= delay_over_ms:
                 return Due(Reason.DELAY)
@@ -61,3 +56,12 @@ def due(
             return Due(Reason.CLOCK)
         wakes.append(now_ms + tick_ms - step_now_ms)
     return Due(None, min(wakes, default=None))
+
+
+def gaps_over_ms(policy: StepPolicySpec, only_gaps_ms: int | None) -> int | None:
+    """When offsets that hold no record have waited long enough for another step, by the monotonic clock.
+
+    The next step passes them over. When there is none for so long, one of their own does: else they would expire
+    some day, and nobody who looks then could tell them from records that were lost.
+    """
+    return None if only_gaps_ms is None else only_gaps_ms + max(policy.gaps_delay_ms, policy.max_delay_ms)

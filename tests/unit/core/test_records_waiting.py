@@ -11,7 +11,7 @@ import pytest
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import InputArrived
 from kcontrol.core.model import Gap, Reason, Received, ReceivedPartition
-from kcontrol.core.step.due import GAPS_DELAY_MS, Due, due
+from kcontrol.core.step.due import Due, due
 from kcontrol.core.step.gaps import records_between, with_gap
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, published
 from tests.unit.core.made import SPEC, boundary
@@ -76,7 +76,7 @@ def test_nothing_but_gaps_is_passed_over_after_a_while() -> None:
     """Or retention would take them, and a node that was started since could not tell them from records."""
     driver = in_place(SPEC)
     reaches(driver, 6, Gap(5, 6, 1))
-    driver.tick(GAPS_DELAY_MS - 1)
+    driver.tick(SPEC.policy.gaps_delay_ms - 1)
     assert not is_due(driver)
     driver.tick(1)
     assert is_due(driver)
@@ -85,9 +85,16 @@ def test_nothing_but_gaps_is_passed_over_after_a_while() -> None:
 
 
 def test_a_long_delay_is_not_made_shorter_by_gaps() -> None:
-    policy = replace(TEN, max_delay_ms=2 * GAPS_DELAY_MS)
+    policy = replace(TEN, gaps_delay_ms=3_000, max_delay_ms=6_000)
     said = {"waiting": 0, "arrived_ms": None, "last_now_ms": 0, "watermark_moved": False, "step_now_ms": 0}
-    assert due(policy, only_gaps_ms=5, now_ms=5 + GAPS_DELAY_MS, **said) == Due(None, 5 + 2 * GAPS_DELAY_MS)
+    assert due(policy, only_gaps_ms=5, now_ms=5 + 3_000, **said) == Due(None, 5 + 6_000)
+
+
+def test_how_long_gaps_wait_for_a_step_is_the_policys() -> None:
+    said = {"waiting": 0, "arrived_ms": None, "last_now_ms": 0, "watermark_moved": False, "step_now_ms": 0}
+    policy = replace(TEN, gaps_delay_ms=3_000, max_delay_ms=100)
+    assert due(policy, only_gaps_ms=5, now_ms=3_004, **said) == Due(None, 3_005)
+    assert due(policy, only_gaps_ms=5, now_ms=3_005, **said) == Due(Reason.DELAY)
 
 
 def test_a_coordinator_that_takes_over_counts_the_same() -> None:

@@ -63,10 +63,19 @@ def test_a_dead_letter_topic_is_one_more_output() -> None:
     assert spec.outputs[1:] == (OutputSpec("flights.dead_letter", "bad", "id-x", 1, "", "raw", "exact"),)
 
 
+def test_how_offsets_without_a_record_are_told_and_passed_over_is_in_the_spec() -> None:
+    source = KafkaInput("flights", topic="flights", look_bytes_per_s=1 << 20)
+    spec = spec_of(inputs=[source], steps=StepPolicy(gaps_delay="5 min"))
+    assert (spec.inputs[0].look_bytes_per_s, spec.policy.gaps_delay_ms) == (1 << 20, 300_000)
+    assert (spec_of().inputs[0].look_bytes_per_s, spec_of().policy.gaps_delay_ms) == (4 << 20, 60_000)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"steps": StepPolicy(max_records=5)},
+        {"steps": StepPolicy(gaps_delay="5 s")},
+        {"inputs": [replace(BASE["inputs"][0], look_bytes_per_s=1)]},
         {"limits": Limits(max_attempts=9)},
         {"checkpoint": Checkpoint("file:///elsewhere")},
         {"compatible_with": ["1" * 64]},

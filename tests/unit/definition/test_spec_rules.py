@@ -36,6 +36,8 @@ def test_what_a_node_has_submitted_is_good_and_survives_json() -> None:
         (replace(GOOD, inputs=(replace(INPUT, start_offsets=(5, -1)),)), "must not be negative"),
         (replace(GOOD, inputs=(replace(INPUT, value_format="xml"),)), "value_format = 'xml'"),
         (replace(GOOD, inputs=(replace(INPUT, dead_letter_output="out"),)), "dead_letter_output = 'out'"),
+        (replace(GOOD, inputs=(replace(INPUT, look_bytes_per_s=0),)), "look_bytes_per_s = 0: must be 1 or more"),
+        (replace(GOOD, policy=replace(GOOD.policy, gaps_delay_ms=0)), "gaps_delay"),
         (replace(GOOD, outputs=(replace(OUTPUT, digest="sum"),)), "digest = 'sum'"),
         (replace(GOOD, outputs=(replace(OUTPUT, partitions=0),)), "partitions = 0"),
         (replace(GOOD, outputs=(OUTPUT, replace(OUTPUT, name="more"))), "topics of outputs"),

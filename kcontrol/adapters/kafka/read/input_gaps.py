@@ -1,8 +1,8 @@
 """Which offsets of an input hold no record, seen in passing in what the fetches of a watcher bring.
 
 Only a batch's header says how many records it has, and a broker gives headers with their records alone. So a watcher takes what
-it waits for whole, as long as that is little: up to `LOOK_BYTES_PER_S`, which the broker has in memory still. Of busier input
-it looks at a part, and what it has not looked at counts as records.
+it waits for whole, as long as that is little: up to the input's `look_bytes_per_s`, which the broker has in memory still. Of
+busier input it looks at a part, and what it has not looked at counts as records.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from kcontrol.errors import DamagedRecordError
 from kcontrol.wire.batches import Fetched
 from kcontrol.wire.batches.visible import AbortedTransactions
 
-LOOK_BYTES_PER_S = 4 << 20
-"""Of one input on one node."""
 MOST_GAPS = 512
 """That one report of an input names, over all partitions; with more, neighbours are merged."""
 LEAST_GAPS = 4
@@ -28,7 +26,7 @@ _BURST_BYTES = 1 << 20
 class LookBudget:
     """How much the next fetch may bring; at least a byte, for which a broker gives a whole batch."""
 
-    def __init__(self, bytes_per_s: int = LOOK_BYTES_PER_S) -> None:
+    def __init__(self, bytes_per_s: int) -> None:
         self._bytes_per_s = bytes_per_s
         self._left = float(_BURST_BYTES)
         self._at_s = time.monotonic()

@@ -55,13 +55,15 @@ class KafkaInputWatcher:
         partitions: Iterable[int],
         takes: Callable[[int], bool] = lambda _: False,
         partitions_every_s: float = PARTITIONS_EVERY_S,
+        look_bytes_per_s: int = 4 << 20,
     ) -> None:
         """partitions: a mapping says from which offset on each is of interest.
+        look_bytes_per_s: so much is taken whole, to find offsets that hold no record.
         takes: whether to watch a partition, too, that is found in the topic and not among the given ones."""
         self._topic = topic
         self._partitions = sorted(partitions)
         self._position = dict(partitions) if isinstance(partitions, Mapping) else {}
-        self._budget = LookBudget()
+        self._budget = LookBudget(look_bytes_per_s)
         self._takes = takes
         self._partitions_every_s = partitions_every_s
         self._look_for_more_at = 0.0
