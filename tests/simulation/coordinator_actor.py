@@ -32,11 +32,12 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import Command, CommandKind, FailureKind, Status
 from kcontrol.errors import DamagedRecordError
+from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.engine import BOOTED_BEFORE_MS
 from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
 from tests.simulation.reader import Reader
 from tests.simulation.requests import perform, publish
-from tests.simulation.world import Fenced, NotTheEnd, World, twin_of
+from tests.simulation.world import World, twin_of
 
 
 class CoordinatorActor:
@@ -220,7 +221,7 @@ class CoordinatorActor:
         if isinstance(effect, ReadToEnds):
             self.denied = fault == "denied"
             if fault == "moves":
-                self.world.move_leaders()
+                self.world.move_leaders(self.world.events)
             self._begin_steps()
             control_end, steps_end = self.reader.look_for_ends()
             at_least = self.log_end if effect.settled else 0

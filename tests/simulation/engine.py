@@ -28,6 +28,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import Checkpoint, FailureKind, InputRange, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
 from kcontrol.core.step.offsets import node_of
+from tests.simulation.broker import Fenced
 from tests.simulation.invariants import (
     check_begun,
     check_created,
@@ -37,7 +38,7 @@ from tests.simulation.invariants import (
     signature,
     signature_of,
 )
-from tests.simulation.world import Fenced, StoredPart, World, twin_of
+from tests.simulation.world import StoredPart, World, twin_of
 
 BOOTED_BEFORE_MS = 5_000
 """What the monotonic clock of a process shows at its start."""

@@ -17,12 +17,13 @@ from kcontrol.core.model import (
     SkipRequest,
     StepWork,
 )
+from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.engine import Directory
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
 from tests.simulation.specs import MOST_NODES, PIPELINE
-from tests.simulation.world import Fenced, NotTheEnd, World, twin_of
+from tests.simulation.world import World, twin_of
 
 Process = CoordinatorActor | NodeActor
 Orphan = InitProducer | AddPartitions | CommitStep | CommitCheckpoint | tuple[StepWork, tuple[tuple[int, int], ...], int]
