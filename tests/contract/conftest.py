@@ -1,4 +1,4 @@
-"""Runs each contract test against the fakes and against a real broker that is reached through a proxy."""
+"""Runs each contract test against both fakes and against a real broker that is reached through a proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.settings.cluster import ClusterSettings
-from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, World
+from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, SimulatedWorld, World
 from tests.support.ports import free_ports
 from tests.support.proxy import Proxy, proxied_properties
 from tests.support.topics import kept
@@ -39,17 +39,20 @@ def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied
         yield ProxiedBroker(broker, proxied, proxy)
 
 
-@pytest.fixture(params=["memory", "kafka"])
+_IN_MEMORY = {"memory": MemoryWorld, "simulated": SimulatedWorld}
+
+
+@pytest.fixture(params=[*_IN_MEMORY, "kafka"])
 def run(request: pytest.FixtureRequest) -> Run:
     """`run(scenario)` runs a coroutine function in a world of its own, to its end or to the deadline."""
-    if request.param == "memory":
-        return lambda scenario: asyncio.run(asyncio.wait_for(_in_memory(scenario), _DEADLINE_S))
+    if (world := _IN_MEMORY.get(request.param)) is not None:
+        return lambda scenario: asyncio.run(asyncio.wait_for(_in(world, scenario), _DEADLINE_S))
     proxied = request.getfixturevalue("proxied_broker")
     return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, proxied), _DEADLINE_S))
 
 
-async def _in_memory(scenario: Scenario) -> None:
-    await scenario(MemoryWorld())
+async def _in(world: Callable[[], World], scenario: Scenario) -> None:
+    await scenario(world())
 
 
 async def _on_kafka(scenario: Scenario, proxied: ProxiedBroker) -> None:

@@ -1,9 +1,11 @@
-"""The same handful of processes around one cluster, once in memory and once on a real Kafka."""
+"""The same handful of processes around one cluster: in memory, on the simulator's broker, and on a real Kafka."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kcontrol.adapters.kafka.client.partitions import Partitions
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
@@ -11,12 +13,16 @@ from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
+from kcontrol.errors import FencedError
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
+from tests.simulation import broker
+from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, Lost
 from tests.support.proxy import END_TXN, Cut, Proxy
 
 OUT = "out"
+_T = TypeVar("_T")
 
 
 class World(Protocol):
@@ -67,6 +73,67 @@ class MemoryWorld:
 
     def lose_next_commit(self, cut: Cut) -> None:
         self._kafka.transaction(self.pipeline).loss = Loss.REQUEST if cut is Cut.REQUEST else Loss.ANSWER
+
+
+class ShortWire:
+    """Every request arrives at once, and every answer, unless a commit is to be lost."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.cut: Cut | None = None
+        self._changed = asyncio.Event()
+
+    async def request(self, what: str, do: Callable[[], _T]) -> _T:
+        await asyncio.sleep(0)
+        cut = self.cut if what == "commit" else None
+        self.cut = None if cut else self.cut
+        if cut is Cut.REQUEST:
+            raise Lost
+        done = do()
+        self.version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+        if cut is not None:
+            raise Lost
+        return done
+
+    async def changed(self, since: int) -> None:
+        while self.version == since:
+            await self._changed.wait()
+
+
+class SimulatedWorld:
+    """The broker of the simulator."""
+
+    pipeline = "contract"
+
+    def __init__(self) -> None:
+        self._broker = broker.Broker(0)
+        self._wire = ShortWire()
+
+    async def control(self, pipeline: str | None = None) -> ControlLog:
+        return BrokersControlLog(self._broker, self._wire, pipeline or self.pipeline)
+
+    async def steps(self) -> OwnedStepsLog:
+        return BrokersStepsLog(self._broker, self._wire)
+
+    async def archive(self) -> StepsArchive:
+        return BrokersStepsLog(self._broker, self._wire)
+
+    async def transaction(self) -> Transaction:
+        return BrokersTransaction(self._broker, self._wire)
+
+    def partitions(self) -> list[tuple[str, int]]:
+        return [broker.STEPS, (OUT, 0), (OUT, 1)]
+
+    async def write(self, producer: tuple[int, int], partition: int, value: str) -> None:
+        try:
+            self._broker.check_write(producer[1], (OUT, partition))
+        except broker.Fenced as error:
+            raise FencedError("not this producer's") from error
+
+    def lose_next_commit(self, cut: Cut) -> None:
+        self._wire.cut = cut
 
 
 class KafkaWorld:
