@@ -10,9 +10,7 @@ from collections import deque
 
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
-    AddPartitions,
     Assigned,
     CheckpointCommitted,
     CommitCheckpoint,
@@ -20,8 +18,6 @@ from kcontrol.core.events import (
     CoordinatorEffect,
     CoordinatorEvent,
     EndsReached,
-    InitProducer,
-    ProducerReady,
     Publish,
     ReadToEnds,
     Resign,
@@ -30,13 +26,14 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
-from kcontrol.core.model import Command, CommandKind, FailureKind, Status
+from kcontrol.core.model import FailureKind
 from kcontrol.errors import DamagedRecordError
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.engine import BOOTED_BEFORE_MS
-from tests.simulation.invariants import check_answers, check_fold, check_noted, check_steps, check_stopped, require
+from tests.simulation.invariants import check_fold, check_steps, require
 from tests.simulation.reader import Reader
 from tests.simulation.requests import perform, publish
+from tests.simulation.witness import CoordinatorWitness
 from tests.simulation.world import World, twin_of
 
 
@@ -58,8 +55,7 @@ class CoordinatorActor:
         self.target: tuple[int, int] | None = None
         self.log_end = 0
         """The log of steps reaches so far at least: Kafka has acknowledged what this coordinator has written there."""
-        self.unread = False
-        self.fenced = False
+        self.witness = CoordinatorWitness(world)
         self.trap: tuple[str, type] | None = None
         """What will go wrong (see `work` and `_transact`) with its next request of a type."""
         self.denied = False
@@ -71,6 +67,8 @@ class CoordinatorActor:
         """The same in another world."""
         twin = twin_of(self)
         twin.world, twin.reader, twin.effects = world, self.reader.clone(world), self.effects.copy()
+        twin.witness = twin_of(self.witness)
+        twin.witness.world = world
         return twin
 
     def start(self) -> None:
@@ -108,56 +106,16 @@ class CoordinatorActor:
     def decide(self, event: CoordinatorEvent) -> None:
         """One event, with the rules that can be seen from outside checked."""
         self.world.events += 1
-        resigned = self.state.at is State.RESIGNED
-        passed_over = self.state.overdue_answers > 0
-        if isinstance(event, Assigned) or self.state.overdue_answers:
-            self.unread = self.fenced = False
-        decision = coordinator.decide(self.state, event)
+        before, decision = self.state, coordinator.decide(self.state, event)
         self.state = decision.state
-        if passed_over or self.state.at is State.RESIGNED:
-            pass
-        elif self.state.at is State.CLAIMING:
-            self.unread = self.unread and not isinstance(event, EndsReached)
-        elif isinstance(event, ProducerReady):
-            self.unread = True
-        elif isinstance(event, EndsReached):
-            if self.unread:
-                self.world.ruling_epoch = max(self.world.ruling_epoch, self.state.epoch)
-            self.unread = False
-        elif isinstance(event, TransactionFailed):
-            self.fenced = self.fenced or event.kind is FailureKind.FENCED
-        openable = "can't be opened" not in self.state.halt
-        require(openable, "a node can always be opened, for its checkpoints are there", self.state.halt)
+        self.witness.see(before, event, decision.state, tuple(decision.effects))
         for effect in decision.effects:
-            self._check(effect, resigned and not isinstance(event, Assigned))
             if isinstance(effect, Publish):
                 self.effects.append(effect)
             elif not isinstance(effect, WakeAt | Resign):
                 idle = self.request is None and self.answer is None and self.target is None
                 require(idle, "there is one transactional effect at a time", effect)
                 self.request = effect
-
-    def _check(self, effect: CoordinatorEffect, resigned: bool) -> None:
-        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | InitProducer):
-            require(not resigned, "after resigning nothing is done", effect)
-        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint):
-            require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
-        if isinstance(effect, Publish) and effect.records:
-            self.fenced = False
-            for record in effect.records:
-                if isinstance(record, Status):
-                    check_answers(self.world, record)
-                    check_noted(self.world, record)
-                    check_stopped(self.world, record)
-                if isinstance(record, Command) and record.kind is CommandKind.STEP:
-                    said = self.state.view.node_state(record.node)
-                    require(
-                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt is None,
-                        "a step is asked only of a node that echoes the claim and has nothing in flight",
-                        (record, said),
-                    )
-        if isinstance(effect, InitProducer):
-            require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
 
     def read_one(self, prefer_steps: bool) -> bool:
         """One record of a log; of the steps, where leaders move, only when it reads to the ends, as the session does."""
@@ -182,7 +140,7 @@ class CoordinatorActor:
             self.target = None
             self.answer = EndsReached(self.reader.steps_at, self.now_ms)
             if self.denied:
-                self.denied = self.unread = False
+                self.denied = False
                 self.answer = TransactionFailed(FailureKind.DENIED, "not allowed", self.now_ms)
         if self.answer is None:
             return False

@@ -7,22 +7,14 @@ from random import Random
 
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer
-from kcontrol.core.model import (
-    CheckpointRequest,
-    Desired,
-    DesiredMode,
-    InputDesired,
-    PipelineSpec,
-    Resume,
-    SkipRequest,
-    StepWork,
-)
+from kcontrol.core.model import DesiredMode, PipelineSpec, StepWork
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.engine import Directory
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
-from tests.simulation.specs import MOST_NODES, PIPELINE
+from tests.simulation.specs import MOST_NODES
+from tests.simulation.users import Users
 from tests.simulation.world import World, twin_of
 
 Process = CoordinatorActor | NodeActor
@@ -30,19 +22,17 @@ Orphan = InitProducer | AddPartitions | CommitStep | CommitCheckpoint | tuple[St
 """A request of a dead coordinator, or what a dead node's executors have still to write, that may yet arrive."""
 
 
-class Fleet:
+class Fleet(Users):
     """The last coordinator is the one that the pipeline is assigned to; the others may not know."""
 
     def __init__(self, spec: PipelineSpec, random: Random) -> None:
-        self.world = World(spec)
-        self.random = random
+        super().__init__(World(spec), random)
         self.coordinators: list[CoordinatorActor] = []
         self.nodes: list[NodeActor | None] = [None] * spec.nodes
         self.zombie_nodes: list[NodeActor] = []
         self.directories = [Directory() for _ in range(MOST_NODES)]
         self.orphans: list[Orphan] = []
         self.lives = 0
-        self.requests = 0
         self.world.append(spec)
         self.want(DesiredMode.RUNNING)
         self.assign(0)
@@ -155,85 +145,12 @@ class Fleet:
             if node is None:
                 self.start_node(number)
 
-    def want(self, mode: DesiredMode) -> None:
-        """The user's wish."""
-        self.requests += 1
-        self.world.append(Desired(PIPELINE, mode, f"r{self.requests}"))
-
-    def ask_for_checkpoint(self) -> None:
-        """The user's request."""
-        self.requests += 1
-        self.world.asked[f"r{self.requests}"] = len(self.world.boundaries)
-        self.world.append(CheckpointRequest(PIPELINE, f"r{self.requests}"))
-
-    def resume(self) -> None:
-        """The user has looked at the halt."""
-        self.requests += 1
-        self.world.append(Resume(PIPELINE, f"r{self.requests}"))
-
-    def pick_partition(self) -> tuple[int, int]:
-        """A random input, by index, and one of its partitions."""
-        index = int(self.random.random() * len(self.world.input_ends))
-        return index, int(self.random.random() * len(self.world.input_ends[index]))
-
-    def input_arrives(self) -> None:
-        """In one partition."""
-        index, partition = self.pick_partition()
-        self.world.input_ends[index][partition] += 1 + int(self.random.random() * 3)
-
-    def add_partition(self, index: int) -> None:
-        """The topic of an input gets one more."""
-        self.world.input_ends[index].append(0)
-        self.world.input_earliest[index].append(0)
-
-    def pause_input(self, index: int, paused: bool) -> None:
-        """The user's wish about one input."""
-        self.requests += 1
-        self.world.append(InputDesired(PIPELINE, self.world.spec.inputs[index].name, paused, f"r{self.requests}"))
-
-    def skip(self, index: int, partition: int, to: int) -> None:
-        """The user has looked at the log, and wants the next step to begin elsewhere."""
-        self.requests += 1
-        name, begin = self.world.spec.inputs[index].name, self.world.committed(index, partition)
-        self.world.append(SkipRequest(PIPELINE, name, partition, begin, to, "user", self.world.now_ms, f"r{self.requests}"))
-
-    def skip_what_has_expired(self) -> None:
-        """All that keeps a step from being made."""
-        for index, offsets in enumerate(self.world.input_earliest):
-            for partition, earliest in enumerate(offsets):
-                if earliest > self.world.committed(index, partition):
-                    self.skip(index, partition, earliest)
-
-    def must_stay_halted(self) -> bool:
-        """Whether keyed partitions were added that no step may read."""
-        world = self.world
-        names = [item.name for index, item in enumerate(world.spec.inputs) if world.has_grown(index)]
-        return world.is_keyed_apart and any(not world.is_paused(name) for name in names)
-
     def all_done(self) -> bool:
-        """Whether all input that is not paused is committed, requests about inputs are noted, every node holds the last step,
-        and it is saved if it should be."""
-        world = self.world
-        for index, (item, ends) in enumerate(zip(world.spec.inputs, world.input_ends, strict=True)):
-            if not world.is_paused(item.name) and ends != [world.committed(index, p) for p in range(len(ends))]:
-                return False
-        if not self._all_saved() or not self._all_noted():
+        """Whether all is committed, and every node holds the last step."""
+        steps = len(self.world.boundaries)
+        if not self.all_committed():
             return False
-        return all(node is not None and node.engine.opened and node.state.step == len(world.boundaries) for node in self.nodes)
-
-    def _all_noted(self) -> bool:
-        status = self.world.view.status()
-        newest = max((wishes[-1][0] for wishes in self.world.wishes.values() if wishes), default=-1)
-        return status is not None and status.inputs_offset >= newest
-
-    def _all_saved(self) -> bool:
-        """Whether the last step has a checkpoint, and the last request for one its answer."""
-        world = self.world
-        request, status = world.view.checkpoint_request(), world.view.status()
-        if request is not None and (status is None or request.request_id not in [one.request_id for one in status.answers]):
-            return False
-        newest = world.checkpoints[-1].step if world.checkpoints else 0
-        return not world.spec.checkpoint.location or newest == len(world.boundaries)
+        return all(node is not None and node.engine.opened and node.state.step == steps for node in self.nodes)
 
     def describe(self) -> str:
         """Where everybody is."""

@@ -11,7 +11,6 @@ from kcontrol.core.events import (
     Joined,
     NodeEvent,
     Publish,
-    RunStep,
     Tick,
     WakeAt,
 )
@@ -21,9 +20,10 @@ from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import DamagedRecordError
 from tests.simulation.engine import Directory, SimulatedEngine
-from tests.simulation.invariants import check_fold, check_steps, require
+from tests.simulation.invariants import check_fold, check_steps
 from tests.simulation.reader import Reader
 from tests.simulation.requests import publish
+from tests.simulation.witness import check_node
 from tests.simulation.world import World, twin_of
 
 
@@ -92,17 +92,9 @@ class NodeActor:
     def decide(self, event: NodeEvent) -> None:
         """One event."""
         self.world.events += 1
-        before = self.state.obeying
-        decision = node.decide(self.state, event)
+        before, decision = self.state, node.decide(self.state, event)
         self.state = decision.state
-        obeying, epoch = decision.state.obeying, decision.state.view.epoch
-        if obeying is not None and obeying is not before:
-            require(obeying.claim_epoch == epoch, "a node obeys the newest coordinator that it knows of", obeying)
-        for effect in decision.effects:
-            if isinstance(effect, RunStep) and effect.expected is None:
-                begun = effect.work.token.claim_epoch
-                require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
-        require(decision.state.step <= len(self.world.boundaries), "a node is never ahead of the log", decision.state.step)
+        check_node(self.world, before, decision.state, tuple(decision.effects))
         for effect in decision.effects:
             if isinstance(effect, Publish):
                 self.effects.append(effect)

@@ -43,15 +43,15 @@ from kcontrol.core.node.table import State as NodeState
 from kcontrol.core.step import division
 from tests.simulation import world
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import number_of_nodes_changed, user_asks
 from tests.simulation.invariants import ZOMBIE
+from tests.simulation.witness import CoordinatorWitness
 
 
 def _no_reading_after_init_producer() -> Patches:
     """And without the look at where a boundary came to lie, which would notice by itself."""
-    blind = patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None)
+    blind = patch.object(CoordinatorWitness, "check", lambda self, effect, after, resigned: None)
     anywhere = patch.object(world, "lies_at_the_end", lambda offset, expected_offset: True)
     return blind, anywhere, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
 
@@ -65,7 +65,7 @@ def _zombies_fence_and_go_on() -> Patches:
     """Although they have read that somebody else is in charge, and their nodes may have."""
     causes = (Cause.FENCED, Cause.FENCED_AGAIN)
     return (
-        patch.object(CoordinatorActor, "_check", lambda self, effect, resigned: None),
+        patch.object(CoordinatorWitness, "check", lambda self, effect, after, resigned: None),
         patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),
         *_no_resignation(),
         *_states_need_no_echo(),

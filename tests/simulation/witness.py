@@ -1,0 +1,97 @@
+"""What can be seen of a process from outside, at every event that its core decides; each rule by name."""
+
+from __future__ import annotations
+
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.table import State
+from kcontrol.core.events import (
+    AddPartitions,
+    Assigned,
+    CommitCheckpoint,
+    CommitStep,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EndsReached,
+    InitProducer,
+    NodeEffect,
+    ProducerReady,
+    Publish,
+    RunStep,
+    TransactionFailed,
+)
+from kcontrol.core.model import Command, CommandKind, FailureKind, Status
+from kcontrol.core.node.state import NodeMachine
+from tests.simulation.invariants import check_answers, check_noted, check_stopped, require
+from tests.simulation.world import World
+
+
+class CoordinatorWitness:
+    """Looks on at one coordinator process."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.unread = False
+        """It has fenced, and not read since."""
+        self.fenced = False
+        """It was told that somebody else owns the transaction, and has said nothing since."""
+
+    def see(
+        self, before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState, effects: tuple[CoordinatorEffect, ...]
+    ) -> None:
+        """One event, and what was decided. Raises Violation."""
+        if isinstance(event, Assigned) or before.overdue_answers:
+            self.unread = self.fenced = False
+        if before.overdue_answers or after.at is State.RESIGNED:
+            pass
+        elif after.at is State.CLAIMING:
+            self.unread = self.unread and not isinstance(event, EndsReached)
+        elif isinstance(event, ProducerReady):
+            self.unread = True
+        elif isinstance(event, EndsReached):
+            if self.unread:
+                self.world.ruling_epoch = max(self.world.ruling_epoch, after.epoch)
+            self.unread = False
+        elif isinstance(event, TransactionFailed):
+            self.fenced = self.fenced or event.kind is FailureKind.FENCED
+            # What it may not read it does not wait for.
+            self.unread = self.unread and event.kind is not FailureKind.DENIED
+        openable = "can't be opened" not in after.halt
+        require(openable, "a node can always be opened, for its checkpoints are there", after.halt)
+        resigned = before.at is State.RESIGNED and not isinstance(event, Assigned)
+        for effect in effects:
+            self.check(effect, after, resigned)
+
+    def check(self, effect: CoordinatorEffect, after: CoordinatorState, resigned: bool) -> None:
+        """One thing that the coordinator is about to do."""
+        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | InitProducer):
+            require(not resigned, "after resigning nothing is done", effect)
+        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint):
+            require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
+        if isinstance(effect, Publish) and effect.records:
+            self.fenced = False
+            for record in effect.records:
+                if isinstance(record, Status):
+                    check_answers(self.world, record)
+                    check_noted(self.world, record)
+                    check_stopped(self.world, record)
+                if isinstance(record, Command) and record.kind is CommandKind.STEP:
+                    said = after.view.node_state(record.node)
+                    require(
+                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt is None,
+                        "a step is asked only of a node that echoes the claim and has nothing in flight",
+                        (record, said),
+                    )
+        if isinstance(effect, InitProducer):
+            require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
+
+
+def check_node(world: World, before: NodeMachine, after: NodeMachine, effects: tuple[NodeEffect, ...]) -> None:
+    """One event of a node is decided. Raises Violation."""
+    obeying, epoch = after.obeying, after.view.epoch
+    if obeying is not None and obeying is not before.obeying:
+        require(obeying.claim_epoch == epoch, "a node obeys the newest coordinator that it knows of", obeying)
+    for effect in effects:
+        if isinstance(effect, RunStep) and effect.expected is None:
+            begun = effect.work.token.claim_epoch
+            require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))
+    require(after.step <= len(world.boundaries), "a node is never ahead of the log", after.step)
