@@ -13,8 +13,9 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -76,13 +77,17 @@ class CoordinatorSession:
         ports: CoordinatorPorts,
         deadline_ms: int = DEFAULT_DEADLINE_MS,
         observer: CoordinatorObserver = NOBODY,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
-        """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives up."""
+        """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives up.
+        new_id: names the session, as nobody else is named.
+        """
         self._log = logging.getLogger(f"kcontrol.coordinator.{state.pipeline}")
         self._state = state
         self._ports = ports
         self._deadline_ms = deadline_ms
         self._observer = observer
+        self._new_id = new_id
         self._publisher = Publisher(ports.control, self._log, deadline_ms)
         self._ticker = Ticker(ports.clock, self._tick)
         self._reading = asyncio.Lock()
@@ -120,7 +125,7 @@ class CoordinatorSession:
             self._folded = True
             self._take_pushed()
             wall_ms = self._ports.clock.now_ms()
-            self._dispatch(Assigned(uuid4().hex, socket.gethostname(), os.getpid(), self._now_ms(), wall_ms))
+            self._dispatch(Assigned(self._new_id(), socket.gethostname(), os.getpid(), self._now_ms(), wall_ms))
             self._spawn(self._publisher.run())
             self._spawn(self._ticker.run())
             reason = await resigned
@@ -210,15 +215,15 @@ class CoordinatorSession:
             case WakeAt(at_ms):
                 self._ticker.wake_at(at_ms)
             case InitProducer():
-                self._spawn(self._answer(self._init_producer(effect)))
+                self._spawn(self._answer(partial(self._init_producer, effect)))
             case ReadToEnds(settled):
-                self._spawn(self._answer(self._read_to_ends(settled)))
+                self._spawn(self._answer(partial(self._read_to_ends, settled)))
             case AddPartitions():
-                self._spawn(self._answer(self._add_partitions(effect)))
+                self._spawn(self._answer(partial(self._add_partitions, effect)))
             case CommitStep():
-                self._spawn(self._answer(self._commit_step(effect)))
+                self._spawn(self._answer(partial(self._commit_step, effect)))
             case CommitCheckpoint():
-                self._spawn(self._answer(self._commit_checkpoint(effect)))
+                self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
             case Resign(reason):
                 self._resign(reason)
 
@@ -233,9 +238,9 @@ class CoordinatorSession:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, work: Coroutine[Any, Any, CoordinatorEvent]) -> None:
+    async def _answer(self, work: Callable[[], Awaitable[CoordinatorEvent]]) -> None:
         try:
-            event = await work
+            event = await work()
         except FencedError as error:
             event = TransactionFailed(FailureKind.FENCED, str(error), self._now_ms())
         except AccessError as error:

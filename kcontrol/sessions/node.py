@@ -97,12 +97,14 @@ class NodeSession:
         listens: str = "",
         environment: Environment | None = None,
         health: Health | None = None,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
         environment: what it computes with, for the same.
         health: told that the event loop turns, and what the engine does.
+        new_id: names this life, as nobody else is named.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
@@ -110,6 +112,7 @@ class NodeSession:
         self._pipeline = pipeline
         self._node = node
         self._listens = listens
+        self._new_id = new_id
         self._environment = environment
         self._health = health or Health()
         self._state = NodeMachine.initial(pipeline, node)
@@ -184,7 +187,7 @@ class NodeSession:
 
     async def _join(self) -> int:
         about = (socket.gethostname(), os.getpid(), self._listens, self._environment)
-        join = NodeJoin(self._pipeline, self._node, uuid4().hex, *about)
+        join = NodeJoin(self._pipeline, self._node, self._new_id(), *about)
         (incarnation,) = await self._again(lambda: self._ports.control.append([join]), "joining")
         return incarnation
 
