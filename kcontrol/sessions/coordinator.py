@@ -152,7 +152,8 @@ class CoordinatorSession:
             self._see(offset, logged)
 
     async def _catch_up(self, offset: int) -> None:
-        await self._read_control()
+        # Through what was pushed, which is there: a broker that is behind would show an end before it.
+        await self._read_control(partial(self._ports.control.read_through, offset))
         self._next_offset = max(self._next_offset, offset)
         self._catching_up = False
         self._take_pushed()
@@ -174,11 +175,10 @@ class CoordinatorSession:
         else:
             self._dispatch(ControlSeen(logged, self._heard_ms))
 
-    async def _read_control(self) -> None:
+    async def _read_control(self, read: Callable[[], Awaitable[list[Logged]]] | None = None) -> None:
+        read = read or self._ports.control.read_to_end
         async with self._reading:
-            records = await until_deadline(
-                self._ports.control.read_to_end, "reading the control topic", self._log, self._deadline_ms
-            )
+            records = await until_deadline(read, "reading the control topic", self._log, self._deadline_ms)
             for logged in records:
                 self._see(logged.offset, logged)
 

@@ -52,6 +52,8 @@ class World:
     log_end: int = 0
     settled: list[int] = field(default_factory=list)
     said: list[ControlRecord] = field(default_factory=list)
+    shown: int = 1_000
+    """Where the broker that is asked says that the control log ends."""
 
     def now_ms(self) -> int:
         return 1_000
@@ -65,8 +67,14 @@ class World:
 
     async def read_to_end(self) -> list[Logged]:
         self.reads += 1
-        found = list(self.control)
-        self.control.clear()
+        return self._taken(self.shown)
+
+    async def read_through(self, offset: int) -> list[Logged]:
+        return self._taken(offset + 1)
+
+    def _taken(self, end: int) -> list[Logged]:
+        found = [one for one in self.control if one.offset < end]
+        self.control = deque(one for one in self.control if one.offset >= end)
         return found
 
     async def tail(self) -> AsyncIterator[list[Any]]:
@@ -179,6 +187,19 @@ def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(monkeypatc
     drive(world, act)
     assert script.offsets() == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [type(event) for event in script.events[:4]] == [ControlSeen, ControlSeen, ControlSeen, Assigned]
+
+
+def test_what_lies_before_a_pushed_record_is_read_although_a_broker_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, {})
+    world = World(deque(logged(offset) for offset in (0, 1, 2, 3, 4)), shown=2)
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: any(isinstance(event, Assigned) for event in script.events))
+        made.push(4, logged(4))
+        await until(lambda: 4 in script.offsets())
+
+    drive(world, act)
+    assert script.offsets() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("fenced", [True, False])
