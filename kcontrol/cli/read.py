@@ -15,12 +15,12 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list, status_once
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.coordinator.clock import difference_text
-from kcontrol.core.model import Logged, LoggedStep, NodePhase, StepBoundary
+from kcontrol.core.model import Logged, LoggedStep, StepBoundary
 from kcontrol.definition.durations import span_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.views.nodes_now import REPLAYING, doing_text
-from kcontrol.views.pipeline_facts import NodeFacts, PipelineStatus
+from kcontrol.views.node_facts import NodeFacts
+from kcontrol.views.pipeline_facts import PipelineStatus
 from kcontrol.wire.json import to_json_line
 
 follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
@@ -88,12 +88,7 @@ def _node(facts: NodeFacts) -> str:
         return "absent: it has never joined"
     heard = f", heard of {span_text(facts.silent_ms)} ago"
     more = (f": {facts.error}" if facts.error else "") + (f"; {facts.made_otherwise}" if facts.made_otherwise else "")
-    return f"{_doing(facts)}{heard}{more}"
-
-
-def _doing(facts: NodeFacts) -> str:
-    replays = facts.replaying is not None and facts.phase == NodePhase.RUNNING.value
-    return doing_text(REPLAYING if replays else facts.phase, facts.step)
+    return f"{facts.doing_text}{heard}{more}"
 
 
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:

@@ -7,38 +7,15 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kcontrol.core.model import NodeJoin, NodePhase, PipelinePhase
-from kcontrol.core.step.environments import made_otherwise
+from kcontrol.core.model import NodePhase, PipelinePhase
 from kcontrol.definition.durations import span_text
 from kcontrol.views.base import Facts
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where
 from kcontrol.views.input_facts import WaitingInput, waiting_inputs
 from kcontrol.views.life import SILENT, UNKNOWN, is_silent, life_of
-from kcontrol.views.nodes_now import replays
+from kcontrol.views.node_facts import NodeFacts, nodes_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.retention import ReplayInput, replay_inputs
-
-
-class NodeFacts(Facts):
-    """The newest life of a node."""
-
-    node: int
-    incarnation: int | None = Field(description="The offset of its join; null if no such node has ever joined.")
-    host: str
-    process_id: int | None
-    listens: str = Field(description="URL of its metrics and profiles; '' if it does not listen.")
-    phase: str = Field(
-        description="open: at `step`, and at rest. running: a step, first or again. closed or failed. absent: it has never "
-        "said anything. silent: not for too long."
-    )
-    step: int = Field(description="The last step that it holds complete.")
-    running: int | None = Field(description="The step that it runs: when it is complete, the node holds it. Null if it rests.")
-    replaying: int | None = Field(description="The same, if it is in the log already and is run again; else null.")
-    silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
-    error: str
-    made_otherwise: str = Field(
-        description="How what it computes with differs from what the last step was made with; '' if it does not."
-    )
 
 
 class PipelineStatus(Facts):
@@ -114,47 +91,8 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         clock_difference_ms=said.clock_difference_ms if said else 0,
         fingerprint=spec.fingerprint,
         inputs=waiting_inputs(projection, now_ms),
-        nodes=[node_of(projection, node, now_ms) for node in range(spec.nodes)],
+        nodes=nodes_of(projection, now_ms),
     )
-
-
-def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts:
-    """Of a node that the spec has, whether it has ever joined or not."""
-    view = projection.view
-    life, state = view.incarnation(node), view.node_state(node)
-    join = next((one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)), None)
-    return NodeFacts(
-        node=node,
-        incarnation=life,
-        host=join.host if join else "",
-        process_id=join.process_id if join else None,
-        listens=join.listens if join else "",
-        phase=_node_phase(projection, node, now_ms),
-        step=state.step if state else 0,
-        running=state.step + 1 if state is not None and state.phase is NodePhase.RUNNING else None,
-        replaying=state.step + 1 if state is not None and replays(projection, state) else None,
-        silent_ms=projection.signs.silent_ms(node, now_ms) or 0,
-        error=state.error if state else "",
-        made_otherwise=_made_otherwise(projection, node, join),
-    )
-
-
-def _made_otherwise(projection: PipelineProjection, node: int, join: NodeJoin | None) -> str:
-    last = projection.committed.last
-    return made_otherwise(last, node, join.environment) if last is not None and join is not None and node < last.nodes else ""
-
-
-def _node_phase(projection: PipelineProjection, node: int, now_ms: int) -> str:
-    state = projection.view.node_state(node)
-    if state is None:
-        return "absent"
-    return SILENT if is_silent(projection, node, now_ms) else state.phase.value
-
-
-def heard_of_ms(projection: PipelineProjection, node: int, now_ms: int) -> int | None:
-    """When a node's newest life was last heard of, by the clock of whoever looks; None if it has never said how it is."""
-    silent_ms = projection.signs.silent_ms(node, now_ms)
-    return None if silent_ms is None or projection.view.node_state(node) is None else now_ms - silent_ms
 
 
 def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:

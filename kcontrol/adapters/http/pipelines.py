@@ -19,7 +19,8 @@ from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.cluster_projection import NotReadyError
-from kcontrol.views.pipeline_facts import NodeFacts, PipelineStatus, Trouble, node_of, status_of, troubles_of
+from kcontrol.views.node_facts import NodeFacts, node_of, nodes_of
+from kcontrol.views.pipeline_facts import PipelineStatus, Trouble, status_of, troubles_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.json import to_json
 
@@ -139,9 +140,7 @@ async def get_spec(plane: ThePlane, pipeline: ThePipeline) -> Any:
 @router.get("/{pipeline}/nodes", responses=responses(404, 409, 500))
 async def get_nodes(plane: ThePlane, pipeline: ThePipeline) -> NodesAnswer:
     """All nodes that the spec has."""
-    now_ms = plane.clock.now_ms()
-    nodes = [node_of(pipeline, node, now_ms) for node in range(pipeline.spec().nodes)]
-    return NodesAnswer(as_of=as_of(plane, pipeline), nodes=nodes)
+    return NodesAnswer(as_of=as_of(plane, pipeline), nodes=nodes_of(pipeline, plane.clock.now_ms()))
 
 
 @router.get("/{pipeline}/nodes/{node}", responses=responses(404, 409, 500))

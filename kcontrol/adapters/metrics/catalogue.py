@@ -139,7 +139,10 @@ REPLAY_INPUT_EXPIRING = _gauge(
 )
 NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
 REPLAY_LEFT = _gauge(
-    Where.SERVER, "kcontrol_node_replay_left_steps", _NODE, "Committed steps that the node has still to replay; 0 if none."
+    Where.SERVER,
+    "kcontrol_node_replay_left_steps",
+    _NODE,
+    "Committed steps that the node has still to replay; 0 if none. Absent while the node is silent.",
 )
 NODE_HEARD = _gauge(
     Where.SERVER,

@@ -14,8 +14,9 @@ from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import KcontrolError
 from kcontrol.sessions.ports import Clock
 from kcontrol.views.cluster_projection import Projections
-from kcontrol.views.life import UNKNOWN
-from kcontrol.views.pipeline_facts import heard_of_ms, status_of
+from kcontrol.views.life import SILENT, UNKNOWN
+from kcontrol.views.node_facts import heard_of_ms
+from kcontrol.views.pipeline_facts import status_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 
 _GAUGES = (
@@ -124,8 +125,9 @@ class PipelineMetrics(Collector):
             if heard_ms is not None:
                 put(catalogue.NODE_HEARD, heard_ms / 1000, str(node.node))
                 put(catalogue.NODE_STEP, node.step, str(node.node))
-                left = committed.step - node.step if node.replaying is not None else 0
-                put(catalogue.REPLAY_LEFT, left, str(node.node))
+                if node.phase != SILENT:
+                    left = committed.step - node.step if node.replaying is not None else 0
+                    put(catalogue.REPLAY_LEFT, left, str(node.node))
         if committed.checkpoints:
             newest = committed.checkpoints[-1]
             put(catalogue.CHECKPOINT_STEP, newest.step)

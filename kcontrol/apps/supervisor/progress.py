@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kcontrol.apps.show import step_line
 from kcontrol.core.model import NodePhase, StepBoundary
-from kcontrol.views.nodes_now import NodeNow, doing_text
+from kcontrol.views.node_facts import NodeFacts
 
 PLAIN_EVERY_S = 1.0
 LIVE_PER_SECOND = 5
@@ -92,7 +92,7 @@ class Reporter(Protocol):
 
     def waiting(self, offsets: int) -> None: ...
 
-    def nodes(self, now: Sequence[NodeNow]) -> None: ...
+    def nodes(self, now: Sequence[NodeFacts]) -> None: ...
 
     def phase(self, text: str) -> None: ...
 
@@ -107,17 +107,17 @@ class Changes:
     def __init__(self) -> None:
         self._before: dict[int, tuple[str, str]] = {}
 
-    def of(self, now: Sequence[NodeNow]) -> list[NodeNow]:
+    def of(self, now: Sequence[NodeFacts]) -> list[NodeFacts]:
         """Those that changed since the last call."""
-        told = [replace(each, doing=OPEN) if each.doing == RUNNING else each for each in now]
+        told = [each.model_copy(update={"phase": OPEN, "running": None}) if each.doing == RUNNING else each for each in now]
         changed = [each for each in told if self._before.get(each.node) != (each.doing, each.error)]
         self._before = {each.node: (each.doing, each.error) for each in told}
         return changed
 
 
-def node_line(now: NodeNow) -> str:
+def node_line(now: NodeFacts) -> str:
     """What a node does, for people."""
-    return f"node {now.node}: {doing_text(now.doing, now.step)}" + (f": {now.error}" if now.error else "")
+    return f"node {now.node}: {now.doing_text}" + (f": {now.error}" if now.error else "")
 
 
 class JsonReporter:
@@ -150,9 +150,10 @@ class JsonReporter:
     def waiting(self, offsets: int) -> None:
         pass
 
-    def nodes(self, now: Sequence[NodeNow]) -> None:
+    def nodes(self, now: Sequence[NodeFacts]) -> None:
         for each in self._changes.of(now):
-            self.event("node", node_line(each), **asdict(each))
+            facts = {"node": each.node, "doing": each.doing, "step": each.step, "error": each.error}
+            self.event("node", node_line(each), **facts)
 
     def phase(self, text: str) -> None:
         pass
@@ -187,7 +188,7 @@ class PlainReporter:
     def waiting(self, offsets: int) -> None:
         pass
 
-    def nodes(self, now: Sequence[NodeNow]) -> None:
+    def nodes(self, now: Sequence[NodeFacts]) -> None:
         for each in self._changes.of(now):
             self.event("node", node_line(each))
 
@@ -210,7 +211,7 @@ class LiveReporter:
         self._pipeline = pipeline
         self._totals = Totals()
         self._waiting = 0
-        self._nodes: Sequence[NodeNow] = ()
+        self._nodes: Sequence[NodeFacts] = ()
         self._phase = ""
         self._spinner, self._phase_began = Spinner("dots"), 0.0
         self._console = Console()
@@ -232,7 +233,7 @@ class LiveReporter:
     def waiting(self, offsets: int) -> None:
         self._waiting = offsets
 
-    def nodes(self, now: Sequence[NodeNow]) -> None:
+    def nodes(self, now: Sequence[NodeFacts]) -> None:
         self._nodes = now
 
     def phase(self, text: str) -> None:

@@ -27,7 +27,7 @@ from kcontrol.requests.record import record_mode
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
-from kcontrol.views.nodes_now import nodes_now
+from kcontrol.views.node_facts import nodes_of
 
 LOOK_EVERY_S = 0.2
 COORDINATORS_EVERY_S = 3.0
@@ -156,7 +156,7 @@ class Running:
                     if isinstance(logged.record, StepBoundary):
                         self._reporter.step(logged.record)
                 self._reporter.waiting(sum(lag.offsets for lag in logs.lags()))
-                self._reporter.nodes(nodes_now(logs, round(time.time() * 1000)))
+                self._reporter.nodes(nodes_of(logs, round(time.time() * 1000)))
                 self._look_at_status(logs)
                 if self._has_joined(logs):
                     self._reporter.phase("")

@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kcontrol.adapters.metrics.catalogue import CATALOGUE, Where
 from kcontrol.core.model import Checkpoint, InputDesired, NodePhase, Replaying, SavedPart, SkippedRange
+from kcontrol.views.signs_of_life import SignsOfLife
 from tests.contract.http.conftest import Api, Run
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -68,6 +69,26 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
         assert value(found, "kcontrol_coordinator_info", host="host-a", process_id="41") == 1
         assert value(found, "kcontrol_claim_epoch") == api.projections.get("p").view.epoch
         assert found["kcontrol_ready", frozenset()] == 1
+
+    run(scenario)
+
+
+def test_a_silent_node_replays_nothing_that_anybody_knows_of(run: Run) -> None:
+    async def scenario(api: Api) -> None:
+        await api.told.begin()
+        await api.told.step(6, 0)
+        await api.told.step(7, 0)
+        await api.seen(0, steps=2)
+        passed = {"ms": 0}
+        signs = api.projections.get("p").signs = SignsOfLife(lambda: passed["ms"])
+        signs.listen()
+        await api.seen(await api.told.node(NodePhase.RUNNING, step=1))
+        for passed["ms"], phase, runs, left in ((0, "running", 2, 1), (60_000, "silent", None, None)):
+            node = (await api.get("/v1/pipelines/p/nodes/0"))["node"]
+            assert (node["phase"], node["running"], node["replaying"], node["step"]) == (phase, runs, runs, 1)
+            found = await samples(api)
+            assert value(found, "kcontrol_node_step", node="0") == 1
+            assert value(found, "kcontrol_node_replay_left_steps", node="0") == left
 
     run(scenario)
 

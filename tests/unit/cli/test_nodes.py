@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +25,7 @@ from kcontrol.core.model import (
     Token,
 )
 from kcontrol.errors import ConfigurationError
-from kcontrol.views.nodes_now import NodeNow, nodes_now
+from kcontrol.views.node_facts import NodeFacts, nodes_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from tests.unit.core.made import LIMITS, SPEC, boundary
 
@@ -83,45 +84,61 @@ TOKEN = Token(0, 1, 7, 0, (1,))
 STEPS = [boundary(1), boundary(2, (6, 1), (7, 2))]
 
 
+def told(node: int, doing: str, step: int, error: str = "") -> NodeFacts:
+    """What is known of a node that does something."""
+    runs = step + 1 if doing in ("running", "replaying") else None
+    return NodeFacts(
+        **{"node": node, "incarnation": 1, "host": "host", "process_id": 2, "listens": "", "made_otherwise": ""},
+        **{"phase": "running" if runs else doing, "step": step, "running": runs, "silent_ms": 0, "error": error},
+        replaying=runs if doing == "replaying" else None,
+    )
+
+
 @pytest.mark.parametrize(
-    ("records", "expected"),
+    ("records", "doing", "text"),
     [
-        ([], NodeNow(0, "missing", 0, "")),
-        ([JOIN, state(NodePhase.CLOSED, 0, "no")], NodeNow(0, "closed", 0, "no")),
-        ([JOIN, state(NodePhase.RUNNING, 2)], NodeNow(0, "running", 2, "")),
-        ([JOIN, state(NodePhase.RUNNING, 1)], NodeNow(0, "replaying", 1, "")),
-        ([JOIN, state(NodePhase.OPEN, 1), Replaying("p", 0, 1, 2)], NodeNow(0, "open", 1, "")),
-        ([JOIN, replace(state(NodePhase.RUNNING, 1), attempt=TOKEN)], NodeNow(0, "running", 1, "")),
-        ([JOIN, state(NodePhase.RUNNING, 2), Replaying("p", 0, 1, 2)], NodeNow(0, "running", 2, "")),
+        ([], "absent", "absent, step 0"),
+        ([JOIN, state(NodePhase.CLOSED, 0, "no")], "closed", "closed, step 0"),
+        ([JOIN, state(NodePhase.RUNNING, 2)], "running", "running step 3"),
+        ([JOIN, state(NodePhase.RUNNING, 1)], "replaying", "replaying step 2"),
+        ([JOIN, state(NodePhase.OPEN, 1), Replaying("p", 0, 1, 2)], "open", "open, step 1"),
+        ([JOIN, replace(state(NodePhase.RUNNING, 1), attempt=TOKEN)], "running", "running step 2"),
+        ([JOIN, state(NodePhase.RUNNING, 2), Replaying("p", 0, 1, 2)], "running", "running step 3"),
     ],
 )
-def test_what_a_node_does(records: list[ControlRecord], expected: NodeNow) -> None:
-    assert nodes_now(projection(records, STEPS), LIMITS.heartbeat_timeout_ms) == [expected]
+def test_what_a_node_does(records: list[ControlRecord], doing: str, text: str) -> None:
+    (found,) = nodes_of(projection(records, STEPS), LIMITS.heartbeat_timeout_ms)
+    assert (found.doing, found.doing_text) == (doing, text)
 
 
-def test_a_node_that_said_nothing_for_long_is_silent() -> None:
-    found = projection([JOIN, state(NodePhase.RUNNING, 2)], STEPS)
-    assert nodes_now(found, LIMITS.heartbeat_timeout_ms + 1) == [NodeNow(0, "silent", 2, "")]
+def test_a_node_that_said_nothing_for_long_is_silent_and_runs_nothing_that_is_known_of() -> None:
+    found = projection([JOIN, state(NodePhase.RUNNING, 1)], STEPS)
+    assert nodes_of(found, LIMITS.heartbeat_timeout_ms)[0].replaying == 2
+    (silent,) = nodes_of(found, LIMITS.heartbeat_timeout_ms + 1)
+    assert (silent.doing, silent.doing_text) == ("silent", "silent, step 1")
+    assert (silent.phase, silent.running, silent.replaying) == ("silent", None, None)
 
 
 def test_a_step_more_is_no_change() -> None:
+    def of(*nodes: NodeFacts) -> list[tuple[int, str, int, str]]:
+        return [(each.node, each.doing, each.step, each.error) for each in changes.of(nodes)]
+
     changes = Changes()
-    assert changes.of([NodeNow(0, "open", 1, ""), NodeNow(1, "missing", 0, "")]) != []
-    assert changes.of([NodeNow(0, "open", 2, ""), NodeNow(1, "missing", 0, "")]) == []
-    assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "")]) == [NodeNow(1, "closed", 0, "")]
-    assert changes.of([NodeNow(0, "open", 3, ""), NodeNow(1, "closed", 0, "x")]) == [NodeNow(1, "closed", 0, "x")]
-    assert changes.of([NodeNow(0, "running", 3, ""), NodeNow(1, "closed", 0, "x")]) == []
-    assert changes.of([NodeNow(0, "replaying", 1, ""), NodeNow(1, "running", 4, "")]) == [
-        NodeNow(0, "replaying", 1, ""),
-        NodeNow(1, "open", 4, ""),
-    ]
-    assert changes.of([NodeNow(0, "running", 4, ""), NodeNow(1, "open", 5, "")]) == [NodeNow(0, "open", 4, "")]
+    assert of(told(0, "open", 1), told(1, "absent", 0)) != []
+    assert of(told(0, "open", 2), told(1, "absent", 0)) == []
+    assert of(told(0, "open", 3), told(1, "closed", 0)) == [(1, "closed", 0, "")]
+    assert of(told(0, "open", 3), told(1, "closed", 0, "x")) == [(1, "closed", 0, "x")]
+    assert of(told(0, "running", 3), told(1, "closed", 0, "x")) == []
+    assert of(told(0, "replaying", 1), told(1, "running", 4)) == [(0, "replaying", 1, ""), (1, "open", 4, "")]
+    assert of(told(0, "running", 4), told(1, "open", 5)) == [(0, "open", 4, "")]
 
 
 def test_every_node_is_told_of(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [NodeNow(0, "replaying", 7, ""), NodeNow(1, "closed", 0, "no disk")]
+    now = [told(0, "replaying", 7), told(1, "closed", 0, "no disk")]
     PlainReporter().nodes(now)
     assert capsys.readouterr().out == "node 0: replaying step 8\nnode 1: closed, step 0: no disk\n"
     JsonReporter().nodes(now[1:])
-    assert '"event": "node"' in (out := capsys.readouterr().out)
-    assert '"doing": "closed"' in out
+    assert json.loads(capsys.readouterr().out) == {
+        **{"event": "node", "text": "node 1: closed, step 0: no disk"},
+        **{"node": 1, "doing": "closed", "step": 0, "error": "no disk"},
+    }

@@ -19,7 +19,7 @@ from kcontrol.core.model import (
 from kcontrol.definition.durations import span_text
 from kcontrol.sessions.ports import Reach
 from kcontrol.views.life import UNKNOWN, is_doubtful, is_silent, life_of
-from kcontrol.views.nodes_now import nodes_now
+from kcontrol.views.node_facts import nodes_of
 from kcontrol.views.pipeline_facts import status_of, troubles_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.signs_of_life import LISTEN_MS, SignsOfLife
@@ -69,7 +69,7 @@ def test_what_was_heard_lately_counts_and_old_words_do_not() -> None:
     assert [each.kind for each in troubles_of(looker.found, looker.now_ms)] == ["unknown", "silent"]
     looker.see(NOW_MS, STATUS)
     assert looker.phase == "running"
-    assert nodes_now(looker.found, looker.now_ms)[0].doing == "silent"
+    assert nodes_of(looker.found, looker.now_ms)[0].doing == "silent"
 
 
 def test_the_clock_of_another_host_decides_nothing_for_whoever_listens() -> None:

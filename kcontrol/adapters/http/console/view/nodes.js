@@ -5,8 +5,8 @@ import { count, span } from "../format.js";
 import { badge } from "./badge.js";
 import { table } from "./table.js";
 
-/** A node speaks every second; silence beyond this is worth words. */
-const SILENT_MS = 5_000;
+/** A node speaks every second; what is older is worth words. */
+const FRESH_MS = 5_000;
 
 export function nodes(status) {
   const columns = [
@@ -34,6 +34,6 @@ function step(node, committed) {
 
 function heard(node) {
   if (node.phase === "absent") return "–";
-  if (node.silent_ms < SILENT_MS) return "now";
-  return h("span", { class: "late" }, `silent for ${span(node.silent_ms)}`);
+  if (node.phase === "silent") return h("span", { class: "late" }, `silent for ${span(node.silent_ms)}`);
+  return node.silent_ms < FRESH_MS ? "now" : `${span(node.silent_ms)} ago`;
 }
