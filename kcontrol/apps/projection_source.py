@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Collection
 
 from kcontrol.adapters.kafka.admin.kept import kept_of
-from kcontrol.adapters.kafka.admin.spec_topics import prepare
+from kcontrol.adapters.kafka.admin.spec_topics import prepare, reach
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.input_ends import InputEnds
-from kcontrol.apps.await_input_requests import reach
 from kcontrol.apps.leftovers import refuse_half_deleted
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.sessions.ports import Kept, Reach

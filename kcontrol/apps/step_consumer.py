@@ -15,7 +15,7 @@ from types import TracebackType
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.apps.await_requests import overview
+from kcontrol.apps.ask import definition
 from kcontrol.apps.step_records import Record, Step, StepReader
 from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.core.model import LoggedStep, StepBoundary
@@ -77,7 +77,7 @@ class StepConsumer:
         self._timeout = timeout
         self._next = _first_step(from_step, after_step)
         self._client = client_for(settings)
-        spec = self._client.start(overview(settings, pipeline)).result().spec
+        spec = self._client.start(definition(settings, pipeline)).result()
         self._reader = StepReader(settings, spec, outputs, verify_digests=verify_digests)
         self._streaming = StepReader(settings, spec, outputs, verify_digests=verify_digests, max_bytes_held=max_bytes_held)
         self._streamed: StreamedStep | None = None

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kcontrol.apps.await_requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
+from kcontrol.apps.ask import TIMEOUT_S, ask_mode
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
 from kcontrol.settings.cluster import ClusterSettings
@@ -27,7 +27,7 @@ def _timeout_option(default_s: float) -> Callable[[_Command], _Command]:
     )
 
 
-timeout_option = _timeout_option(ACKNOWLEDGE_TIMEOUT_S)
+timeout_option = _timeout_option(TIMEOUT_S)
 
 
 @click.command()
@@ -79,7 +79,7 @@ def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: boo
 
 
 def _ask(pipeline: str, mode: DesiredMode, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    said = asyncio.run(request_mode(cluster, pipeline, mode, timeout_s))
+    said = asyncio.run(ask_mode(cluster, pipeline, mode, timeout_s))
     facts = {"pipeline": pipeline, "phase": said.phase.value, "step": said.step, "reason": said.reason}
     reason = f"; {said.reason}" if said.reason and mode is DesiredMode.STOPPED else ""
     click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: {said.phase.value} at step {said.step}{reason}")

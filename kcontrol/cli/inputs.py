@@ -10,7 +10,7 @@ import socket
 
 import click
 
-from kcontrol.apps.await_input_requests import request_input, request_skip
+from kcontrol.apps.ask import ask_input, ask_skip
 from kcontrol.cli.desired import timeout_option
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.settings.cluster import ClusterSettings
@@ -49,7 +49,7 @@ def resume_input(pipeline: str, input_name: str, timeout_s: float, cluster: Clus
 
 
 def _ask(pipeline: str, name: str, paused: bool, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    said = asyncio.run(request_input(cluster, pipeline, name, paused=paused, timeout_s=timeout_s))
+    said = asyncio.run(ask_input(cluster, pipeline, name, paused=paused, timeout_s=timeout_s))
     first = said.step + 1
     facts = {"pipeline": pipeline, "input": name, "paused": paused, "from_step": first, "phase": said.phase.value}
     now = "is paused" if paused else "is read"
@@ -85,7 +85,8 @@ def skip(
     \b
     Example:  kcontrol skip flights --input flights --partition 0 --to-offset 1200
     """
-    taken = asyncio.run(request_skip(cluster, pipeline, input_name, partition, to_offset, by or _user(), timeout_s))
+    wanted = (input_name, partition, to_offset)
+    taken = asyncio.run(ask_skip(cluster, pipeline, wanted, by or _user(), timeout_s))
     asked = taken.request
     facts = {
         "pipeline": pipeline,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kcontrol.apps.await_requests import ACKNOWLEDGE_TIMEOUT_S, request_mode
+from kcontrol.apps.ask import ask_mode
 from kcontrol.apps.repair import accept_doubles, find_doubles
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import DesiredMode
@@ -44,7 +44,7 @@ def repair(pipeline: str, accept: bool, cluster: ClusterSettings, as_json: bool)
         raise HaltedError(f"pipeline {pipeline!r} makes no step until this is accepted: kcontrol repair {pipeline} --accept")
     if new:
         asyncio.run(accept_doubles(cluster, pipeline, new))
-        said = asyncio.run(request_mode(cluster, pipeline, DesiredMode.RUNNING, ACKNOWLEDGE_TIMEOUT_S))
+        said = asyncio.run(ask_mode(cluster, pipeline, DesiredMode.RUNNING))
         if not as_json:
             click.echo(f"pipeline {pipeline}: accepted; {said.phase.value} at step {said.step}")
 

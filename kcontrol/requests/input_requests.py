@@ -1,21 +1,19 @@
 """What a user asks of single inputs of a pipeline: to be paused, to be read again, or to go past offsets of a partition.
 
-A request is a record in the control log, so it outlives every process. It is in force once a coordinator's status says that it
-goes by it (`inputs_offset`); what becomes of a skip follows from both logs, by the functions that coordinators use themselves.
+Nothing is written here. A request is in force once a coordinator's status says that it goes by it (`inputs_offset`); what
+becomes of a skip follows from both logs, by the functions that coordinators use themselves (`outcomes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from uuid import uuid4
 
-from kcontrol.core.model import InputDesired, InputSpec, PipelinePhase, SkipRequest, Status
+from kcontrol.core.model import InputDesired, InputSpec, PipelinePhase, SkipRequest
 from kcontrol.core.step.offsets import is_paused, next_offset
-from kcontrol.core.step.skips import overtaken, unseen
-from kcontrol.errors import ConfigurationError, InputGoneError, KcontrolError, NotFoundError
-from kcontrol.requests.record import NotNowError, Recorded
-from kcontrol.sessions.ports import ControlLog, Reach
+from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError
+from kcontrol.requests.record import NotNowError
+from kcontrol.sessions.ports import Reach
 from kcontrol.views.pipeline_projection import PipelineProjection
 
 AT_REST = (PipelinePhase.PAUSED, PipelinePhase.STOPPED, PipelinePhase.HALTED)
@@ -25,33 +23,17 @@ LookAt = Callable[[InputSpec], Awaitable[Reach]]
 """Looks at an input's topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkipTaken:
-    """A skip that is in force. step: the one that begins at `request.to`; committed: whether it is in the log already."""
-
-    request: SkipRequest
-    step: int
-    committed: bool
-
-
-async def record_pause(log: ControlLog, projection: PipelineProjection, input_name: str, *, paused: bool) -> Recorded:
-    """Have an input paused, or read again. Raises NotFoundError: there is no such pipeline or input."""
+def pause_request(projection: PipelineProjection, input_name: str, *, paused: bool) -> tuple[InputDesired]:
+    """To have an input paused, or read again. Raises NotFoundError: there is no such pipeline or input."""
     projection.input(input_name)
-    request = InputDesired(projection.pipeline, input_name, paused, uuid4().hex)
-    (offset,) = await log.append([request])
-    return Recorded(request.request_id, offset)
+    return (InputDesired(projection.pipeline, input_name, paused, uuid4().hex),)
 
 
-async def record_skip(
-    log: ControlLog,
-    projection: PipelineProjection,
-    wanted: tuple[str, int, int],
-    by: str,
-    asked_ms: int,
-    look_at: LookAt,
-) -> tuple[SkipRequest, Recorded]:
-    """Have the next step begin a partition elsewhere. wanted: input, partition, offset to begin at; the offset where it begins
-    anyway takes back a skip that waits.
+async def skip_request(
+    projection: PipelineProjection, wanted: tuple[str, int, int], by: str, asked_ms: int, look_at: LookAt
+) -> tuple[SkipRequest]:
+    """To have the next step begin a partition elsewhere. wanted: input, partition, offset to begin at; the offset where it
+    begins anyway takes back a skip that waits.
 
     Raises NotFoundError for a pipeline, input or partition that is not there, ConfigurationError for an offset that can't be
     gone to, NotNowError while steps read the input, InputGoneError for a topic that was made anew.
@@ -63,32 +45,7 @@ async def record_skip(
     _check_rests(projection, item)
     begin = next_offset(projection.committed, item, partition)
     _check_forward(projection, item, partition, begin, to, found.ends[partition])
-    request = SkipRequest(projection.pipeline, input_name, partition, begin, to, by, asked_ms, uuid4().hex)
-    (offset,) = await log.append([request])
-    return request, Recorded(request.request_id, offset)
-
-
-def noted(projection: PipelineProjection, offset: int) -> Status | None:
-    """The coordinator's status, if it goes by the request about an input at this control offset."""
-    said = projection.view.status()
-    return said if said is not None and said.inputs_offset >= offset else None
-
-
-def taken(projection: PipelineProjection, request: SkipRequest, offset: int) -> SkipTaken | None:
-    """What has become of a skip; None: it is not in force yet. Raises KcontrolError when it never will be."""
-    step = projection.index.step_of_skip(request.request_id)
-    if step is not None:
-        return SkipTaken(request, step, committed=True)
-    if noted(projection, offset) is None:
-        return None
-    if why := overtaken(projection.spec(), projection.committed, projection.view, request):
-        raise KcontrolError(f"pipeline {request.pipeline!r}: nothing was skipped: {why}")
-    return None if why_not_yet(projection, request) else SkipTaken(request, projection.committed.step + 1, committed=False)
-
-
-def why_not_yet(projection: PipelineProjection, request: SkipRequest) -> str:
-    """What a skip that a coordinator goes by still waits for; '' if for nothing."""
-    return unseen(projection.spec(), projection.committed, projection.view, request)
+    return (SkipRequest(projection.pipeline, input_name, partition, begin, to, by, asked_ms, uuid4().hex),)
 
 
 def _check_reach(projection: PipelineProjection, item: InputSpec, partition: int, found: Reach) -> None:

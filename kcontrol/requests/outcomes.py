@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcontrol.core.log.keys import key_of
-from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest
-from kcontrol.errors import KcontrolError, NotFoundError
-from kcontrol.requests.input_requests import noted, taken, why_not_yet
+from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest, Status
+from kcontrol.core.step.skips import overtaken, unseen
+from kcontrol.errors import NotFoundError
 from kcontrol.views.pipeline_projection import PipelineProjection, Request
 
 
@@ -49,36 +49,72 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
             f"pipeline {projection.pipeline!r}: no request {request_id!r} is known; the log keeps the newest of each kind, and "
             "the status the answers to the last 16"
         )
-    outcome = Outcome(request_id, _kind(request), RequestState.PENDING)
-    if isinstance(request, SkipRequest) and request.from_ < request.to:
+    outcome = Outcome(request_id, kind_of(request), RequestState.PENDING)
+    if isinstance(request, SkipRequest):
         return _of_skip(projection, request, offset, outcome)
     if said is not None and request_id in said.acknowledged:
         return replace(outcome, state=RequestState.DONE)
-    newer = _newer(projection, request)
-    if newer:
-        return replace(outcome, state=RequestState.SUPERSEDED, superseded_by=newer)
-    if isinstance(request, InputDesired | SkipRequest) and noted(projection, offset) is not None:
+    newer = newer_than(projection, request)
+    if newer is not None:
+        return replace(outcome, state=RequestState.SUPERSEDED, superseded_by=newer.request_id)
+    if isinstance(request, InputDesired) and _is_noted(said, offset):
         return replace(outcome, state=RequestState.DONE)
     return outcome
 
 
 def _of_skip(projection: PipelineProjection, request: SkipRequest, offset: int, outcome: Outcome) -> Outcome:
+    """In force is one that a coordinator goes by, and whose range its node has seen, until a step goes by it."""
     made = projection.index.step_of_skip(request.request_id)
-    newer = _newer(projection, request)
-    if made is None and newer:
-        return replace(outcome, state=RequestState.SUPERSEDED, superseded_by=newer)
-    try:
-        found = taken(projection, request, offset)
-    except KcontrolError as error:
+    if made is not None:
+        return replace(outcome, state=RequestState.DONE, step=made)
+    newer = newer_than(projection, request)
+    if newer is not None:
+        return replace(outcome, state=RequestState.SUPERSEDED, superseded_by=newer.request_id)
+    if not _is_noted(projection.view.status(), offset):
+        return outcome
+    if request.from_ == request.to:
+        return _of_taken_back(projection, request, outcome)
+    where = projection.spec(), projection.committed, projection.view, request
+    if why := overtaken(*where):
         if projection.committed.first > 1 and not _is_indexed(projection, request):
             raise NotFoundError(
                 f"pipeline {projection.pipeline!r}: what became of request {request.request_id!r} is not known any more: the "
                 f"step that began at its offset was dropped from the log, which begins with step {projection.committed.first}"
-            ) from error
-        return replace(outcome, state=RequestState.FAILED, error=str(error))
-    if found is not None:
-        return replace(outcome, state=RequestState.DONE, step=found.step)
-    return replace(outcome, waits_for=why_not_yet(projection, request) if noted(projection, offset) is not None else "")
+            )
+        return replace(outcome, state=RequestState.FAILED, error=_nothing_skipped(projection, why))
+    if waits_for := unseen(*where):
+        return replace(outcome, waits_for=waits_for)
+    return replace(outcome, state=RequestState.DONE, step=projection.committed.step + 1)
+
+
+def _of_taken_back(projection: PipelineProjection, request: SkipRequest, outcome: Outcome) -> Outcome:
+    """A request to begin where the log ends takes back a skip, unless a step that went by that was under way already."""
+    made = projection.index.skipper_of(request.input, request.partition, request.from_)
+    if made is None:
+        return replace(outcome, state=RequestState.DONE)
+    why = f"pipeline {projection.pipeline!r}: nothing was taken back: step {made} had gone past offset {request.from_} before"
+    return replace(outcome, state=RequestState.FAILED, error=why)
+
+
+def superseded_text(projection: PipelineProjection, request: Request) -> str:
+    """Why a request that was superseded came to nothing, as a sentence for whoever has waited for it."""
+    if isinstance(request, SkipRequest):
+        return _nothing_skipped(projection, overtaken(projection.spec(), projection.committed, projection.view, request))
+    newer = newer_than(projection, request)
+    what = "another one" if newer is None else f"another one ({kind_of(newer)})"
+    return (
+        f"pipeline {projection.pipeline!r}: before a coordinator has acted on the request ({kind_of(request)}), "
+        f"{what} took its place; see kcontrol status {projection.pipeline}"
+    )
+
+
+def _nothing_skipped(projection: PipelineProjection, why: str) -> str:
+    return f"pipeline {projection.pipeline!r}: nothing was skipped: {why}"
+
+
+def _is_noted(said: Status | None, offset: int) -> bool:
+    """Whether the coordinator goes by the request about an input at this control offset."""
+    return said is not None and said.inputs_offset >= offset
 
 
 def _is_indexed(projection: PipelineProjection, request: SkipRequest) -> bool:
@@ -86,15 +122,16 @@ def _is_indexed(projection: PipelineProjection, request: SkipRequest) -> bool:
     return projection.index.reader_of(*where) is not None or projection.index.skipper_of(*where) is not None
 
 
-def _newer(projection: PipelineProjection, request: Request) -> str:
-    """Id of the request that has taken this one's place; '' if none has."""
+def newer_than(projection: PipelineProjection, request: Request) -> Request | None:
+    """The request that has taken this one's place; None if none has."""
     newest = projection.view.latest.get(key_of(request))
     if newest is None or not isinstance(newest.record, type(request)) or newest.record.request_id == request.request_id:
-        return ""
-    return newest.record.request_id
+        return None
+    return newest.record
 
 
-def _kind(request: Request) -> str:
+def kind_of(request: Request) -> str:
+    """The word for what is asked for, as in `Outcome.kind`."""
     match request:
         case Desired():
             return request.mode.value

@@ -26,12 +26,21 @@ class PipelineReader(PipelineProjection):
         await self._read_control()
         return self.view.spec() is not None
 
+    async def read_control(self) -> None:
+        """Read the control log on to its end, and nothing else. Raises NotFoundError when there is no such pipeline."""
+        await self._read_control()
+        self.spec()
+
     async def read(self) -> tuple[list[Logged], list[LoggedStep]]:
         """Read on to both ends; returns what is new. Raises NotFoundError when there is no such pipeline.
 
         Steps are read from the oldest checkpoint that is kept, if there is one.
         """
         records = await self._read_control()
+        return records, await self.read_steps_on()
+
+    async def read_steps_on(self) -> list[LoggedStep]:
+        """The log of steps alone, on to its end; as `read`, after a look at the control log."""
         spec = self.spec()
         if not self._begun and spec.checkpoint.location:
             newest = await self._steps.begin_at_checkpoint()
@@ -40,7 +49,7 @@ class PipelineReader(PipelineProjection):
         self._begun = True
         steps = await self._steps.read_to_end()
         self.see_steps(steps)
-        return records, steps
+        return steps
 
     async def listen(self, clock: Clock) -> None:
         """After a `read`: where the times in the log are no proof of life or death, hear for a few seconds who speaks."""

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kcontrol.adapters.http.plane import MAX_LONG, AsOf, Plane, ThePipeline, ThePlane, as_of
 from kcontrol.adapters.http.problems import responses
-from kcontrol.adapters.http.requests import ACCEPTED, Accepted, accepted
-from kcontrol.requests.input_requests import record_pause, record_skip
+from kcontrol.adapters.http.requests import ACCEPTED, Accepted, ask
+from kcontrol.requests.input_requests import pause_request, skip_request
 from kcontrol.views.input_facts import WaitingInput, WaitingSkip, waiting_inputs
 from kcontrol.views.pipeline_projection import PipelineProjection
 
@@ -92,19 +92,19 @@ async def get_input(plane: ThePlane, pipeline: ThePipeline, input: InputName) ->
 @router.post("/{input}/pause", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def pause_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
     """Read nothing of it in any step from now on; the other inputs go on. Lasts over restarts."""
-    return await _pause(plane, pipeline, input, response, paused=True)
+    return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=True))
 
 
 @router.post("/{input}/start", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def start_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
     """Read it again, from where it was paused."""
-    return await _pause(plane, pipeline, input, response, paused=False)
+    return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=False))
 
 
 @router.post("/{input}/resume", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def resume_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
     """The same as `start`."""
-    return await _pause(plane, pipeline, input, response, paused=False)
+    return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=False))
 
 
 @router.post("/{input}/skip", status_code=ACCEPTED, responses=responses(400, 404, 409, 500))
@@ -117,17 +117,10 @@ async def skip_input(
     when are in the log of steps as long as it keeps the step (`keep_steps`). A waiting skip can be changed, or taken back by
     the offset where it begins.
     """
-    name = pipeline.pipeline
-    look_at = partial(plane.projections.reach, name)
+    look_at = partial(plane.projections.reach, pipeline.pipeline)
     wanted = (input, order.partition, order.to_offset)
-    log = plane.projections.control_log(name)
-    _, recorded = await record_skip(log, pipeline, wanted, order.by, plane.clock.now_ms(), look_at)
-    return await accepted(plane, pipeline, response, recorded)
-
-
-async def _pause(plane: Plane, pipeline: PipelineProjection, name: str, response: Response, *, paused: bool) -> Accepted:
-    log = plane.projections.control_log(pipeline.pipeline)
-    return await accepted(plane, pipeline, response, await record_pause(log, pipeline, name, paused=paused))
+    requests = await skip_request(pipeline, wanted, order.by, plane.clock.now_ms(), look_at)
+    return await ask(plane, pipeline, response, requests)
 
 
 def _facts(plane: Plane, pipeline: PipelineProjection) -> list[InputFacts]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -12,8 +13,9 @@ from kcontrol.adapters.http.plane import AsOf, Plane, ThePipeline, ThePlane, as_
 from kcontrol.adapters.http.problems import responses
 from kcontrol.core.model import DesiredMode
 from kcontrol.requests.outcomes import outcome_of
-from kcontrol.requests.record import Recorded, record_checkpoint, record_mode
-from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.requests.pipeline_requests import checkpoint_request, mode_requests
+from kcontrol.requests.record import record
+from kcontrol.views.pipeline_projection import PipelineProjection, Request
 
 router = APIRouter(prefix="/v1/pipelines/{pipeline}", tags=["requests"])
 
@@ -46,39 +48,37 @@ class OutcomeAnswer(BaseModel):
 @router.post("/start", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def start(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Let it run after a pause or a stop. Refused after a halt, with its root cause: `resume` lifts it."""
-    return await _mode(plane, pipeline, response, DesiredMode.RUNNING, lift_halt=False)
+    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.RUNNING, lift_halt=False))
 
 
 @router.post("/resume", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def resume(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Let it go on after a pause, a stop or a halt. After a halt, put right first what its reason names."""
-    return await _mode(plane, pipeline, response, DesiredMode.RUNNING, lift_halt=True)
+    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.RUNNING))
 
 
 @router.post("/pause", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def pause(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Make no more steps; the nodes stay open."""
-    return await _mode(plane, pipeline, response, DesiredMode.PAUSED)
+    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.PAUSED))
 
 
 @router.post("/stop", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def stop(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Make no more steps, close the nodes' queries and shut their processes down."""
-    return await _mode(plane, pipeline, response, DesiredMode.STOPPED)
+    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.STOPPED))
 
 
 @router.post("/shutdown", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def shutdown(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """The same as `stop`: once a pipeline has stopped, the processes of its nodes have ended."""
-    return await _mode(plane, pipeline, response, DesiredMode.STOPPED)
+    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.STOPPED))
 
 
 @router.post("/checkpoints", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def checkpoint(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not run."""
-    log = plane.projections.control_log(pipeline.pipeline)
-    recorded = await record_checkpoint(log, pipeline.pipeline, pipeline.view.status())
-    return await accepted(plane, pipeline, response, recorded)
+    return await ask(plane, pipeline, response, checkpoint_request(pipeline.view))
 
 
 @router.get("/requests/{request_id}", responses=responses(404, 409, 500))
@@ -99,17 +99,11 @@ async def get_outcome(
     )
 
 
-async def _mode(
-    plane: Plane, pipeline: PipelineProjection, response: Response, mode: DesiredMode, *, lift_halt: bool = True
-) -> Accepted:
-    log = plane.projections.control_log(pipeline.pipeline)
-    recorded = await record_mode(log, pipeline.pipeline, mode, pipeline.view.status(), lift_halt=lift_halt)
-    return await accepted(plane, pipeline, response, recorded)
-
-
-async def accepted(plane: Plane, pipeline: PipelineProjection, response: Response, recorded: Recorded) -> Accepted:
-    """The answer to a write, which this server has read itself if that was soon enough."""
+async def ask(plane: Plane, pipeline: PipelineProjection, response: Response, requests: Sequence[Request]) -> Accepted:
+    """Write requests down, and answer with where the last one's outcome is; this server has then read it itself, if that was
+    soon enough."""
     name = pipeline.pipeline
+    recorded = await record(plane.projections.control_log(name), requests)
     await plane.projections.reached(name, recorded.offset, WRITE_SEEN_S)
     outcome = f"/v1/pipelines/{name}/requests/{recorded.request_id}"
     response.headers["Location"] = outcome

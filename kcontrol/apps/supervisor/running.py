@@ -23,7 +23,9 @@ from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
-from kcontrol.requests.record import record_mode
+from kcontrol.requests.outcomes import RequestState, outcome_of
+from kcontrol.requests.pipeline_requests import mode_requests
+from kcontrol.requests.record import Recorded, record
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
@@ -62,7 +64,7 @@ class Running:
         self._reporter = reporter
         self._children = Children(self._tell_child, duration_ms(pipeline.limits.silence_timeout) / 1000)
         self._said: Status | None = None
-        self._asked = ""
+        self._asked: Recorded | None = None
         self._paused: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -197,8 +199,7 @@ class Running:
         rests = desired is not None and desired.mode is not DesiredMode.RUNNING
         halted = said is not None and said.phase is PipelinePhase.HALTED
         if rests or (halted and self._options.resume):
-            asked = await record_mode(logs.control, logs.view.pipeline, DesiredMode.RUNNING, said)
-            self._asked = asked.request_id
+            self._asked = await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
 
     def _tell_paused(self, logs: PipelineLogs) -> tuple[str, ...]:
         """The paused inputs; told when it begins and whenever it changes, because what is missing of them is missed here."""
@@ -231,11 +232,20 @@ class Running:
             text = f"{said.phase.value} at step {said.step}" + (f": {said.reason}" if said.reason else "")
             text += f"; kcontrol resume {said.pipeline} makes it run again, Ctrl-C ends this" if stopped else ""
             self._reporter.event("status", text, phase=said.phase.value, step=said.step, reason=said.reason)
-        answered = not self._asked or self._asked in said.acknowledged
+        answered = self._is_answered(logs)
         if said.phase is PipelinePhase.HALTED and self._options.until_caught_up and answered:
             raise HaltedError(f"pipeline {said.pipeline!r} has halted at step {said.step}: {said.reason}")
         if stopped and answered and self._options.until_caught_up:
             raise KcontrolError(f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up")
+
+    def _is_answered(self, logs: PipelineLogs) -> bool:
+        """Whether the status is one from after this command asked for a running pipeline, if it has."""
+        asked = self._asked
+        if asked is None or logs.control_offset < asked.offset:
+            return asked is None
+        if outcome_of(logs, asked.request_id).state is not RequestState.PENDING:
+            self._asked = None
+        return self._asked is None
 
 
 def _check_nothing_paused(logs: PipelineLogs, left: Mapping[str, int]) -> None:

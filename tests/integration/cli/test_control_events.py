@@ -16,11 +16,11 @@ from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.apps.await_requests import overview
 from kcontrol.core.model import PipelinePhase
 from kcontrol.settings.cluster import ClusterSettings
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.expected import missing
+from tests.support.looking import control_view
 from tests.support.processes import KcontrolProcess, until
 from tests.unit.core.made import SPEC
 
@@ -61,7 +61,7 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> Iterator[
 
 
 def phase(cluster: ClusterSettings) -> PipelinePhase | None:
-    status = asyncio.run(overview(cluster, "p")).status
+    status = control_view(cluster, "p").status()
     return None if status is None else status.phase
 
 

@@ -17,7 +17,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.apps import old_nodes
-from kcontrol.apps.await_requests import overview, request_mode
+from kcontrol.apps.ask import ask_mode
 from kcontrol.apps.leftovers import refuse_half_deleted
 from kcontrol.apps.submit import all_specs, submit
 from kcontrol.core.log.keys import spec_key
@@ -37,6 +37,7 @@ from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, R
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import StepsMaker
+from tests.support.looking import control_view
 from tests.support.owning import commit_at_end
 from tests.support.samples import boundary
 
@@ -277,28 +278,28 @@ def test_a_request_returns_when_a_coordinator_acknowledges_it(
         await log.append([Status("flights", 1, before, 3, "", (), 0, "", ())])
         await log.close()
         return await asyncio.gather(
-            _acknowledge(flights.settings, PipelinePhase.RUNNING), request_mode(flights.settings, "flights", mode)
+            _acknowledge(flights.settings, PipelinePhase.RUNNING), ask_mode(flights.settings, "flights", mode)
         )
 
     seen, status = asyncio.run(both())
     assert [type(record) for record in seen] == written
     assert status.acknowledged == (seen[-1].request_id,)
-    assert asyncio.run(overview(flights.settings, "flights")).status == status
+    assert control_view(flights.settings, "flights").status() == status
 
 
 def test_a_request_that_nobody_acknowledges_stays_in_the_log(flights: Flights) -> None:
     flights.submit(flights.pipeline())
     with pytest.raises(RetriableError, match="no coordinator has acted on it"):
-        asyncio.run(request_mode(flights.settings, "flights", DesiredMode.STOPPED, timeout_s=0.2))
-    found = asyncio.run(overview(flights.settings, "flights"))
-    assert found.desired is not None
-    assert found.desired.mode is DesiredMode.STOPPED
+        asyncio.run(ask_mode(flights.settings, "flights", DesiredMode.STOPPED, timeout_s=0.2))
+    desired = control_view(flights.settings, "flights").desired()
+    assert desired is not None
+    assert desired.mode is DesiredMode.STOPPED
 
 
 def test_a_pipeline_that_nobody_submitted_is_not_found(flights: Flights) -> None:
     flights.submit(flights.pipeline())
     with pytest.raises(NotFoundError, match="'planes'"):
-        asyncio.run(request_mode(flights.settings, "planes", DesiredMode.PAUSED))
+        asyncio.run(ask_mode(flights.settings, "planes", DesiredMode.PAUSED))
 
 
 def test_the_name_of_a_pipeline_that_was_deleted_half_way_is_not_free(

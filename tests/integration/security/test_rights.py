@@ -28,8 +28,7 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.kafka.read.watcher import KafkaInputWatcher
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.apps.await_input_requests import request_skip
-from kcontrol.apps.await_requests import overview, request_mode
+from kcontrol.apps.ask import ask_mode, ask_skip, definition
 from kcontrol.apps.deletion import delete, look
 from kcontrol.apps.submit import submit
 from kcontrol.core.model import Claim, DesiredMode, NodeJoin
@@ -155,7 +154,7 @@ async def consume(world: World, settings: ClusterSettings) -> None:
 
 
 async def view(world: World, settings: ClusterSettings) -> None:
-    assert (await overview(settings, PIPELINE)).spec.pipeline == PIPELINE
+    assert (await definition(settings, PIPELINE)).pipeline == PIPELINE
     steps = KafkaStepsLog(settings, PIPELINE)
     try:
         assert await steps.read_to_end()
@@ -166,9 +165,9 @@ async def view(world: World, settings: ClusterSettings) -> None:
 async def operate(world: World, settings: ClusterSettings) -> None:
     await view(world, settings)
     with pytest.raises(RetriableError, match="no coordinator has acted on it"):
-        await request_mode(settings, PIPELINE, DesiredMode.PAUSED, timeout_s=0.1)
+        await ask_mode(settings, PIPELINE, DesiredMode.PAUSED, timeout_s=0.1)
     try:
-        await request_skip(settings, PIPELINE, "flights", 0, 1, "me")
+        await ask_skip(settings, PIPELINE, ("flights", 0, 1), "me")
     except AccessError:
         raise
     except KcontrolError as refused:

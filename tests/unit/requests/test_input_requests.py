@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -25,13 +25,16 @@ from kcontrol.core.model import (
     StepBoundary,
 )
 from kcontrol.errors import ConfigurationError, InputGoneError, KcontrolError, NotFoundError, RetriableError
-from kcontrol.requests.input_requests import SkipTaken
-from kcontrol.requests.waiting import InputRequests
+from kcontrol.requests.asking import ask
+from kcontrol.requests.input_requests import pause_request, skip_request
+from kcontrol.requests.outcomes import Outcome, RequestState, outcome_of
 from kcontrol.sessions.ports import Reach
+from kcontrol.views.pipeline_projection import Request
+from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka, MemoryStepsLog
 from tests.unit.core.made import SPEC, boundary
 
-_T = TypeVar("_T")
+Make = Callable[[PipelineReader], Awaitable[Sequence[Request]]]
 SEEN = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9), ReceivedPartition(1, "T1", 0, 9)), 0, 0)
 LOG: tuple[ControlRecord, ...] = (SPEC, NodeJoin("p", 0, "u", "host", 2), SEEN, Claim("p", "c", "host", 1))
 REACH = Reach("T1", (12, 12))
@@ -58,10 +61,10 @@ class Cluster:
 
     def ask(
         self,
-        request: Callable[[InputRequests], Awaitable[_T]],
+        make: Make,
         coordinator: Callable[[Logged], Awaitable[Any]] | None = None,
         timeout_s: float = 10,
-    ) -> _T:
+    ) -> Outcome:
         """What becomes of a request, with somebody who acts on it."""
 
         async def act() -> None:
@@ -72,27 +75,52 @@ class Cluster:
                         if coordinator is not None:
                             await coordinator(logged)
 
-        async def run() -> _T:
+        async def run() -> Outcome:
             await self.append(*self._said)
             self.commit(boundary(1))
             await self.log.read_to_end()
             acting = asyncio.create_task(act())
-            requests = InputRequests("p", MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p"), timeout_s)
+            logs = PipelineReader("p", MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p"))
             try:
-                return await request(requests)
+                await logs.read()
+                return await ask(logs, await make(logs), timeout_s)
             finally:
                 acting.cancel()
+                self.logs = logs
 
         return asyncio.run(asyncio.wait_for(run(), 20))
 
+    @property
+    def said(self) -> Status:
+        """What the command knows at its end."""
+        said = self.logs.view.status()
+        assert said is not None
+        return said
 
-def skip(
-    to: int, partition: int = 0, name: str = "in", reach: Reach = REACH
-) -> Callable[[InputRequests], Awaitable[SkipTaken]]:
+    def outcome(self, asked: Logged) -> Outcome:
+        """Of a request, for whoever reads both logs later."""
+
+        async def read() -> PipelineReader:
+            logs = PipelineReader("p", MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p"))
+            await logs.read()
+            return logs
+
+        assert isinstance(asked.record, InputDesired | SkipRequest)
+        return outcome_of(asyncio.run(read()), asked.record.request_id)
+
+
+def pause(name: str = "in", *, paused: bool = True) -> Make:
+    async def make(logs: PipelineReader) -> Sequence[Request]:
+        return pause_request(logs, name, paused=paused)
+
+    return make
+
+
+def skip(to: int, partition: int = 0, name: str = "in", reach: Reach = REACH) -> Make:
     async def look(_item: InputSpec) -> Reach:
         return reach
 
-    return lambda requests: requests.skip(name, partition, to, "me", 5, look)
+    return lambda logs: skip_request(logs, (name, partition, to), "me", 5, look)
 
 
 def test_a_pause_is_done_when_the_coordinator_goes_by_it() -> None:
@@ -102,7 +130,8 @@ def test_a_pause_is_done_when_the_coordinator_goes_by_it() -> None:
         await cluster.append(status(PipelinePhase.RUNNING, request.offset - 1, 7))
         await cluster.append(status(PipelinePhase.RUNNING, request.offset, 9))
 
-    assert cluster.ask(lambda requests: requests.pause("in", paused=True), coordinator).step == 9
+    assert cluster.ask(pause(), coordinator).kind == "pause-input"
+    assert cluster.said.step == 9
     (written,) = cluster.written
     assert isinstance(written.record, InputDesired)
     assert (written.record.input, written.record.paused) == ("in", True)
@@ -111,20 +140,20 @@ def test_a_pause_is_done_when_the_coordinator_goes_by_it() -> None:
 def test_a_pause_that_nobody_acts_on_stays_and_says_so() -> None:
     cluster = Cluster(*LOG, status(PipelinePhase.RUNNING))
     with pytest.raises(RetriableError, match=r"is recorded, but not in force after 0.1 s: no coordinator has acted on it"):
-        cluster.ask(lambda requests: requests.pause("in", paused=True), timeout_s=0.1)
+        cluster.ask(pause(), timeout_s=0.1)
 
 
-@pytest.mark.parametrize("ask", [lambda requests: requests.pause("out", paused=True), skip(8, name="out")])
-def test_an_unknown_input_is_refused_by_name(ask: Callable[[InputRequests], Awaitable[Any]]) -> None:
+@pytest.mark.parametrize("make", [pause("out"), skip(8, name="out")])
+def test_an_unknown_input_is_refused_by_name(make: Make) -> None:
     cluster = Cluster(*LOG, status(PipelinePhase.PAUSED))
     with pytest.raises(NotFoundError, match="pipeline 'p' has no input 'out'; it has in"):
-        cluster.ask(ask)
+        cluster.ask(make)
     assert cluster.written == []
 
 
 def test_an_unknown_pipeline_is_refused_by_name() -> None:
     with pytest.raises(NotFoundError, match="no pipeline 'p' in this cluster"):
-        Cluster().ask(lambda requests: requests.pause("in", paused=False))
+        Cluster().ask(pause(paused=False))
 
 
 @pytest.mark.parametrize("phase", [PipelinePhase.PAUSED, PipelinePhase.STOPPED, PipelinePhase.HALTED])
@@ -134,9 +163,11 @@ def test_a_skip_is_in_force_before_any_step_is_made(phase: PipelinePhase) -> Non
     async def coordinator(request: Logged) -> None:
         await cluster.append(status(phase, request.offset))
 
-    taken = cluster.ask(skip(9), coordinator)
-    assert (taken.request.from_, taken.request.to, taken.step, taken.committed) == (6, 9, 2, False)
-    assert (taken.request.by, taken.request.asked_ms) == ("me", 5)
+    assert cluster.ask(skip(9), coordinator).step == 2
+    asked = cluster.written[0].record
+    assert isinstance(asked, SkipRequest)
+    assert (asked.from_, asked.to, asked.by, asked.asked_ms) == (6, 9, "me", 5)
+    assert cluster.logs.committed.step == 1
 
 
 def test_a_skip_of_a_paused_input_is_answered_with_the_step_that_records_it() -> None:
@@ -149,8 +180,8 @@ def test_a_skip_of_a_paused_input_is_answered_with_the_step_that_records_it() ->
         cluster.commit(replace(boundary(2, (9, 1), (9, 1)), skipped_ranges=(passed,)))
         await cluster.append(status(PipelinePhase.RUNNING, request.offset, 2))
 
-    taken = cluster.ask(skip(9), coordinator)
-    assert (taken.step, taken.committed) == (2, True)
+    assert cluster.ask(skip(9), coordinator).step == 2
+    assert cluster.logs.committed.step == 2
 
 
 def test_a_skip_that_a_step_has_overtaken_says_where_the_next_one_begins() -> None:
@@ -184,7 +215,7 @@ def test_a_skip_waits_until_the_node_has_seen_so_far() -> None:
         further = replace(SEEN, partitions=(replace(SEEN.partitions[0], to=12), SEEN.partitions[1]))
         await cluster.append(further)
 
-    assert cluster.ask(skip(12), coordinator).request.to == 12
+    assert cluster.ask(skip(12), coordinator).step == 2
 
 
 def test_a_skip_that_the_node_does_not_confirm_in_time_says_why() -> None:
@@ -198,7 +229,7 @@ def test_a_skip_that_the_node_does_not_confirm_in_time_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "kind", "text"),
+    ("make", "kind", "text"),
     [
         (skip(5), ConfigurationError, "partition 0: the next step begins at offset 6; 5 lies before it"),
         (skip(6), ConfigurationError, "the next step begins at offset 6 anyway: there is nothing to skip"),
@@ -207,12 +238,10 @@ def test_a_skip_that_the_node_does_not_confirm_in_time_says_why() -> None:
         (skip(8, reach=Reach("T9", (12, 12))), InputGoneError, "was made anew .its id was T1, now it is T9"),
     ],
 )
-def test_a_skip_that_can_not_be_is_refused(
-    ask: Callable[[InputRequests], Awaitable[Any]], kind: type[Exception], text: str
-) -> None:
+def test_a_skip_that_can_not_be_is_refused(make: Make, kind: type[Exception], text: str) -> None:
     cluster = Cluster(*LOG, status(PipelinePhase.HALTED))
     with pytest.raises(kind, match=text):
-        cluster.ask(ask)
+        cluster.ask(make)
     assert cluster.written == []
 
 
@@ -237,5 +266,44 @@ def test_a_skip_that_waits_can_be_taken_back() -> None:
     async def coordinator(request: Logged) -> None:
         await cluster.append(status(PipelinePhase.PAUSED, request.offset))
 
-    taken = cluster.ask(skip(6), coordinator)
-    assert (taken.request.from_, taken.request.to) == (6, 6)
+    assert cluster.ask(skip(6), coordinator).state is RequestState.DONE
+    cluster.commit(boundary(2, (6, 1), (7, 1)))
+    assert cluster.outcome(cluster.written[0]).state is RequestState.DONE
+
+
+def test_a_skip_that_a_step_has_gone_by_can_not_be_taken_back() -> None:
+    cluster = Cluster(*LOG, SkipRequest("p", "in", 0, 6, 9, "me", 5, "r"), status(PipelinePhase.PAUSED))
+
+    async def coordinator(request: Logged) -> None:
+        passed = SkippedRange("in", "input", "T1", 0, 6, 9, "me", 5, "r")
+        cluster.commit(replace(boundary(2, (9, 1), (10, 1)), skipped_ranges=(passed,)))
+        await cluster.append(status(PipelinePhase.RUNNING, request.offset, 2))
+
+    with pytest.raises(KcontrolError, match="nothing was taken back: step 2 had gone past offset 6 before"):
+        cluster.ask(skip(6), coordinator)
+    assert cluster.outcome(cluster.written[0]).state is RequestState.FAILED
+
+
+def test_a_pause_that_was_taken_back_before_anybody_acted_on_it_is_not_done() -> None:
+    """The status goes by the newer request: the input is read."""
+    cluster = Cluster(*LOG, status(PipelinePhase.RUNNING))
+    another = InputDesired("p", "in", False, "other")
+
+    async def coordinator(request: Logged) -> None:
+        if request.record != another:
+            await cluster.append(another, status(PipelinePhase.RUNNING, request.offset + 1))
+
+    with pytest.raises(KcontrolError, match=r"\(pause-input\), another one \(resume-input\) took its place"):
+        cluster.ask(pause(), coordinator)
+    assert cluster.outcome(cluster.written[0]).state is RequestState.SUPERSEDED
+
+
+def test_a_pause_that_somebody_else_has_asked_for_too_is_done_with_theirs() -> None:
+    cluster = Cluster(*LOG, status(PipelinePhase.RUNNING))
+    another = InputDesired("p", "in", True, "other")
+
+    async def coordinator(request: Logged) -> None:
+        if request.record != another:
+            await cluster.append(another, status(PipelinePhase.RUNNING, request.offset + 1))
+
+    assert cluster.ask(pause(), coordinator).state is RequestState.DONE

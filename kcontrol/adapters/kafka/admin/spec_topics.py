@@ -1,11 +1,15 @@
-"""Whether the topics that a ready-made definition names are there, and are those it means; and kcontrol's own, made for it."""
+"""Whether the topics that a definition names are there, and are those it means, and how far they reach; and kcontrol's own,
+made for it."""
 
 from __future__ import annotations
+
+import asyncio
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError
+from kcontrol.sessions.ports import Reach
 from kcontrol.settings.cluster import ClusterSettings
 
 
@@ -19,6 +23,17 @@ def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:
     for output in spec.outputs:
         _same(admin, f"pipeline {spec.pipeline!r}, output {output.name!r}", output.topic, output.topic_id, output.partitions)
     ensure_topics(settings, spec.pipeline)
+
+
+async def reach(settings: ClusterSettings, pipeline: str, item: InputSpec) -> Reach:
+    """How far an input's topic reaches. Raises TopicError when there is none."""
+    return await asyncio.to_thread(_reach, settings, pipeline, item)
+
+
+def _reach(settings: ClusterSettings, pipeline: str, item: InputSpec) -> Reach:
+    admin = TopicAdmin(settings)
+    found = admin.get(item.topic, f"pipeline {pipeline!r}, input {item.name!r}")
+    return Reach(found.topic_id, admin.offsets(item.topic, found.partitions).latest)
 
 
 def _same(admin: TopicAdmin, where: str, topic: str, topic_id: str, partitions: int) -> TopicState:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from kcontrol.apps.pipeline_logs import PipelineLogs
-from kcontrol.cli.checkpoint import saved_step
 from kcontrol.core.model import CheckpointAnswer, CheckpointRequest, Logged, PipelinePhase, Status
 from kcontrol.errors import HaltedError, KcontrolError
+from kcontrol.requests.asking import ask
+from kcontrol.requests.pipeline_requests import checkpoint_request
+from kcontrol.views.reader import PipelineReader
 from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsLog
 from tests.unit.core.made import SPEC
 
@@ -34,11 +35,11 @@ def asked(before: Status, coordinator: Coordinator = _nobody, timeout_s: float =
         kafka = MemoryKafka()
         other = MemoryControlLog(kafka, "p")
         await other.append([SPEC, before])
-        logs = PipelineLogs("p", MemoryControlLog(kafka, "p"), MemoryStepsLog(kafka, "p"))  # type: ignore[arg-type]
-        await logs.read()
+        logs = PipelineReader("p", MemoryControlLog(kafka, "p"), MemoryStepsLog(kafka, "p"))
+        await logs.read_control()
         acting = asyncio.create_task(act(other))
         try:
-            return await saved_step(logs, timeout_s)
+            return (await ask(logs, checkpoint_request(logs.view), timeout_s)).step
         finally:
             acting.cancel()
 
