@@ -39,7 +39,7 @@ async def serve_interface(
     longest_wait_s = listener.options.limits.longest_wait_s
     safety = KeptSafety(settings)
     plane = Plane(
-        settings, projections, clock, registry, checks, longest_wait_s, unsafe=safety.of, look=KafkaRecordLook(settings)
+        settings, projections, clock, registry, checks, longest_wait_s, safety=safety.of, look=KafkaRecordLook(settings)
     )
     following = asyncio.create_task(projections.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, listener.options.limits, listener.options.token)))

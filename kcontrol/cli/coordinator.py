@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
-from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
+from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.coordinator_worker import WorkerOptions, run_coordinator
@@ -67,7 +67,7 @@ def coordinator(
     Watchdog(beats=beats)
     listener = None if port is None else listen(host, port, token_file)
     partitions = prepare_cluster(cluster)
-    for sentence in unsafe_topics(cluster, None):
+    for sentence in safety_now(cluster, None).sentences:
         _log.warning("unsafe: %s", sentence)
     assigned = Assigned()
 

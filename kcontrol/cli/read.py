@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
+from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.input_facts import input_line
@@ -20,7 +20,7 @@ from kcontrol.definition.durations import span_text
 from kcontrol.errors import ConfigurationError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.node_facts import NodeFacts
-from kcontrol.views.pipeline_facts import PipelineStatus
+from kcontrol.views.pipeline_facts import PipelineStatus, with_safety
 from kcontrol.wire.json import to_json_line
 
 follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
@@ -94,8 +94,8 @@ def _node(facts: NodeFacts) -> str:
 async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStatus, int, Sequence[str]]:
     async with pipeline_logs(cluster, pipeline) as logs:
         facts = await status_once(logs, cluster)
-        unsafe = await asyncio.to_thread(unsafe_topics, cluster, logs.spec())
-        return facts.model_copy(update={"unsafe": unsafe}), logs.own_control.rejected, logs.own_control.left_out
+        known = await asyncio.to_thread(safety_now, cluster, logs.spec())
+        return with_safety(facts, known), logs.own_control.rejected, logs.own_control.left_out
 
 
 @click.command()

@@ -16,6 +16,7 @@ from kcontrol.views.life import SILENT, UNKNOWN, is_silent, life_of
 from kcontrol.views.node_facts import NodeFacts, nodes_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.retention import ReplayInput, replay_inputs
+from kcontrol.views.topic_safety import KnownSafety
 
 
 class PipelineStatus(Facts):
@@ -49,7 +50,12 @@ class PipelineStatus(Facts):
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
     unsafe: list[str] = Field(
-        default=[], description="What is not safe about its topics, for a pipeline that claims exactly once; asked of Kafka."
+        default=[],
+        description="What is not safe about its topics, for a pipeline that claims exactly once, as far as it is known: "
+        "Kafka is asked beside the answers, at most once a minute.",
+    )
+    unsafe_age_ms: int | None = Field(
+        default=None, description="Milliseconds since Kafka has answered that; null if it never has."
     )
 
 
@@ -93,6 +99,11 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         inputs=waiting_inputs(projection, now_ms),
         nodes=nodes_of(projection, now_ms),
     )
+
+
+def with_safety(status: PipelineStatus, known: KnownSafety) -> PipelineStatus:
+    """The same, with what is known of the topics."""
+    return status.model_copy(update={"unsafe": list(known.sentences), "unsafe_age_ms": known.age_ms})
 
 
 def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:

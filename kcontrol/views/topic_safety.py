@@ -40,6 +40,15 @@ class TopicSafety:
     unknown: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KnownSafety:
+    """What is known of a pipeline's topics. sentences: what is not safe about them, or can't be looked at. age_ms: since Kafka
+    answered; None if it never has."""
+
+    sentences: tuple[str, ...] = ()
+    age_ms: int | None = None
+
+
 def unsafe(brokers: int, topics: Sequence[TopicSafety]) -> list[str]:
     """A sentence for each thing that is not safe, with the remedy. With one broker it is one sentence about that."""
     said = ["one broker: a lost disk loses the log, and all that is not saved elsewhere"] if brokers == 1 else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -20,7 +19,7 @@ from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.cluster_projection import NotReadyError
 from kcontrol.views.node_facts import NodeFacts, node_of, nodes_of
-from kcontrol.views.pipeline_facts import PipelineStatus, Trouble, status_of, troubles_of
+from kcontrol.views.pipeline_facts import PipelineStatus, Trouble, status_of, troubles_of, with_safety
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.wire.json import to_json
 
@@ -126,8 +125,7 @@ async def list_pipelines(
 @router.get("/{pipeline}", responses=responses(404, 409, 500))
 async def get_pipeline(plane: ThePlane, pipeline: ThePipeline) -> PipelineAnswer:
     """Whether it runs, how far it is, what waits, and why it halted if it has: what `kcontrol status` prints."""
-    unsafe = await asyncio.to_thread(plane.unsafe, pipeline.spec())
-    status = status_of(pipeline, plane.clock.now_ms()).model_copy(update={"unsafe": unsafe})
+    status = with_safety(status_of(pipeline, plane.clock.now_ms()), plane.safety(pipeline.spec()))
     return PipelineAnswer(as_of=as_of(plane, pipeline), status=status)
 
 

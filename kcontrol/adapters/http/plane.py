@@ -18,6 +18,7 @@ from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Blocked, Projections
 from kcontrol.views.pipeline_projection import PipelineProjection
+from kcontrol.views.topic_safety import KnownSafety
 from kcontrol.wire.names import MAX_PIPELINE_NAME
 
 MAX_LONG = 2**63 - 1
@@ -32,8 +33,8 @@ class NotReachedError(KcontrolError):
 
 @dataclass(frozen=True)
 class Plane:
-    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was asked
-    to wait for what is not there yet. unsafe: what is not safe about a pipeline's topics; called in a thread. look: at single
+    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was
+    asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks nobody. look: at single
     records of inputs; without it what steps have passed is taken for read."""
 
     settings: ClusterSettings
@@ -43,7 +44,7 @@ class Plane:
     checks: Sequence[Check] = field(default=())
     longest_wait_s: float = MAX_WAIT_S
     texts: BoundaryTexts = field(default_factory=BoundaryTexts)
-    unsafe: Callable[[PipelineSpec], list[str]] = field(default=lambda _: [])
+    safety: Callable[[PipelineSpec], KnownSafety] = field(default=lambda _: KnownSafety())
     look: RecordLook | None = None
 
 

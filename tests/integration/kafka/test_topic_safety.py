@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import admin as untyped_admin
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
+from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.errors import ConfigurationError, TopicError
@@ -24,13 +24,13 @@ def _settings(cluster: EmbeddedCluster, **more: int) -> ClusterSettings:
 
 
 def test_one_broker_is_named_as_such(settings: ClusterSettings) -> None:
-    (sentence,) = unsafe_topics(settings, None)
+    (sentence,) = safety_now(settings, None).sentences
     assert sentence.startswith("one broker")
 
 
 def test_what_can_not_be_asked_is_said(settings: ClusterSettings) -> None:
     nobody = settings.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-    (sentence,) = unsafe_topics(nobody, None, timeout_s=0.5)
+    (sentence,) = safety_now(nobody, None, timeout_s=0.5).sentences
     assert "can't be looked at" in sentence
 
 
@@ -42,7 +42,7 @@ def test_own_topics_are_made_safe_and_one_that_is_made_unsafe_is_named(cluster3:
         state = admin.get(name, "a topic")
         assert state.replication == 3
         assert state.config["min.insync.replicas"] == "2"
-    assert unsafe_topics(settings, None) == []
+    assert safety_now(settings, None).sentences == ()
 
     control = settings.names().control_topic()
     entries = [
@@ -52,7 +52,7 @@ def test_own_topics_are_made_safe_and_one_that_is_made_unsafe_is_named(cluster3:
     resource = _kafka.ConfigResource(_kafka.ResourceType.TOPIC, control, incremental_configs=entries)
     client = _kafka.AdminClient({"bootstrap.servers": cluster3.bootstrap_servers})
     client.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
-    said = unsafe_topics(settings, None)
+    said = safety_now(settings, None).sentences
     assert [sentence.split("'")[1] for sentence in said] == [control, control]
     assert "min.insync.replicas=1" in said[0]
     assert "unclean.leader.election.enable=true" in said[1]
@@ -63,7 +63,7 @@ def test_replication_can_be_set_and_what_can_not_be_is_refused(cluster3: Embedde
     ensure_topics(settings, "flights")
     state = TopicAdmin(settings).get(settings.names().control_topic(), "the control topic")
     assert (state.replication, state.config["min.insync.replicas"]) == (2, "1")
-    assert "is replicated twice" in unsafe_topics(settings, None)[0]
+    assert "is replicated twice" in safety_now(settings, None).sentences[0]
     with pytest.raises(TopicError, match="replication_factor is 4, but the cluster has 3 brokers"):
         ensure_topics(_settings(cluster3, replication_factor=4))
     with pytest.raises(ConfigurationError, match="min_insync_replicas is 3, but kcontrol's topics have 2 replicas"):

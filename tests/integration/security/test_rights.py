@@ -21,7 +21,7 @@ from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepConsumer
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.groups import check_may_join
 from kcontrol.adapters.kafka.admin.roles import Need, Role, Topics, needs
-from kcontrol.adapters.kafka.admin.topic_safety import unsafe_topics
+from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.kafka.client.rights import Operation, Right
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -281,18 +281,18 @@ def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: Wor
     user, spec = world.user(Role.VIEWER), world.maker.spec
     settings = world.settings(user)
     names = {*world.topics.outputs, world.input, world.names.control_topic(), world.names.steps_topic(PIPELINE), TRANSACTIONS}
-    said = unsafe_topics(settings, spec)
+    said = safety_now(settings, spec).sentences
     for name in names:
         assert any(f"'{name}'" in sentence and "can't be looked at" in sentence for sentence in said), (name, said)
     shown = Desk(tmp_path / "desk", settings).command("status", PIPELINE, "--json")
     assert shown.returncode == 0, shown.stderr
     status = json.loads(shown.stdout)
     assert status["step"] == world.last_step
-    assert status["unsafe"] == said
+    assert (status["unsafe"], status["unsafe_age_ms"]) == (list(said), 0)
 
     optional = [need.right for need in needs(Role.VIEWER, world.names, PIPELINE, world.topics) if need.optional]
     world.secured.grant({user: [*[need.right for need in world.needs(Role.VIEWER)], *optional]})
-    eventually(lambda: not any("looked at" in each for each in unsafe_topics(settings, spec)), "all can be looked at")
+    eventually(lambda: not any("looked at" in each for each in safety_now(settings, spec).sentences), "all can be looked at")
     assert {(kind, name) for kind, name, operation in world.secured.used(user) if operation == "DESCRIBE_CONFIGS"} == {
         ("TOPIC", name) for name in names
     }

@@ -1,0 +1,94 @@
+"""What a server says of the safety of a pipeline's topics, with a Kafka that hangs, comes back and is gone again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from kcontrol.adapters.http.listener import HttpOptions, Listener
+from kcontrol.adapters.kafka.admin import topic_safety as module
+from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.apps.http_server import serve_interface
+from kcontrol.errors import ClusterError
+from kcontrol.settings.cluster import ClusterSettings
+from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
+from tests.support.http_world import Told
+from tests.support.processes import until
+from tests.unit.core.made import SPEC
+
+AT_ONCE_S = 2.0
+"""Much less than LOOK_TIMEOUT_S, and enough for a busy machine."""
+
+
+@pytest.fixture
+def hung() -> Iterator[str]:
+    """Address of a broker that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(hung: str) -> None:
+    listener, answers = Listener(HttpOptions()), list[tuple[float, Any]]()
+
+    def ask() -> None:
+        for _ in range(3):
+            began_s = time.monotonic()
+            body = httpx.get(f"{listener.url}/v1/pipelines/p", timeout=60).json()
+            answers.append((time.monotonic() - began_s, body))
+
+    async def main() -> None:
+        kafka = MemoryKafka()
+        told = Told(
+            MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)]
+        )
+        await told.begin()
+        await told.step(7, 1)
+        settings = ClusterSettings(bootstrap_servers=hung)
+        serving = asyncio.create_task(serve_interface(listener, settings, MemorySource(kafka), make_registry()))
+        ready = f"{listener.url}/health/ready"
+        await asyncio.to_thread(until, lambda: httpx.get(ready).status_code == 200, "the server is ready")
+        await asyncio.to_thread(ask)
+        listener.stop()
+        await serving
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+    for took_s, body in answers:
+        assert took_s < AT_ONCE_S
+        assert body["status"]["step"] == 1
+        (sentence,) = body["status"]["unsafe"]
+        assert sentence.startswith("whether the topics are safe is not known yet: Kafka was asked ")
+        assert body["status"]["unsafe_age_ms"] is None
+
+
+def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[list[str] | ClusterError] = [["one broker"], ClusterError("no broker answers"), []]
+    asked: list[float] = []
+    clock = {"s": 1_000.0}
+
+    def looked_at(*_: object) -> list[str]:
+        asked.append(clock["s"])
+        answer = said[len(asked) - 1]
+        if isinstance(answer, ClusterError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(module, "_looked_at", looked_at)
+    safety = module.KeptSafety(ClusterSettings(bootstrap_servers="127.0.0.1:1"), monotonic_s=lambda: clock["s"])
+    until(lambda: safety.of(SPEC).sentences == ("one broker",), "it is known")
+    clock["s"] += module.KEPT_S - 1
+    assert safety.of(SPEC) == module.KnownSafety(("one broker",), 59_000)
+    assert len(asked) == 1
+    clock["s"] += 1
+    assert safety.of(SPEC).sentences[0] == "one broker"
+    until(lambda: len(safety.of(SPEC).sentences) == 2, "it is said that it can't be looked at")
+    still = "whether the topics are still safe can't be looked at: no broker answers"
+    assert safety.of(SPEC) == module.KnownSafety(("one broker", still), 60_000)
+    clock["s"] += module.RETRY_S
+    until(lambda: safety.of(SPEC) == module.KnownSafety((), 0), "Kafka is asked again soon")
+    assert asked == [1_000.0, 1_060.0, 1_065.0]
