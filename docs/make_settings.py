@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from fractions import Fraction
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -18,10 +19,11 @@ from pydantic.fields import FieldInfo
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
-from kcontrol.definition.durations import Duration, PositiveDuration
+from kcontrol.definition.durations import Duration, PositiveDuration, span_text
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.sessions.health import DEFAULT_LIMITS, SHARES
 from kcontrol.settings.cluster import REFUSED_SETTINGS, ClusterSettings
 from kcontrol.settings.toml import ENVIRONMENT_NAME
 from kcontrol.wire.batches.codec import CODEC_VARIABLE
@@ -76,6 +78,12 @@ _ENVIRONMENT = (
 
 _PARTS = (Pipeline, KafkaInput, KafkaOutput, StepPolicy, Checkpoint, Layout, Limits)
 
+HANGING = """## What hangs
+
+How long a process, or something in it, may do nothing before that has consequences follows from one setting,
+`silence_timeout` of [Limits](#limits): parts and multiples of it, and never less than what healthy processes need.
+"""
+
 SPARK = """## Spark
 
 What a session must have: `kcontrol.session` sets it, `kcontrol conf` prints it, `kcontrol.attach` checks it. Without those for
@@ -91,7 +99,7 @@ them, and the rights of each, would cost a small step a process. Those that are 
 
 def render() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, *map(_class, _PARTS), _toml(), _environment(), _spark()])
+    return "\n".join([INTRODUCTION, *map(_class, _PARTS), _hanging(), _toml(), _environment(), _spark()])
 
 
 def _class(cls: type) -> str:
@@ -153,6 +161,20 @@ def _default(field: dataclasses.Field[Any]) -> str:
     if field.default_factory is not dataclasses.MISSING:
         return f"`{field.default_factory.__name__}()`"
     return "needed"
+
+
+def _hanging() -> str:
+    rows = "".join(
+        f"| {share.what} | {_part(share.of_silence)} | {span_text(getattr(DEFAULT_LIMITS, name))} "
+        f"| {span_text(share.least_ms)} |\n"
+        for name, share in SHARES.items()
+    )
+    return f"{HANGING}\n| | of `silence_timeout` | by default | at least |\n|---|---|---|---|\n{rows}"
+
+
+def _part(of_silence: float) -> str:
+    part = Fraction(of_silence).limit_denominator(100)
+    return f"{part}" if part < 1 else f"{float(part):g} times"
 
 
 def _toml() -> str:

@@ -36,13 +36,20 @@ async def serve_interface(
     metrics = PipelineMetrics(registry, clock)
     projections = Projections(source, clock, metrics.on_step)
     metrics.watch(projections)
-    longest_wait_s = listener.options.limits.longest_wait_s
-    safety = KeptSafety(settings)
+    limits = listener.options.limits
     plane = Plane(
-        settings, projections, clock, registry, checks, longest_wait_s, safety=safety.of, look=KafkaRecordLook(settings)
+        settings,
+        projections,
+        clock,
+        registry,
+        checks,
+        limits.longest_wait_s,
+        safety=KeptSafety(settings).of,
+        look=KafkaRecordLook(settings),
+        max_look_offsets=limits.max_look_offsets,
     )
     following = asyncio.create_task(projections.run())
-    serving = asyncio.create_task(listener.serve(make_app(plane, listener.options.limits, listener.options.token)))
+    serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
     try:
         # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
         await asyncio.wait((following, serving), return_when=asyncio.FIRST_COMPLETED)

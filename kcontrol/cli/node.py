@@ -38,9 +38,10 @@ from kcontrol.cli.options import cluster_option, debug_option, json_option, node
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
+from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
-from kcontrol.sessions.health import Health
+from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
 from kcontrol.views.checkpoint_facts import saved_where
@@ -48,9 +49,6 @@ from kcontrol.views.checkpoint_facts import saved_where
 _log = logging.getLogger("kcontrol.node")
 
 _Result = TypeVar("_Result")
-
-END_TIMEOUT_S = 75.0
-"""What a node may take to end, from the signal or the error on; then it is ended."""
 
 
 @click.command()
@@ -93,7 +91,7 @@ def node(
     pipeline = sized(load_definition(file, master, as_json), nodes)
     check_number(pipeline, number)
     remember_source(pipeline.name, file)
-    health = Health()
+    health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health)
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
@@ -160,7 +158,7 @@ async def _serve(
         try:
             ended = await _before(stop, service.run(bound, joined))
         finally:
-            watchdog.end_within(END_TIMEOUT_S)
+            watchdog.end_within(watchdog.limits.end_ms / 1000)
         return ended
     finally:
         service.close()

@@ -12,6 +12,7 @@ import click
 from kcontrol.apps.logs import DEBUG_VARIABLE, set_up_logging
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.toml import resolve_settings
+from kcontrol.views.fates import MAX_LOOK_OFFSETS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -61,3 +62,12 @@ def nodes_option(command: _Command) -> _Command:
         metavar="N",
         help="How many nodes the pipeline has, whatever FILE says. All its nodes must be given the same.",
     )(command)
+
+
+look_option = click.option(
+    "--max-look-offsets",
+    type=click.IntRange(1, 100_000_000),
+    default=MAX_LOOK_OFFSETS,
+    show_default=True,
+    help="Offsets that are read to find out whether a record that Kafka has no more was there when its step read.",
+)

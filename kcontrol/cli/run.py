@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.apps.supervisor.children import MAX_SHORT_LIVES, SHORT_LIFE_S
 from kcontrol.apps.supervisor.progress import Reporter, make_reporter
 from kcontrol.apps.supervisor.running import Running, RunOptions
 from kcontrol.cli.options import debug_option, find_cluster, json_option, nodes_option
@@ -36,6 +37,13 @@ from kcontrol.settings.toml import find_bootstrap_servers
     "--data-dir", type=click.Path(path_type=Path), help="For broker, Spark and logs. Default: the user's data directory."
 )
 @click.option("--master", metavar="URL", help="Spark master. Default: local[*]; several nodes share the processors out.")
+@click.option(
+    "--max-short-lives",
+    type=click.IntRange(1, 1_000_000),
+    default=MAX_SHORT_LIVES,
+    show_default=True,
+    help=f"A process that dies so often in a row, each time within {SHORT_LIFE_S:g} s, is given up, and this ends.",
+)
 @json_option
 @debug_option
 def run(
@@ -47,6 +55,7 @@ def run(
     resume: bool,
     data_dir: Path | None,
     master: str | None,
+    max_short_lives: int,
     as_json: bool,
 ) -> None:
     """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show progress.
@@ -67,6 +76,7 @@ def run(
         resume=resume,
         data_dir=(data_dir or data_home()).resolve(),
         master=master,
+        max_short_lives=max_short_lives,
     )
     with make_reporter(pipeline.name, as_json) as reporter, _cluster(bootstrap_servers, options.data_dir, reporter) as cluster:
         asyncio.run(Running(pipeline, cluster, options, reporter).run())

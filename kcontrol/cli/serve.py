@@ -18,7 +18,7 @@ from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option
 from kcontrol.settings.cluster import ClusterSettings
 
 DEFAULT_PORT = 8480
@@ -52,6 +52,7 @@ _DEFAULTS = HttpLimits()
     show_default=True,
     help="How far the server gives way to other processes on this machine, such as nodes.",
 )
+@look_option
 @lifeline_option
 @cluster_option
 @json_option
@@ -63,6 +64,7 @@ def serve(
     max_concurrent: int,
     request_timeout_s: float,
     niceness: int,
+    max_look_offsets: int,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -72,7 +74,7 @@ def serve(
     Example:  kcontrol serve --bootstrap-servers broker:9092 --port 8480
     """
     give_way(niceness)
-    limits = HttpLimits(max_concurrent=max_concurrent, request_timeout_s=request_timeout_s)
+    limits = HttpLimits(max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets)
     listener = listen(host, port, token_file, limits)
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
     text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"

@@ -11,7 +11,7 @@ import click
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option
 from kcontrol.core.model import PipelinePhase, StepBoundary
 from kcontrol.errors import ConfigurationError, HaltedError, NotFoundError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
@@ -38,6 +38,7 @@ LOOK_EVERY_S = 1.0
 @click.option("--partition", type=click.IntRange(0))
 @click.option("--offset", type=click.IntRange(0))
 @timeout_option
+@look_option
 @cluster_option
 @json_option
 @debug_option
@@ -48,6 +49,7 @@ def wait(
     partition: int | None,
     offset: int | None,
     timeout_s: float,
+    max_look_offsets: int,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
@@ -60,7 +62,7 @@ def wait(
     Example:  kcontrol wait orders --token orders:3:1042
     """
     records = _records(token, topic, partition, offset)
-    for each in asyncio.run(_wait(pipeline, records, timeout_s, cluster)):
+    for each in asyncio.run(_wait(pipeline, records, timeout_s, cluster, max_look_offsets)):
         facts = {"record": str(each.record), "input": each.input, "state": each.state.value, "step": each.step}
         facts |= {"note": each.note} if each.note else {}
         step = "a step that was dropped from the log since" if each.step is None else f"step {each.step}"
@@ -80,7 +82,7 @@ def _records(token: str | None, topic: str | None, partition: int | None, offset
 
 
 async def _wait(
-    pipeline: str, records: tuple[InputRecord, ...], timeout_s: float, cluster: ClusterSettings
+    pipeline: str, records: tuple[InputRecord, ...], timeout_s: float, cluster: ClusterSettings, max_look_offsets: int
 ) -> list[Completion]:
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
@@ -93,10 +95,13 @@ async def _wait(
                 f"pipeline {pipeline!r}: not in a committed step within {timeout_s:g} s: {left}; it has committed step "
                 f"{logs.committed.step}; see kcontrol status {pipeline}"
             ) from None
-        return await _told(logs, cluster, [await _with_step(logs, each) for each in completions(logs, records)])
+        found = [await _with_step(logs, each) for each in completions(logs, records)]
+        return await _told(logs, cluster, found, max_look_offsets)
 
 
-async def _told(logs: PipelineLogs, cluster: ClusterSettings, found: list[Completion]) -> list[Completion]:
+async def _told(
+    logs: PipelineLogs, cluster: ClusterSettings, found: list[Completion], max_look_offsets: int
+) -> list[Completion]:
     """With what became of them. Raises NotFoundError if one of them was never read."""
 
     async def boundary_of(one: Completion) -> StepBoundary | None:
@@ -106,7 +111,7 @@ async def _told(logs: PipelineLogs, cluster: ClusterSettings, found: list[Comple
             return kept
         return await logs.find_step(one.input, one.record.partition, one.record.offset)
 
-    told = await fates(logs.spec(), found, boundary_of, KafkaRecordLook(cluster))
+    told = await fates(logs.spec(), found, boundary_of, KafkaRecordLook(cluster), max_offsets=max_look_offsets)
     never = [each for each in told if each.state in NEVER_READ]
     if never:
         texts = "; ".join(f"{each.record} (input {each.input}): {NEVER_READ[each.state]}" for each in never)

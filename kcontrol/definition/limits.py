@@ -36,7 +36,8 @@ class Limits:
     stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and says so.
     max_forgotten: most steps that are dropped from the log in one transaction.
     silence_timeout: a node that has been silent for so long is told to end, so that whoever watches it starts it anew; longer
-        than heartbeat_timeout, so that a pause that is soon over costs an attempt and no restart.
+        than heartbeat_timeout, so that a pause that is soon over costs an attempt and no restart. How long else a process may
+        hang follows from it.
     clock_tolerance: how far the time of a step may be ahead of what the log's timestamps say, whatever the coordinator's wall
         clock shows.
     """

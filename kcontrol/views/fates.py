@@ -17,29 +17,38 @@ from kcontrol.views.completion import Completion, CompletionState
 
 LOOKS_S = 10.0
 """For all records of one question; each takes one fetch of one batch."""
-MAX_OFFSETS = 10_000
-"""That are read to find out whether a record that is not in Kafka any more was there when its step read."""
+MAX_LOOK_OFFSETS = 10_000
+"""That are read, unless told otherwise, to find out whether a record that is not in Kafka any more was there when its step
+read."""
 
 BoundaryOf = Callable[[Completion], Awaitable[StepBoundary | None]]
 
 
 async def fates(
-    spec: PipelineSpec, found: Iterable[Completion], boundary_of: BoundaryOf, look: RecordLook, within_s: float = LOOKS_S
+    spec: PipelineSpec,
+    found: Iterable[Completion],
+    boundary_of: BoundaryOf,
+    look: RecordLook,
+    within_s: float = LOOKS_S,
+    max_offsets: int = MAX_LOOK_OFFSETS,
 ) -> list[Completion]:
     """The same, with what became of each that is `committed`. boundary_of: of the step that has passed it, None if it is not in
-    the log any more. within_s: records that could not be looked up in that time stay `committed`, with a note."""
+    the log any more. within_s: records that could not be looked up in that time stay `committed`, with a note. max_offsets:
+    that are looked through for one that is gone."""
     items = {item.name: item for item in spec.inputs}
     loop = asyncio.get_running_loop()
     end_s = loop.time() + within_s
     told = []
     for each in found:
         if each.state is CompletionState.COMMITTED:
-            each = await _fate(items[each.input], each, await boundary_of(each), look, end_s - loop.time())
+            each = await _fate(items[each.input], each, await boundary_of(each), look, end_s - loop.time(), max_offsets)
         told.append(each)
     return told
 
 
-async def _fate(item: InputSpec, one: Completion, boundary: StepBoundary | None, look: RecordLook, left_s: float) -> Completion:
+async def _fate(
+    item: InputSpec, one: Completion, boundary: StepBoundary | None, look: RecordLook, left_s: float, max_offsets: int
+) -> Completion:
     record = one.record
     own = [] if boundary is None else [piece for piece in boundary.inputs if piece.input == one.input]
     piece = next((piece for piece in own if piece.partition == record.partition), None)
@@ -48,7 +57,7 @@ async def _fate(item: InputSpec, one: Completion, boundary: StepBoundary | None,
             async with asyncio.timeout(max(0.0, left_s)):
                 held = await look.holds(item, record.partition, record.offset)
                 if held is Held.GONE:
-                    held = await _gone(item, piece, look)
+                    held = await _gone(item, piece, look, max_offsets)
         except TimeoutError:
             held = "Kafka did not answer in time; ask for fewer records at once"
         one = _with(one, held)
@@ -66,16 +75,16 @@ async def _fate(item: InputSpec, one: Completion, boundary: StepBoundary | None,
     return one
 
 
-async def _gone(item: InputSpec, piece: InputSlice | None, look: RecordLook) -> Held | str:
+async def _gone(item: InputSpec, piece: InputSlice | None, look: RecordLook, max_offsets: int) -> Held | str:
     """GONE if it was gone when its step read: all records that the step has read around it are still there, or it read none."""
     if piece is None:
         return "the record is not in Kafka any more, and neither is its step in the log"
     if not piece.records:
         return Held.GONE
-    if piece.to - piece.from_ > MAX_OFFSETS:
+    if piece.to - piece.from_ > max_offsets:
         return (
             f"the record is not in Kafka any more, and its step read {piece.to - piece.from_} offsets of its partition: more "
-            f"than the {MAX_OFFSETS} that are looked through to find out whether it was among them"
+            f"than the {max_offsets} that are looked through to find out whether it was among them"
         )
     left = await look.records(item, piece.partition, piece.from_, piece.to)
     if isinstance(left, int) and left == piece.records:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.views.fates import MAX_LOOK_OFFSETS
+
 PAGE_SIZE = 100
 """Of a list, when none is asked for."""
 MAX_PAGE_SIZE = 1_000
@@ -21,7 +23,8 @@ class HttpLimits:
     """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once. max_connections: open at once.
     request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S. keep_alive_s: of an idle connection.
     longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server shall not keep requests so long.
-    stop_timeout_s: for the requests under way when the server ends.
+    stop_timeout_s: for the requests under way when the server ends. max_look_offsets: that are read to find out what became
+    of a record that Kafka has no more.
     """
 
     max_body_bytes: int = 64 << 10
@@ -31,3 +34,4 @@ class HttpLimits:
     longest_wait_s: float = MAX_WAIT_S
     keep_alive_s: int = 15
     stop_timeout_s: int = 5
+    max_look_offsets: int = MAX_LOOK_OFFSETS

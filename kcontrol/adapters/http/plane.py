@@ -17,6 +17,7 @@ from kcontrol.errors import KcontrolError
 from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Blocked, Projections
+from kcontrol.views.fates import MAX_LOOK_OFFSETS
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.topic_safety import KnownSafety
 from kcontrol.wire.names import MAX_PIPELINE_NAME
@@ -35,7 +36,7 @@ class NotReachedError(KcontrolError):
 class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was
     asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks nobody. look: at single
-    records of inputs; without it what steps have passed is taken for read."""
+    records of inputs; without it what steps have passed is taken for read. max_look_offsets: as in HttpLimits."""
 
     settings: ClusterSettings
     projections: Projections
@@ -46,6 +47,7 @@ class Plane:
     texts: BoundaryTexts = field(default_factory=BoundaryTexts)
     safety: Callable[[PipelineSpec], KnownSafety] = field(default=lambda _: KnownSafety())
     look: RecordLook | None = None
+    max_look_offsets: int = MAX_LOOK_OFFSETS
 
 
 class AsOf(BaseModel):

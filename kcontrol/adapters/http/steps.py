@@ -265,7 +265,7 @@ async def _with_fates(plane: Plane, pipeline: PipelineProjection, found: list[Co
             known.update({each.record.step: each.record for each in boundaries if isinstance(each.record, StepBoundary)})
         return None if step is None else known.get(step)
 
-    return await fates(pipeline.spec(), found, boundary_of, plane.look)
+    return await fates(pipeline.spec(), found, boundary_of, plane.look, max_offsets=plane.max_look_offsets)
 
 
 def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:

@@ -21,22 +21,14 @@ from pathlib import Path
 
 from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
+from kcontrol.sessions.health import DEFAULT_LIMITS, HangLimits
 
 _log = logging.getLogger("kcontrol.run")
 
 SHORT_LIFE_S = 10.0
 MAX_SHORT_LIVES = 20
-"""So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up."""
-STOP_TIMEOUT_S = 20.0
+"""So many lives in a row shorter than `SHORT_LIFE_S`, and the child is given up, unless told otherwise."""
 LOOK_EVERY_S = 0.05
-HUNG_AFTER_S = 60.0
-"""A child that has written nothing for so long, after its first byte, is ended."""
-START_TIMEOUT_S = 300.0
-"""The same before its first byte."""
-TERM_TIMEOUT_S = 5.0
-"""What it then has to end by itself."""
-OWN_PAUSE_S = 5.0
-"""Who did not look for so long was stopped himself, and knows nothing of the children meanwhile."""
 
 _USELESS = {each.exit_code for each in (ConfigurationError, JavaError, ReplacedError, AccessError)}
 RESTARTS = Backoff(first_ms=100, longest_ms=5_000)
@@ -64,7 +56,8 @@ class Child:
     beats: int | None = field(default=None, repr=False)
     """The pipe's end to read from."""
     heard: float = 0.0
-    limit_s: float = START_TIMEOUT_S
+    works: bool = False
+    """Whether it has written its first byte."""
     told_to_end: float | None = None
 
     def start(self) -> None:
@@ -86,7 +79,7 @@ class Child:
         finally:
             os.close(written)
         self.began = self.heard = time.monotonic()
-        self.limit_s, self.told_to_end = START_TIMEOUT_S, None
+        self.works, self.told_to_end = False, None
         self.lives += 1
 
     def ended(self) -> int | None:
@@ -99,12 +92,12 @@ class Child:
             os.close(self.beats)
             self.beats = None
 
-    def silent_s(self, hung_after_s: float) -> float:
+    def silent_s(self) -> float:
         """For how long it has written nothing."""
         if self.beats is not None:
             with suppress(BlockingIOError):
                 if os.read(self.beats, 4096):
-                    self.heard, self.limit_s = time.monotonic(), hung_after_s
+                    self.heard, self.works = time.monotonic(), True
         return time.monotonic() - self.heard
 
     def signal(self, number: int) -> None:
@@ -128,10 +121,17 @@ class Children:
     tell: hears of every start and end: (name, "started", "hung" or "ended", process id, exit code).
     """
 
-    def __init__(self, tell: Callable[[str, str, int, int | None], None], hung_after_s: float = HUNG_AFTER_S) -> None:
-        """hung_after_s: a child that has worked and is silent for so long is ended, and so started again."""
+    def __init__(
+        self,
+        tell: Callable[[str, str, int, int | None], None],
+        limits: HangLimits = DEFAULT_LIMITS,
+        max_short_lives: int = MAX_SHORT_LIVES,
+    ) -> None:
+        """limits: a child that does nothing for so long is ended, and so started again. max_short_lives: in a row, before it is
+        given up."""
         self._tell = tell
-        self._hung_after_s = hung_after_s
+        self._limits = limits
+        self._max_short_lives = max_short_lives
         self._all: list[Child] = []
 
     def add(self, child: Child) -> None:
@@ -161,7 +161,7 @@ class Children:
                     self._end_if_hung(child)
             looked = time.monotonic()
             await asyncio.sleep(LOOK_EVERY_S)
-            paused = time.monotonic() - looked > OWN_PAUSE_S
+            paused = time.monotonic() - looked > self._limits.pause_ms / 1000
 
     async def stop(self) -> None:
         """End all: SIGTERM, last started first to be told, and SIGKILL for what is left of their groups after a while."""
@@ -169,7 +169,7 @@ class Children:
             if child.process is not None and child.ended() is None:
                 child.process.terminate()
         processes = [child.process for child in self._all if child.process is not None]
-        waits = [asyncio.to_thread(_wait, process, STOP_TIMEOUT_S) for process in processes]
+        waits = [asyncio.to_thread(_wait, process, self._limits.stop_ms / 1000) for process in processes]
         await asyncio.gather(*waits)
         for child in self._all:
             child.signal(signal.SIGKILL)
@@ -182,15 +182,16 @@ class Children:
 
     def _end_if_hung(self, child: Child) -> None:
         """SIGTERM, for a process that can still end itself; SIGKILL a little later, which one that was stopped hears too."""
-        process, silent_s = child.process, child.silent_s(self._hung_after_s)
-        if process is None or silent_s <= child.limit_s:
+        process, silent_s = child.process, child.silent_s()
+        limit_ms = self._limits.silence_ms if child.works else self._limits.start_ms
+        if process is None or silent_s <= limit_ms / 1000:
             return
         if child.told_to_end is None:
             child.told_to_end = time.monotonic()
             self._tell(child.name, "hung", process.pid, None)
             _log.warning("%s (pid %d) has done nothing for %.0f s and is ended", child.name, process.pid, silent_s)
             process.terminate()
-        elif time.monotonic() - child.told_to_end > TERM_TIMEOUT_S:
+        elif time.monotonic() - child.told_to_end > self._limits.term_ms / 1000:
             child.signal(signal.SIGKILL)
 
     def _start(self, child: Child) -> None:
@@ -210,7 +211,7 @@ class Children:
         self._tell(child.name, "ended", process.pid, code)
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
         explained = code > 0 and code != SparkLostError.exit_code and child.lives == 1
-        if code in _USELESS or explained or child.short_lives >= MAX_SHORT_LIVES:
+        if code in _USELESS or explained or child.short_lives >= self._max_short_lives:
             raise ChildError(f"{child.name}: {child.last_words()}", code if code > 0 else 1)
         await asyncio.sleep(RESTARTS.wait_ms(max(1, child.short_lives)) / 1000)
         self._start(child)

@@ -16,7 +16,7 @@ from kcontrol.apps.facts import Ends, input_ends, is_caught_up, live_coordinator
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.apps.phases import LOOKING, STARTING_SPARK
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.apps.supervisor.children import Child, Children
+from kcontrol.apps.supervisor.children import MAX_SHORT_LIVES, Child, Children
 from kcontrol.apps.supervisor.progress import Reporter
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, StepBoundary
 from kcontrol.core.step.offsets import paused_inputs
@@ -27,6 +27,7 @@ from kcontrol.requests.outcomes import RequestState, outcome_of
 from kcontrol.requests.pipeline_requests import mode_requests
 from kcontrol.requests.record import Recorded, record
 from kcontrol.sessions.first_to_end import first_to_end
+from kcontrol.sessions.health import HangLimits
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
 from kcontrol.views.node_facts import nodes_of
@@ -47,6 +48,7 @@ class RunOptions:
     resume: bool
     data_dir: Path
     master: str | None
+    max_short_lives: int = MAX_SHORT_LIVES
 
 
 def shared_master(nodes: int, processors: int) -> str | None:
@@ -62,7 +64,8 @@ class Running:
         self._cluster = cluster
         self._options = options
         self._reporter = reporter
-        self._children = Children(self._tell_child, duration_ms(pipeline.limits.silence_timeout) / 1000)
+        limits = HangLimits.of(duration_ms(pipeline.limits.silence_timeout))
+        self._children = Children(self._tell_child, limits, options.max_short_lives)
         self._said: Status | None = None
         self._asked: Recorded | None = None
         self._paused: tuple[str, ...] = ()

@@ -17,13 +17,11 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.errors import HungError
-from kcontrol.sessions.health import Health
+from kcontrol.sessions.health import HangLimits, Health
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 BEAT_EVERY_S = 1.0
-PATIENCE_BEATS = 10
-"""What is wrong may come right by itself; after so many looks in a row it does not."""
 
 
 class Watchdog:
@@ -39,6 +37,11 @@ class Watchdog:
         self.jvm_pid: int | None = None
         threading.Thread(target=self._look, name="kcontrol-watchdog", daemon=True).start()
 
+    @property
+    def limits(self) -> HangLimits:
+        """Those of the health that it looks at."""
+        return self._health.limits
+
     def end_within(self, seconds: float) -> None:
         """The process has been told to end; whatever keeps it then is not waited for any longer."""
         timer = threading.Timer(seconds, self._end, [f"it has not ended within {seconds:g} s"])
@@ -46,11 +49,12 @@ class Watchdog:
         timer.start()
 
     def _look(self) -> None:
-        looks, pause = 0, threading.Event()
+        # Looks are counted, not time: a process that was stopped has not had that time to come right by itself.
+        looks, pause, patience = 0, threading.Event(), self.limits.patience_ms / 1000 / self._every_s
         while not pause.wait(self._every_s):
             wrong = self._health.wrong()
             looks = looks + 1 if wrong else 0
-            if looks > PATIENCE_BEATS:
+            if looks > patience:
                 self._end(wrong)
             if not wrong and self._beats is not None:
                 # Whoever started this process may be gone: its lifeline ends it.

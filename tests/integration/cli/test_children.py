@@ -14,12 +14,13 @@ from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.supervisor.children import Child, Children
 from kcontrol.core.model import Desired, DesiredMode
+from kcontrol.sessions.health import HangLimits
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.orders import PIPELINE_FILE
 from tests.support.processes import until
 
 DEADLINE_S = 200.0
-HUNG_AFTER_S = 3.0
+LIMITS = HangLimits(silence_ms=3_000)
 
 
 def is_started_again(child: Child) -> None:
@@ -34,11 +35,11 @@ def is_started_again(child: Child) -> None:
             if what == "started" and len(told) > 1:
                 again.set()
 
-        children = Children(tell, hung_after_s=HUNG_AFTER_S)
+        children = Children(tell, LIMITS)
         children.add(child)
         watching = asyncio.create_task(children.watch())
         try:
-            await asyncio.to_thread(until, lambda: child.limit_s == HUNG_AFTER_S, "it works", DEADLINE_S)
+            await asyncio.to_thread(until, lambda: child.works, "it works", DEADLINE_S)
             assert child.process is not None
             os.kill(child.process.pid, signal.SIGSTOP)
             await again.wait()

@@ -13,9 +13,8 @@ from kcontrol.errors import HungError
 BLOCKED = """
 import threading, time
 from kcontrol.apps.supervisor.watchdog import Watchdog
-from kcontrol.sessions import health as module
-module.LOOP_LIMIT_MS = 50
-health = module.Health()
+from kcontrol.sessions.health import HangLimits, Health
+health = Health(HangLimits(loop_ms=50, patience_ms=100))
 health.beat()
 Watchdog(health, every_s=0.01)
 threading.Event().wait(60)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import fields
 
 import pytest
 
 from kcontrol.core.events import CloseEngine, FinishStep, NodeEvent, OpenEngine, PinStep, RunStep
 from kcontrol.core.model import Checkpoint, LimitsSpec
+from kcontrol.definition.durations import duration_ms
+from kcontrol.definition.limits import Limits
 from kcontrol.errors import HungError
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
-from kcontrol.sessions.health import LOOP_LIMIT_MS, Health
+from kcontrol.sessions.health import DEFAULT_LIMITS, DEFAULT_SILENCE_MS, SHARES, HangLimits, Health
 from tests.unit.core.made import LIMITS, checkpoint
 from tests.unit.sessions.engines import Clock, ScriptedEngine
 from tests.unit.sessions.test_engine_jobs import work
@@ -26,9 +29,12 @@ class Hand:
         return self.now_ms
 
 
+LOOP_LIMIT_MS = DEFAULT_LIMITS.loop_ms
+
+
 def test_an_event_loop_that_does_not_turn_is_found() -> None:
     hand = Hand()
-    health = Health(hand)
+    health = Health(monotonic_ms=hand)
     hand.now_ms += 10 * LOOP_LIMIT_MS
     assert health.wrong() == "", "nothing is judged before it has begun"
     health.beat()
@@ -43,9 +49,23 @@ def test_an_event_loop_that_does_not_turn_is_found() -> None:
     assert health.wrong() == ""
 
 
+def test_all_limits_of_what_hangs_follow_from_one_setting() -> None:
+    assert duration_ms(Limits().silence_timeout) == DEFAULT_SILENCE_MS
+    assert HangLimits.of(DEFAULT_SILENCE_MS) == HangLimits()
+    assert set(SHARES) == {each.name for each in fields(HangLimits)} - {"silence_ms"}
+    longer = HangLimits.of(2 * DEFAULT_SILENCE_MS)
+    assert (longer.silence_ms, longer.loop_ms, longer.patience_ms, longer.start_ms) == (120_000, 60_000, 20_000, 600_000)
+    shorter = HangLimits.of(20_000)
+    assert (shorter.silence_ms, shorter.loop_ms, shorter.patience_ms) == (20_000, 10_000, 3_333)
+    assert (shorter.start_ms, shorter.stop_ms) == (120_000, 20_000), "what takes its time has it"
+    for silence_ms in (3_000, 20_000, DEFAULT_SILENCE_MS, 600_000):
+        limits = HangLimits.of(silence_ms)
+        assert limits.loop_ms + limits.patience_ms <= max(silence_ms, 8_000), "a node finds itself before others do"
+
+
 def test_work_that_takes_too_long_is_found() -> None:
     hand = Hand()
-    health = Health(hand)
+    health = Health(monotonic_ms=hand)
     health.beat()
     with health.at_work("opening step 5", 400):
         hand.now_ms += 400

@@ -9,7 +9,6 @@ import pytest
 
 from kcontrol.core.model import InputSpec, Skipped, StepBoundary
 from kcontrol.sessions.ports import Held
-from kcontrol.views import fates as module
 from kcontrol.views.completion import Completion, CompletionState, InputRecord
 from kcontrol.views.fates import fates
 from tests.unit.core.made import SPEC, boundary
@@ -39,12 +38,12 @@ class Kafka:
         return self.left
 
 
-def told(kafka: Kafka, step: StepBoundary | None, within_s: float = 60.0) -> tuple[str, str]:
+def told(kafka: Kafka, step: StepBoundary | None, within_s: float = 60.0, **more: int) -> tuple[str, str]:
     async def boundary_of(_: Completion) -> StepBoundary | None:
         return step
 
     found = [Completion(InputRecord("input", 0, 6), "in", CompletionState.COMMITTED, 1)]
-    (one,) = asyncio.run(fates(SPEC, found, boundary_of, kafka, within_s))
+    (one,) = asyncio.run(fates(SPEC, found, boundary_of, kafka, within_s, **more))
     return one.state.value, one.note
 
 
@@ -66,14 +65,14 @@ def test_what_is_gone_was_gone_before_if_everything_that_was_read_is_still_there
     assert told(Kafka(Held.GONE, left="no"), none) == ("gone", "")
 
 
-def test_else_it_can_not_be_told_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_else_it_can_not_be_told_and_that_is_said() -> None:
     state, note = told(Kafka(Held.GONE, left=1), HOLED)
     assert state == "committed"
     assert "its step read 2 records of offsets 5 to 8, of which 1 are left" in note
     assert "of which some are left" in told(Kafka(Held.GONE, left="Kafka is away"), HOLED)[1]
     assert "neither is its step in the log" in told(Kafka(Held.GONE), None)[1]
-    monkeypatch.setattr(module, "MAX_OFFSETS", 3)
-    assert "read 4 offsets of its partition: more than the 3 that are looked through" in told(Kafka(Held.GONE, 2), HOLED)[1]
+    few = told(Kafka(Held.GONE, 2), HOLED, max_offsets=3)
+    assert "read 4 offsets of its partition: more than the 3 that are looked through" in few[1]
 
 
 def test_a_kafka_that_can_not_be_asked_leaves_it_as_it_was() -> None:
