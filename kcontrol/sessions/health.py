@@ -40,7 +40,8 @@ SHARES: Mapping[str, Share] = {
 
 @dataclass(frozen=True, slots=True)
 class HangLimits:
-    """How long a process, or something in it, may do nothing. All of it follows from one setting, `silence_ms`: see SHARES."""
+    """How long a process, or something in it, may do nothing. All of it follows from one setting, `silence_ms`: see SHARES,
+    and decision 043."""
 
     silence_ms: int = DEFAULT_SILENCE_MS
     loop_ms: int = 30_000

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
 from playwright.async_api import expect
 
-from kcontrol.core.model import InputDesired, NodePhase, Reason, SkipRequest
+from kcontrol.core.model import InputDesired, NodePhase, PipelinePhase, Reason, SkipRequest
 from tests.browser.conftest import Console, Run
 from tests.browser.served import clock_ms
 from tests.support.played import Work
@@ -183,6 +184,24 @@ def test_nodes_are_shown_with_their_step_silence_and_error(run: Run) -> None:
         await expect(console.panel("Nodes")).to_contain_text("Node 2: the query ended: out of memory")
         await expect(console.panel("Failures")).to_contain_text("node 2 failed")
         await expect(console.panel("Failures")).to_contain_text("nothing was heard of it for 1 min")
+
+    run(scenario, before=before)
+
+
+def test_a_node_that_a_stop_has_closed_may_say_nothing(run: Run) -> None:
+    async def before(cluster: Cluster) -> None:
+        cluster.clock.past_ms = clock_ms() - 65_000
+        await cluster.clicks.status(PipelinePhase.STOPPED)
+        await cluster.clicks.node(1, NodePhase.CLOSED)
+        cluster.clicks.silent.add(1)
+        cluster.clock.past_ms = None
+
+    async def scenario(console: Console) -> None:
+        await console.open()
+        row = console.page.get_by_role("table", name="Nodes").get_by_role("row").nth(2)
+        await expect(row).to_contain_text("closed")
+        await expect(row).to_contain_text(re.compile(r"1 min.* ago"))
+        await expect(row).not_to_contain_text("silent")
 
     run(scenario, before=before)
 
