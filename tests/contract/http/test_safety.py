@@ -66,15 +66,16 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(hung: str) -> N
         assert body["status"]["unsafe_age_ms"] is None
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[list[str] | ClusterError] = [["one broker"], ClusterError("no broker answers"), []]
+    said: list[list[str] | Exception] = [["one broker"], ClusterError("no broker answers"), ValueError("a bug"), []]
     asked: list[float] = []
     clock = {"s": 1_000.0}
 
     def looked_at(*_: object) -> list[str]:
         asked.append(clock["s"])
         answer = said[len(asked) - 1]
-        if isinstance(answer, ClusterError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -90,5 +91,7 @@ def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch:
     still = "whether the topics are still safe can't be looked at: no broker answers"
     assert safety.of(SPEC) == module.KnownSafety(("one broker", still), 60_000)
     clock["s"] += module.RETRY_S
+    until(lambda: "error that the log of this process shows" in safety.of(SPEC).sentences[-1], "a bug ends nothing for good")
+    clock["s"] += module.RETRY_S
     until(lambda: safety.of(SPEC) == module.KnownSafety((), 0), "Kafka is asked again soon")
-    assert asked == [1_000.0, 1_060.0, 1_065.0]
+    assert asked == [1_000.0, 1_060.0, 1_065.0, 1_070.0]

@@ -129,18 +129,27 @@ class KeptSafety:
             threading.Thread(target=self._work, name="kcontrol-topic-safety", daemon=True).start()
 
     def _work(self) -> None:
-        while True:
+        try:
+            while (kept := self._next()) is not None:
+                self._look(kept)
+        except BaseException:
             with self._lock:
-                if not self._waiting:
-                    self._is_working = False
-                    return
-                kept = self._waiting.popleft()
-            found: tuple[str, ...] = ()
-            error = ""
-            try:
-                found = tuple(_looked_at(self._settings, kept.spec, LOOK_TIMEOUT_S))
-            except KcontrolError as failure:
-                error = str(failure)
+                self._is_working = False
+            raise
+
+    def _next(self) -> _Kept | None:
+        with self._lock:
+            self._is_working = bool(self._waiting)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _look(self, kept: _Kept) -> None:
+        found: tuple[str, ...] = ()
+        error = "it ended with an error that the log of this process shows"
+        try:
+            found, error = tuple(_looked_at(self._settings, kept.spec, LOOK_TIMEOUT_S)), ""
+        except KcontrolError as failure:
+            error = str(failure)
+        finally:
             with self._lock:
                 now_s = self._monotonic_s()
                 kept.error, kept.is_asked = error, False
