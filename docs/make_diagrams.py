@@ -1,4 +1,6 @@
-"""Draws the state machines from their tables, so that the pictures in docs/diagrams can't differ from what runs.
+"""Draws the state machines from their tables, so that the pages in docs/diagrams can't differ from what runs.
+
+A page holds what the table says of itself, the picture, and the rows with what triggers them.
 
 `python -m docs.make_diagrams coordinator > docs/diagrams/coordinator.md`, and the same for `node`.
 """
@@ -8,19 +10,63 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from kcontrol.core import events
 from kcontrol.core.coordinator import table as coordinator_table
+from kcontrol.core.machine import Look
 from kcontrol.core.node import table as node_table
 
 _FROM_NEARLY_EVERYWHERE = 8
 """A cause that leads to one state from so many others is drawn once, from 'any state'."""
 
-_TITLES: dict[str, tuple[str, Mapping[Any, StrEnum], StrEnum, str | None]] = {
-    "coordinator": ("The coordinator", coordinator_table.TABLE, coordinator_table.State.IDLE, coordinator_table.__doc__),
-    "node": ("The node", node_table.TABLE, node_table.State.JOINING, node_table.__doc__),
+
+@dataclass(frozen=True)
+class Machine:
+    """One state machine, as its table has it."""
+
+    title: str
+    words: str
+    first: StrEnum
+    states: type[StrEnum]
+    rows: Sequence[tuple[Any, Any, StrEnum, StrEnum]]
+    table: Mapping[Any, StrEnum]
+    asks: Mapping[Any, type]
+    answered_by: Mapping[Any, type]
+    failure: type
+    """What any of them may be answered by instead."""
+    remarks: Mapping[Any, str]
+    """On states, beside what is asked for."""
+
+
+MACHINES = {
+    "coordinator": Machine(
+        "The coordinator",
+        coordinator_table.__doc__ or "",
+        coordinator_table.State.IDLE,
+        coordinator_table.State,
+        coordinator_table.ROWS,
+        coordinator_table.TABLE,
+        coordinator_table.ASKS,
+        coordinator_table.ANSWERED_BY,
+        events.TransactionFailed,
+        dict.fromkeys(coordinator_table.RESTING, "looked at after each event"),
+    ),
+    "node": Machine(
+        "The node",
+        node_table.__doc__ or "",
+        node_table.State.JOINING,
+        node_table.State,
+        node_table.ROWS,
+        node_table.TABLE,
+        node_table.ASKS,
+        node_table.ANSWERED_BY,
+        events.EngineFailed,
+        dict.fromkeys(node_table.CANCELLED, "`CancelAttempt` if it is interrupted"),
+    ),
 }
 
 
@@ -52,10 +98,50 @@ def _id(name: str) -> str:
 
 
 def document(which: str) -> str:
-    """The page of docs/diagrams for 'coordinator' or 'node': what the table says of itself, and the picture."""
-    title, table, first, words = _TITLES[which]
+    """The page of docs/diagrams for 'coordinator' or 'node'."""
+    one = MACHINES[which]
     made = f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"
-    return f"# {title}\n\n{made}\n\n{_fenced(words or '')}\n```mermaid\n{mermaid(table, first)}```\n"
+    parts = [f"# {one.title}", made, _fenced(one.words).rstrip("\n")]
+    parts += [f"```mermaid\n{mermaid(one.table, one.first)}```", "## What a state begins with", _states(one)]
+    parts += ["## The rows", _rows(one)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _states(one: Machine) -> str:
+    lines = []
+    for state in one.states:
+        asked = one.asks.get(state)
+        answer = one.answered_by.get(asked)
+        answers = "" if answer is None else f"{_code(answer)} or {_code(one.failure)}"
+        lines.append((str(state), "" if asked is None else _code(asked), answers, one.remarks.get(state, "")))
+    return _table(("state", "asks for", "answered by", ""), lines)
+
+
+def _rows(one: Machine) -> str:
+    lines = []
+    for befores, on, cause, after in one.rows:
+        states = befores if isinstance(befores, tuple) else (befores,)
+        triggers = on if isinstance(on, tuple) else (on,)
+        lines.append((_named(states, one.states), ", ".join(map(_trigger, triggers)), str(cause), str(after)))
+    return _table(("in", "on", "because of", "to"), lines)
+
+
+def _named(states: Sequence[StrEnum], every: type[StrEnum]) -> str:
+    if len(states) < _FROM_NEARLY_EVERYWHERE:
+        return ", ".join(states)
+    return "any state but " + ", ".join(state for state in every if state not in states)
+
+
+def _trigger(on: type) -> str:
+    return "after each event" if on is Look else _code(on)
+
+
+def _code(one: type) -> str:
+    return f"`{one.__name__}`"
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines))
 
 
 def _fenced(text: str) -> str:

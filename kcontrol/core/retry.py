@@ -9,6 +9,7 @@ somebody has to do something about it first.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from kcontrol.core.model import FailureKind, LimitsSpec
 
@@ -53,6 +54,8 @@ def after_failure(retry: Retry, kind: FailureKind, limits: LimitsSpec, now_ms: i
             retry = replace(retry, passing=retry.passing + 1)
         case FailureKind.DIGEST | FailureKind.INPUT_GONE | FailureKind.DENIED | FailureKind.REFUSED:
             return retry
+        case _:
+            assert_never(kind)
     failures = retry.query + retry.lost + retry.passing
     wait_ms = min(limits.backoff_ms << min(failures - 1, 30), limits.max_backoff_ms)
     return replace(retry, not_before_ms=now_ms + wait_ms)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, assert_never
 from uuid import uuid4
 
 from kcontrol.core.coordinator.clock import difference_text
@@ -226,6 +226,8 @@ class CoordinatorSession:
                 self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
             case Resign(reason):
                 self._resign(reason)
+            case _:
+                assert_never(effect)
 
     def _resign(self, reason: str) -> None:
         if self._resigned is not None and not self._resigned.done():

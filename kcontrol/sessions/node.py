@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 from uuid import uuid4
 
 from kcontrol.core.events import (
@@ -327,6 +327,8 @@ class NodeSession:
             case Exit():
                 if not self._exit.done():
                     self._exit.set_result(effect)
+            case _:
+                assert_never(effect)
 
     def _now_ms(self) -> int:
         return self._ports.clock.monotonic_ms()

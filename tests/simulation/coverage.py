@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 from unittest.mock import patch
 
-from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.node import commands as node_commands
+from kcontrol.core.coordinator import turn as coordinator
+from kcontrol.core.node import turn as node
 
 
 class _Counting(dict[tuple[Any, Any], Any]):
@@ -33,7 +33,7 @@ def all_transitions() -> list[str]:
     """Every row of both tables."""
     return [
         *(transition("coordinator", state, cause) for state, cause in coordinator.TABLE),
-        *(transition("node", state, cause) for state, cause in node_commands.TABLE),
+        *(transition("node", state, cause) for state, cause in node.TABLE),
     ]
 
 
@@ -42,6 +42,6 @@ def counted(counts: Counter[str]) -> Iterator[None]:
     """Within, both cores count the rows that they follow."""
     with (
         patch.object(coordinator, "TABLE", _Counting(coordinator.TABLE, "coordinator", counts)),
-        patch.object(node_commands, "TABLE", _Counting(node_commands.TABLE, "node", counts)),
+        patch.object(node, "TABLE", _Counting(node.TABLE, "node", counts)),
     ):
         yield

@@ -11,7 +11,8 @@ import pytest
 
 from kcontrol.core.coordinator import attempt, between_steps
 from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.coordinator.state import CoordinatorState, Turn
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkipRequest

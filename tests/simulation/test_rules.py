@@ -15,9 +15,10 @@ import pytest
 from kcontrol.core.coordinator import attempt, between_steps, checkpointing, node_progress, takeover
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.node_progress import Place, Standing
-from kcontrol.core.coordinator.state import CoordinatorState, Plan, Saving, Turn
-from kcontrol.core.coordinator.table import Cause, State
-from kcontrol.core.events import DropParts, EngineFailed, FinishStep
+from kcontrol.core.coordinator.state import CoordinatorState, Plan, Saving
+from kcontrol.core.coordinator.table import TABLE, Cause, State
+from kcontrol.core.coordinator.turn import Turn
+from kcontrol.core.events import DropParts, EngineFailed, FinishStep, Resign
 from kcontrol.core.log import control_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
@@ -37,9 +38,9 @@ from kcontrol.core.node import announce as node_voice
 from kcontrol.core.node import checkpoints as node_checkpoints
 from kcontrol.core.node import commands as node_commands
 from kcontrol.core.node import decide as node
-from kcontrol.core.node.state import NodeTurn
 from kcontrol.core.node.table import Cause as NodeCause
 from kcontrol.core.node.table import State as NodeState
+from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step import division
 from tests.simulation import world
 from tests.simulation.breaking import Patches, Rule, check_breaks
@@ -53,12 +54,12 @@ def _no_reading_after_init_producer() -> Patches:
     """And without the look at where a boundary came to lie, which would notice by itself."""
     blind = patch.object(CoordinatorWitness, "check", lambda self, effect, after, resigned: None)
     anywhere = patch.object(world, "lies_at_the_end", lambda offset, expected_offset: True)
-    return blind, anywhere, patch.dict(coordinator.TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
+    return blind, anywhere, patch.dict(TABLE, {(State.FENCING, Cause.PRODUCER_READY): State.ASSEMBLING})
 
 
 def _bare_init_producer_after_fencing() -> Patches:
     causes = (Cause.FENCED, Cause.FENCED_AGAIN)
-    return (patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),)
+    return (patch.dict(TABLE, {row: State.FENCING for row in TABLE if row[1] in causes}),)
 
 
 def _zombies_fence_and_go_on() -> Patches:
@@ -66,7 +67,7 @@ def _zombies_fence_and_go_on() -> Patches:
     causes = (Cause.FENCED, Cause.FENCED_AGAIN)
     return (
         patch.object(CoordinatorWitness, "check", lambda self, effect, after, resigned: None),
-        patch.dict(coordinator.TABLE, {row: State.FENCING for row in coordinator.TABLE if row[1] in causes}),
+        patch.dict(TABLE, {row: State.FENCING for row in TABLE if row[1] in causes}),
         *_no_resignation(),
         *_states_need_no_echo(),
     )
@@ -87,7 +88,7 @@ def _no_resignation() -> Patches:
 
 
 def _no_new_claim_after_fencing() -> Patches:
-    return (patch.dict(coordinator.TABLE, {(State.CHECKING_CLAIM, Cause.CLAIM_HOLDS): State.FENCING}),)
+    return (patch.dict(TABLE, {(State.CHECKING_CLAIM, Cause.CLAIM_HOLDS): State.FENCING}),)
 
 
 def _any_token_counts() -> Patches:
@@ -111,8 +112,7 @@ def _commands_of_old_coordinators_count() -> Patches:
 def _any_boundary_ends_an_attempt() -> Patches:
     def on_boundary(turn: NodeTurn, boundary: Any, work: Any) -> None:
         if turn.state.at is NodeState.WRITTEN:
-            node_commands.go(turn, NodeCause.OWN_BOUNDARY)
-            turn.effects.append(FinishStep(boundary.step))
+            turn.go(NodeCause.OWN_BOUNDARY, FinishStep(boundary.step))
 
     return (patch.object(node, "_on_boundary", on_boundary),)
 
@@ -207,8 +207,7 @@ def _later_steps_stay_openable_after_a_rollback() -> Patches:
 
 def _answers_of_an_earlier_tenure_count() -> Patches:
     def resign(turn: Turn, claim: Any) -> None:
-        coordinator._go(turn, Cause.NEWER_CLAIM)
-        turn.effects.append(coordinator.Resign(""))
+        turn.go(Cause.NEWER_CLAIM, Resign(""))
 
     return (patch.object(coordinator, "_resign", resign),)
 
@@ -322,7 +321,7 @@ def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
 
 
 def _a_stop_saves_nothing() -> Patches:
-    return (patch.object(between_steps, "saves_first", lambda turn, go, spec: False),)
+    return (patch.object(between_steps, "saves_first", lambda turn, spec: False),)
 
 
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"

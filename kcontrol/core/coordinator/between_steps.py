@@ -13,9 +13,8 @@ from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.node_progress import LOST, Place, assemble, give, roll_back, standing, unread
-from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn
+from kcontrol.core.coordinator.state import CoordinatorState, Failure
 from kcontrol.core.coordinator.stopping import (
-    Go,
     acknowledge,
     forget_stop,
     record_saved,
@@ -25,6 +24,7 @@ from kcontrol.core.coordinator.stopping import (
     was_told,
 )
 from kcontrol.core.coordinator.table import RESTING, Cause, State
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import arrived_ms, forget_inputs, note_waiting
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.model import (
@@ -50,7 +50,7 @@ STATUS_BEAT_MS = 2000
 """The status is said again after so long without news: a coordinator's silence means that nobody is in charge any more."""
 
 
-def rest(turn: Turn, go: Go) -> None:
+def rest(turn: Turn) -> None:
     """Do what is to be done now; may leave the resting states for the next step."""
     state = turn.state
     spec = state.view.spec()
@@ -58,7 +58,7 @@ def rest(turn: Turn, go: Go) -> None:
     desired = state.view.desired()
     mode = DesiredMode.RUNNING if desired is None else desired.mode
     if missing := unread(state, nodes):
-        _read_again(turn, go, missing)
+        _read_again(turn, missing)
         return
     _take_resume(turn)
     if spec is not None:
@@ -70,7 +70,7 @@ def rest(turn: Turn, go: Go) -> None:
     if mode is not DesiredMode.STOPPED:
         forget_stop(state)
     if state.halt and mode is not DesiredMode.STOPPED:
-        _move(turn, go, Cause.HALT, (State.HALTED,))
+        _move(turn, Cause.HALT, (State.HALTED,))
         roll_back(turn, nodes)
         checkpointing.refuse_request(
             state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.halt}"
@@ -78,33 +78,33 @@ def rest(turn: Turn, go: Go) -> None:
         return
     match mode:
         case DesiredMode.PAUSED:
-            _move(turn, go, Cause.PAUSE, (State.PAUSED,))
+            _move(turn, Cause.PAUSE, (State.PAUSED,))
             acknowledge(state)
             roll_back(turn, nodes)
-            if spec is None or not _is_saving(turn, go, spec):
+            if spec is None or not _is_saving(turn, spec):
                 _tell_paused(turn, nodes)
         case DesiredMode.STOPPED:
-            _move(turn, go, Cause.STOP, (State.STOPPING, State.STOPPED))
-            if spec is None or not saves_first(turn, go, spec):
-                stop(turn, go, nodes)
+            _move(turn, Cause.STOP, (State.STOPPING, State.STOPPED))
+            if spec is None or not saves_first(turn, spec):
+                stop(turn, nodes)
         case DesiredMode.RUNNING:
-            _move(turn, go, Cause.RUN, (State.ASSEMBLING, State.READY))
+            _move(turn, Cause.RUN, (State.ASSEMBLING, State.READY))
             acknowledge(state)
             if spec is not None:
-                _run(turn, go, spec)
+                _run(turn, spec)
 
 
-def _read_again(turn: Turn, go: Go, missing: str) -> None:
+def _read_again(turn: Turn, missing: str) -> None:
     """Nothing is decided by half of a log. No count: it is over as soon as the brokers agree."""
     state = turn.state
     state.failure = Failure(FailureKind.BROKER, f"{missing}: a broker that was behind has answered; reading again")
     state.retry = replace(state.retry, not_before_ms=state.now_ms + turn.limits().backoff_ms)
-    go(turn, Cause.LOG_AHEAD)
+    turn.go(Cause.LOG_AHEAD)
 
 
-def _move(turn: Turn, go: Go, cause: Cause, there: tuple[State, ...]) -> None:
+def _move(turn: Turn, cause: Cause, there: tuple[State, ...]) -> None:
     if turn.state.at not in there:
-        go(turn, cause)
+        turn.go(cause)
 
 
 def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
@@ -160,7 +160,7 @@ def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
     state.inputs_offset = requests_offset(spec, state.view)
 
 
-def _is_saving(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
+def _is_saving(turn: Turn, spec: PipelineSpec) -> bool:
     """Save what a paused pipeline has not saved yet, if it is due; whether its nodes are to be told nothing else."""
     state, limits = turn.state, turn.limits()
     places = [standing(state, node, limits) for node in range(spec.nodes)]
@@ -171,7 +171,7 @@ def _is_saving(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
         )
     if any(now.place is not Place.IN_PLACE for now in places):
         return state.saving is not None
-    return record_saved(turn, go) or checkpointing.must_pin(turn, spec) or state.saving is not None
+    return record_saved(turn) or checkpointing.must_pin(turn, spec) or state.saving is not None
 
 
 def _tell_paused(turn: Turn, nodes: int) -> None:
@@ -188,34 +188,33 @@ def _tell_paused(turn: Turn, nodes: int) -> None:
 # --- the next step --------------------------------------------------------------------------------------------------------
 
 
-def _run(turn: Turn, go: Go, spec: PipelineSpec) -> None:
+def _run(turn: Turn, spec: PipelineSpec) -> None:
     state, producer = turn.state, turn.state.producer
     waiting = assemble(turn, spec.nodes)
     if not waiting and not state.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
         state.halt = gone_input(spec, state.steps, state.view)
     if state.halt:
-        go(turn, Cause.HALT)
+        turn.go(Cause.HALT)
         roll_back(turn, spec.nodes)
         return
     received = received_ranges(spec, state.steps, state.view)
     seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
     note_waiting(state, received, seen)
     if waiting:
-        _move(turn, go, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
+        _move(turn, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
         return
-    _move(turn, go, Cause.IN_PLACE, (State.READY,))
+    _move(turn, Cause.IN_PLACE, (State.READY,))
     state.assembled = True
     follow_clock(state, spec)
     if state.producer_timeout_ms != spec.limits.transaction_timeout_ms:
-        go(turn, Cause.LIMITS_CHANGED)
+        turn.go(Cause.LIMITS_CHANGED)
     elif state.now_ms < state.retry.not_before_ms:
         turn.wake_at(state.retry.not_before_ms)
-    elif record_saved(turn, go):
+    elif record_saved(turn):
         return
     elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec, received, seen) and producer is not None:
-        go(turn, Cause.DUE)
-        turn.effects.append(AddPartitions(*producer, output_partitions(state, spec)))
+        turn.go(Cause.DUE, AddPartitions(*producer, output_partitions(state, spec)))
 
 
 def _has_plan(turn: Turn, spec: PipelineSpec, received: Sequence[InputRange], seen: Seen) -> bool:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.coordinator.node_progress import give, has_done
-from kcontrol.core.coordinator.state import CoordinatorState, Saving, Turn
+from kcontrol.core.coordinator.state import CoordinatorState, Saving
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
 from kcontrol.core.log.keys import checkpoint_key, step_key
 from kcontrol.core.log.steps_view import StepsView

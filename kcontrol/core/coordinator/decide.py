@@ -1,24 +1,24 @@
 """The coordinator of one pipeline: what happens in, what is to be done out.
 
 `decide` is a pure function. It follows the table in table.py: a handler says only why the coordinator moves on
-(`_go`), the table says where to, and entering a state may ask for one transactional effect. What the states between two
-transactions do is in between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
+(`turn.go`), the table says where to, and what that state begins with. What is looked at between two transactions is a list in
+between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import assert_never
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble, written_by
 from kcontrol.core.coordinator.between_steps import report, rest
 from kcontrol.core.coordinator.clock import hear_witness
 from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
-from kcontrol.core.coordinator.state import CoordinatorState, Decision, Failure, Turn
+from kcontrol.core.coordinator.state import CoordinatorState, Failure
 from kcontrol.core.coordinator.stopping import forget_stop
-from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
+from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State
 from kcontrol.core.coordinator.takeover import refuse_doubles, take_over
+from kcontrol.core.coordinator.turn import Decision, Turn
 from kcontrol.core.coordinator.waiting import forget_done, hear_received
 from kcontrol.core.events import (
     Assigned,
@@ -28,11 +28,9 @@ from kcontrol.core.events import (
     ControlSeen,
     CoordinatorEvent,
     EndsReached,
-    InitProducer,
     PartitionsAdded,
     ProducerReady,
     Publish,
-    ReadToEnds,
     Resign,
     StepCommitted,
     StepSeen,
@@ -40,6 +38,7 @@ from kcontrol.core.events import (
     TransactionFailed,
 )
 from kcontrol.core.log import control_view, steps_view
+from kcontrol.core.machine import Look
 from kcontrol.core.model import (
     Checkpoint,
     Claim,
@@ -59,12 +58,6 @@ from kcontrol.core.retry import Retry, after_failure
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
 
-_UNANSWERED = (
-    *(State.FENCING, State.READING, State.CHECKING_CLAIM),
-    *(State.ADDING, State.COMMITTING, State.ADDING_LOG, State.RECORDING),
-)
-"""A transactional effect is under way."""
-_ANSWERS = (ProducerReady, EndsReached, PartitionsAdded, StepCommitted, CheckpointCommitted, TransactionFailed)
 _GAP_DIVISOR = 4
 """A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
 
@@ -75,16 +68,41 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
     come in: then shell and core disagree, and going on would be a guess.
     """
-    turn = Turn(state.copy())
+    turn = Turn(state.copy(), type(event))
     _pass_time(turn, event)
-    if isinstance(event, _ANSWERS) and turn.state.overdue_answers:
+    if isinstance(event, ANSWERS) and turn.state.overdue_answers:
         _pass_over(turn)
     else:
-        _HANDLERS[type(event)](turn, event)
+        _handle(turn, event)
     if turn.state.at in RESTING and not _is_mere_echo(turn.state, event):
-        rest(turn, _go)
+        turn.occasion = Look
+        rest(turn)
     report(turn)
     return Decision(turn.state, tuple(turn.effects))
+
+
+def _handle(turn: Turn, event: CoordinatorEvent) -> None:
+    match event:
+        case ControlSeen():
+            _on_control(turn, event)
+        case Tick():
+            _on_tick(turn)
+        case StepSeen():
+            _on_step(turn, event)
+        case ProducerReady():
+            _on_producer_ready(turn, event)
+        case EndsReached():
+            _on_ends(turn, event)
+        case PartitionsAdded():
+            _on_partitions_added(turn)
+        case StepCommitted() | CheckpointCommitted():
+            _on_committed(turn, event)
+        case TransactionFailed():
+            _on_transaction_failed(turn, event)
+        case Assigned():
+            _on_assigned(turn, event)
+        case _:
+            assert_never(event)
 
 
 def _is_mere_echo(state: CoordinatorState, event: CoordinatorEvent) -> bool:
@@ -98,7 +116,7 @@ def _pass_over(turn: Turn) -> None:
     state = turn.state
     state.overdue_answers -= 1
     if state.at is State.CLAIMING and state.epoch >= 0:
-        _go(turn, Cause.CLAIM_SEEN)
+        turn.go(Cause.CLAIM_SEEN)
 
 
 def _pass_time(turn: Turn, event: CoordinatorEvent) -> None:
@@ -109,42 +127,6 @@ def _pass_time(turn: Turn, event: CoordinatorEvent) -> None:
     state.wall_ahead_ms = event.wall_ms - state.now_ms if isinstance(event, Tick | Assigned) else state.wall_ahead_ms
     if state.wake_ms is not None and state.wake_ms <= state.now_ms:
         state.wake_ms = None
-
-
-def _go(turn: Turn, cause: Cause) -> None:
-    """Follow the table, and ask for what the new state begins with."""
-    state = turn.state
-    state.at = TABLE[state.at, cause]
-    match state.at:
-        case State.CLAIMING:
-            _enter_claiming(turn)
-        case State.FENCING:
-            state.attempt = state.producer = None
-            state.producer_timeout_ms = turn.limits().transaction_timeout_ms
-            turn.effects.append(InitProducer(state.producer_timeout_ms))
-        case State.READING:
-            turn.effects.append(ReadToEnds(settled=True))
-        case State.CHECKING_CLAIM:
-            turn.effects.append(ReadToEnds(settled=False))
-        case State.BACKING_OFF | State.BACKING_OFF_FENCED:
-            turn.wake_at(state.retry.not_before_ms)
-        case _:
-            pass
-
-
-def _enter_claiming(turn: Turn) -> None:
-    state = turn.state
-    state.claims += 1
-    state.epoch = -1
-    state.serial = 0
-    state.commands = {}
-    state.waits = {}
-    state.attempt = state.producer = None
-    state.caught_up_ms = -1
-    state.cleared = state.assembled = False
-    state.saving = None
-    state.stop_saves = 0
-    turn.effects.append(Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),)))
 
 
 # --- what the logs say ------------------------------------------------------------------------------------------------
@@ -166,7 +148,7 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
     if state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
     elif state.at is State.DENIED and isinstance(record, Resume | Desired) and record.pipeline == state.pipeline:
-        _go(turn, Cause.ASKED)
+        turn.go(Cause.ASKED)
 
 
 def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
@@ -185,7 +167,7 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
     state.epoch = offset
     if state.at is State.CLAIMING:
         if not state.overdue_answers:
-            _go(turn, Cause.CLAIM_SEEN)
+            turn.go(Cause.CLAIM_SEEN)
         return
     state.commands = {}
     state.saving = None
@@ -196,11 +178,11 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
 
 def _resign(turn: Turn, claim: Claim) -> None:
     state = turn.state
-    if state.at in _UNANSWERED:
+    if state.at in UNANSWERED:
         state.overdue_answers += 1
-    _go(turn, Cause.NEWER_CLAIM)
+    reason = f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"
+    turn.go(Cause.NEWER_CLAIM, Resign(reason))
     state.attempt = state.plan = state.producer = state.saving = None
-    turn.effects.append(Resign(f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"))
 
 
 def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -> None:
@@ -241,13 +223,13 @@ def _on_assigned(turn: Turn, event: Assigned) -> None:
     forget_stop(state)
     state.step_ahead_ms = None
     state.witnesses = {}
-    _go(turn, Cause.ASSIGNED)
+    turn.go(Cause.ASSIGNED)
 
 
 def _on_producer_ready(turn: Turn, event: ProducerReady) -> None:
     turn.state.producer = (event.producer_id, event.producer_epoch)
     turn.state.looked = False
-    _go(turn, Cause.PRODUCER_READY)
+    turn.go(Cause.PRODUCER_READY)
 
 
 def _on_ends(turn: Turn, event: EndsReached) -> None:
@@ -256,20 +238,20 @@ def _on_ends(turn: Turn, event: EndsReached) -> None:
     state.looked = True
     state.steps_end = event.steps_end
     if state.at is State.CHECKING_CLAIM:
-        _go(turn, Cause.CLAIM_HOLDS)
+        turn.go(Cause.CLAIM_HOLDS)
         return
     if state.steps.doubles:
         refuse_doubles(turn)
-        _go(turn, Cause.DENIED)
+        turn.go(Cause.DENIED)
         return
-    _go(turn, Cause.ENDS_REACHED)
+    turn.go(Cause.ENDS_REACHED)
     if state.caught_up_ms < 0:
         state.caught_up_ms = state.now_ms
     if not state.cleared:
         take_over(turn)
 
 
-def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
+def _on_partitions_added(turn: Turn) -> None:
     """Only now may anything be written, so only now is the attempt shown to the nodes."""
     state = turn.state
     if state.at is State.ADDING_LOG:
@@ -281,15 +263,12 @@ def _on_partitions_added(turn: Turn, _event: PartitionsAdded) -> None:
         return
     spec = state.view.spec()
     if spec is None or spec.fingerprint != plan.spec.fingerprint or not all_in_place(state, plan.spec):
-        _go(turn, Cause.OUT_OF_PLACE)
+        turn.go(Cause.OUT_OF_PLACE)
         return
     state.attempts += 1
     state.attempt = attempt = make_attempt(state, plan, producer)
-    _go(turn, Cause.PARTITIONS_ADDED)
-    commands: list[Command] = []
-    for node, work in enumerate(attempt.works):
-        commands.append(give(turn, node, CommandKind.STEP, plan.step, work))
-    turn.effects.append(Publish(tuple(commands)))
+    commands = tuple(give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works))
+    turn.go(Cause.PARTITIONS_ADDED, Publish(commands))
     _look_at_attempt(turn)
 
 
@@ -299,12 +278,11 @@ def _record_checkpoint(turn: Turn) -> None:
     if state.saving is None or state.producer is None or spec is None:
         _on_fenced(turn, "another coordinator has recorded a checkpoint")
     elif not checkpointing.is_saved(state) or len(state.saving.commands) != spec.nodes:
-        _go(turn, Cause.OUT_OF_PLACE)
+        turn.go(Cause.OUT_OF_PLACE)
     else:
         saved = checkpointing.saved_checkpoint(state, state.saving)
         made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
-        _go(turn, Cause.PARTITIONS_ADDED)
-        turn.effects.append(CommitCheckpoint(*state.producer, made, state.steps_end, gone))
+        turn.go(Cause.PARTITIONS_ADDED, CommitCheckpoint(*state.producer, made, state.steps_end, gone))
 
 
 def _look_at_attempt(turn: Turn) -> None:
@@ -321,9 +299,8 @@ def _look_at_attempt(turn: Turn) -> None:
     nodes = range(plan.spec.nodes)
     reports = [written for node in nodes if (written := written_by(state, attempt, node)) is not None]
     if len(reports) == plan.spec.nodes:
-        boundary = boundary_of(state, plan, attempt, reports)
-        _go(turn, Cause.ALL_WRITTEN)
-        turn.effects.append(CommitStep(attempt.token.producer_id, attempt.token.producer_epoch, boundary, state.steps_end))
+        boundary, token = boundary_of(state, plan, attempt, reports), attempt.token
+        turn.go(Cause.ALL_WRITTEN, CommitStep(token.producer_id, token.producer_epoch, boundary, state.steps_end))
         return
     turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
     for node in nodes:
@@ -339,13 +316,13 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
         _on_fenced(turn, text)
         return
     count_failure(turn, kind, text)
-    _go(turn, Cause.ATTEMPT_FAILED)
+    turn.go(Cause.ATTEMPT_FAILED)
 
 
 def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
     if isinstance(event, StepCommitted):
         turn.state.answered = (event.step, turn.state.wall(turn.state.now_ms))
-    _go(turn, Cause.COMMITTED)
+    turn.go(Cause.COMMITTED)
 
 
 def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
@@ -359,11 +336,11 @@ def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
         state.looked = state.looked or state.at in (State.READING, State.CHECKING_CLAIM)
         state.caught_up_ms = -1
         state.halt = event.error
-        _go(turn, Cause.DENIED)
+        turn.go(Cause.DENIED)
         return
     state.retry = after_failure(state.retry, FailureKind.BROKER, turn.limits(), state.now_ms)
     state.caught_up_ms = -1
-    _go(turn, Cause.BROKER_FAILED)
+    turn.go(Cause.BROKER_FAILED)
 
 
 def _on_fenced(turn: Turn, text: str) -> None:
@@ -372,29 +349,15 @@ def _on_fenced(turn: Turn, text: str) -> None:
     state.attempt = state.producer = None
     state.failure = Failure(FailureKind.FENCED, text)
     state.retry = after_failure(state.retry, FailureKind.FENCED, turn.limits(), state.now_ms)
-    _go(turn, Cause.FENCED if state.retry.passing <= 1 else Cause.FENCED_AGAIN)
+    turn.go(Cause.FENCED if state.retry.passing <= 1 else Cause.FENCED_AGAIN)
 
 
-def _on_tick(turn: Turn, _event: Tick) -> None:
+def _on_tick(turn: Turn) -> None:
     state = turn.state
     if state.at in (State.BACKING_OFF, State.BACKING_OFF_FENCED):
         if state.now_ms >= state.retry.not_before_ms:
-            _go(turn, Cause.BACKED_OFF)
+            turn.go(Cause.BACKED_OFF)
         else:
             turn.wake_at(state.retry.not_before_ms)
     elif state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
-
-
-_HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
-    Tick: _on_tick,
-    ControlSeen: _on_control,
-    StepSeen: _on_step,
-    Assigned: _on_assigned,
-    ProducerReady: _on_producer_ready,
-    EndsReached: _on_ends,
-    PartitionsAdded: _on_partitions_added,
-    StepCommitted: _on_committed,
-    CheckpointCommitted: _on_committed,
-    TransactionFailed: _on_transaction_failed,
-}

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
-from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn, Wait
+from kcontrol.core.coordinator.state import CoordinatorState, Failure, Wait
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, PipelineSpec, StepWork
 from kcontrol.core.retry import after_failure, must_halt
@@ -104,7 +105,12 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
             return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits))
         case CommandKind.SHUTDOWN:
             return Standing(Place.ABSENT, ("ended", command.serial), f"node {node} was shut down and has not joined again")
-    return None
+        case CommandKind.CREATE | CommandKind.OPEN | CommandKind.STEP | CommandKind.STOP:
+            return None
+        case CommandKind.PAUSE | CommandKind.CHECKPOINT:
+            return None
+        case _:
+            assert_never(command.kind)
 
 
 def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> Standing:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.events import CoordinatorEffect, WakeAt
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -17,7 +16,6 @@ from kcontrol.core.model import (
     FailureKind,
     InputRange,
     Layout,
-    LimitsSpec,
     PipelineSpec,
     Reason,
     SkippedRange,
@@ -25,7 +23,7 @@ from kcontrol.core.model import (
     StepWork,
     Token,
 )
-from kcontrol.core.retry import DEFAULT_LIMITS, Retry
+from kcontrol.core.retry import Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,33 +216,3 @@ class CoordinatorState:
     def claim_uuid(self) -> str:
         """The uuid in the newest claim of this tenure."""
         return self.uuid if self.claims <= 1 else f"{self.uuid}.{self.claims}"
-
-
-class Turn:
-    """One event's worth of work: a state of its own to change, and the effects so far."""
-
-    __slots__ = ("effects", "state")
-
-    def __init__(self, state: CoordinatorState) -> None:
-        self.state = state
-        self.effects: list[CoordinatorEffect] = []
-
-    def limits(self) -> LimitsSpec:
-        """The limits in force."""
-        spec = self.state.view.spec()
-        return DEFAULT_LIMITS if spec is None else spec.limits
-
-    def wake_at(self, at_ms: int) -> None:
-        """Ask for a tick by then, unless an earlier one is to come."""
-        state = self.state
-        if state.wake_ms is None or at_ms < state.wake_ms:
-            state.wake_ms = at_ms
-            self.effects.append(WakeAt(at_ms))
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What `decide` gives back: the state that follows, and what the shell shall do, in order."""
-
-    state: CoordinatorState
-    effects: tuple[CoordinatorEffect, ...]

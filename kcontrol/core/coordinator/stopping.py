@@ -7,17 +7,14 @@ in the status, and the stop goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.node_progress import LOST, Place, give, is_overdue, roll_back, standing
-from kcontrol.core.coordinator.state import CoordinatorState, Failure, Turn
+from kcontrol.core.coordinator.state import CoordinatorState, Failure
 from kcontrol.core.coordinator.table import Cause, State
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
 from kcontrol.core.retry import Retry
-
-Go = Callable[[Turn, Cause], None]
 
 
 def acknowledge(state: CoordinatorState) -> None:
@@ -33,7 +30,7 @@ def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
     return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
 
 
-def record_saved(turn: Turn, go: Go) -> bool:
+def record_saved(turn: Turn) -> bool:
     """Put the checkpoint that all nodes have saved into the log, if there is one; whether that was begun."""
     state, producer = turn.state, turn.state.producer
     if producer is None or not checkpointing.is_saved(state):
@@ -41,8 +38,7 @@ def record_saved(turn: Turn, go: Go) -> bool:
     if state.now_ms < state.retry.not_before_ms:
         turn.wake_at(state.retry.not_before_ms)
         return False
-    go(turn, Cause.SAVED)
-    turn.effects.append(AddPartitions(*producer, ((state.steps_topic, 0),)))
+    turn.go(Cause.SAVED, AddPartitions(*producer, ((state.steps_topic, 0),)))
     return True
 
 
@@ -54,7 +50,7 @@ def forget_stop(state: CoordinatorState) -> None:
     state.stop_ms, state.stop_saves, state.unsaved = -1, 0, ""
 
 
-def saves_first(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
+def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
     """Save the last step, if it can be done; whether the nodes have to stay open for that."""
     state = turn.state
     if state.at is not State.STOPPING or not spec.stateful or not spec.checkpoint.location:
@@ -73,7 +69,7 @@ def saves_first(turn: Turn, go: Go, spec: PipelineSpec) -> bool:
     roll_back(turn, spec.nodes)
     if any(standing(state, node, spec.limits).place is not Place.IN_PLACE for node in range(spec.nodes)):
         return True
-    if not record_saved(turn, go) and state.saving is None:
+    if not record_saved(turn) and state.saving is None:
         checkpointing.begin(turn, spec)
         state.stop_saves = state.steps.step
     return True
@@ -104,7 +100,7 @@ _AWAITED = (("claim",), ("stop",), ("shutdown",))
 """Told already, or not listening yet; for so long as it may take, then it is told to end, again and again."""
 
 
-def stop(turn: Turn, go: Go, nodes: int) -> None:
+def stop(turn: Turn, nodes: int) -> None:
     """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
     state, limits = turn.state, turn.limits()
     commands: list[Command] = []
@@ -125,9 +121,9 @@ def stop(turn: Turn, go: Go, nodes: int) -> None:
     if commands:
         turn.effects.append(Publish(tuple(commands)))
     if state.at is State.STOPPED and left:
-        go(turn, Cause.OUT_OF_PLACE)
+        turn.go(Cause.OUT_OF_PLACE)
     if not left and state.at is State.STOPPING:
-        go(turn, Cause.CLOSED)
+        turn.go(Cause.CLOSED)
     if not left:
         state.halt = ""
         state.failure = None

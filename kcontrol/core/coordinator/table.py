@@ -20,13 +20,39 @@ Five rules are the shape of the table:
   CHECKING_CLAIM.
 - A newer claim leads to RESIGNED from everywhere, and from there only a new assignment leads on.
 
-`coordinator.py` names only the cause; the state that follows is looked up here, and a pair that is not here is a bug that stops
-the coordinator. The picture in docs/ is drawn from the table too.
+A handler names only the cause. `Turn.go` (turn.py) looks up here which state follows, asks for what that state
+begins with (`ASKS`), and stops the coordinator, because that is a bug, when a cause is given in a state or on an
+event that has no row. What is looked at between two transactions, and in which order, is a list as well: `LOOK` in
+between_steps.py. The picture and the tables in docs/ are made from all three.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from kcontrol.core.events import (
+    AddPartitions,
+    Assigned,
+    CheckpointCommitted,
+    CommitCheckpoint,
+    CommitStep,
+    ControlSeen,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    EndsReached,
+    InitProducer,
+    PartitionsAdded,
+    ProducerReady,
+    Publish,
+    ReadToEnds,
+    Resign,
+    StepCommitted,
+    StepSeen,
+    Tick,
+    TransactionFailed,
+    WakeAt,
+)
+from kcontrol.core.machine import Look, Row, next_states, occasions
 
 
 class State(StrEnum):
@@ -89,54 +115,87 @@ class Cause(StrEnum):
 RESTING = (State.ASSEMBLING, State.READY, State.PAUSED, State.STOPPING, State.STOPPED, State.HALTED)
 """No transaction is open and none is being opened: what to do is decided anew after each event."""
 
+ASKS: dict[State, type[CoordinatorEffect]] = {
+    State.CLAIMING: Publish,
+    State.FENCING: InitProducer,
+    State.READING: ReadToEnds,
+    State.ADDING: AddPartitions,
+    State.ATTEMPTING: Publish,
+    State.COMMITTING: CommitStep,
+    State.ADDING_LOG: AddPartitions,
+    State.RECORDING: CommitCheckpoint,
+    State.BACKING_OFF: WakeAt,
+    State.CHECKING_CLAIM: ReadToEnds,
+    State.BACKING_OFF_FENCED: WakeAt,
+    State.RESIGNED: Resign,
+}
+"""What a state asks for when it is entered; the others ask for nothing."""
+
+ANSWERED_BY: dict[type[CoordinatorEffect], type[CoordinatorEvent]] = {
+    InitProducer: ProducerReady,
+    ReadToEnds: EndsReached,
+    AddPartitions: PartitionsAdded,
+    CommitStep: StepCommitted,
+    CommitCheckpoint: CheckpointCommitted,
+}
+"""The transactional effects, each answered by exactly one event: this one, or `TransactionFailed`."""
+
+ANSWERS = (*ANSWERED_BY.values(), TransactionFailed)
+UNANSWERED = tuple(state for state, asked in ASKS.items() if asked in ANSWERED_BY)
+"""A transactional effect is under way."""
+
 _S, _C = State, Cause
 _TRANSACTING = (_S.ADDING, _S.COMMITTING, _S.ADDING_LOG, _S.RECORDING)
+_IN_CHARGE = tuple(state for state in State if state not in (_S.IDLE, _S.RESIGNED))
+_JUDGED = (PartitionsAdded, ControlSeen, Tick)
+"""On these the attempt under way is looked at: as it begins, when anything is read, and as time passes."""
 
-_ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
-    # --- taking over
-    ((_S.IDLE, _S.RESIGNED), _C.ASSIGNED, _S.CLAIMING),
-    (_S.CLAIMING, _C.CLAIM_SEEN, _S.FENCING),
-    (_S.FENCING, _C.PRODUCER_READY, _S.READING),
-    (_S.READING, _C.ENDS_REACHED, _S.ASSEMBLING),
+ROWS: tuple[Row[State, Cause], ...] = (
+    # --- taking over; what an earlier tenure has asked for is answered first
+    ((_S.IDLE, _S.RESIGNED), Assigned, _C.ASSIGNED, _S.CLAIMING),
+    (_S.CLAIMING, (ControlSeen, *ANSWERS), _C.CLAIM_SEEN, _S.FENCING),
+    (_S.FENCING, ProducerReady, _C.PRODUCER_READY, _S.READING),
+    (_S.READING, EndsReached, _C.ENDS_REACHED, _S.ASSEMBLING),
     # --- a step
-    (_S.ASSEMBLING, _C.IN_PLACE, _S.READY),
-    (_S.READY, _C.OUT_OF_PLACE, _S.ASSEMBLING),
-    (_S.READY, _C.LIMITS_CHANGED, _S.FENCING),
-    (_S.READY, _C.DUE, _S.ADDING),
-    (_S.ADDING, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
-    (_S.ATTEMPTING, _C.ALL_WRITTEN, _S.COMMITTING),
-    (_S.COMMITTING, _C.COMMITTED, _S.FENCING),
+    (_S.ASSEMBLING, Look, _C.IN_PLACE, _S.READY),
+    (_S.READY, Look, _C.OUT_OF_PLACE, _S.ASSEMBLING),
+    (_S.READY, Look, _C.LIMITS_CHANGED, _S.FENCING),
+    (_S.READY, Look, _C.DUE, _S.ADDING),
+    (_S.ADDING, PartitionsAdded, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
+    (_S.ATTEMPTING, _JUDGED, _C.ALL_WRITTEN, _S.COMMITTING),
+    (_S.COMMITTING, StepCommitted, _C.COMMITTED, _S.FENCING),
     # --- a checkpoint that all nodes have saved, in a transaction of its own
-    ((_S.READY, _S.PAUSED, _S.STOPPING), _C.SAVED, _S.ADDING_LOG),
-    (_S.ADDING_LOG, _C.PARTITIONS_ADDED, _S.RECORDING),
-    (_S.RECORDING, _C.COMMITTED, _S.FENCING),
+    ((_S.READY, _S.PAUSED, _S.STOPPING), Look, _C.SAVED, _S.ADDING_LOG),
+    (_S.ADDING_LOG, PartitionsAdded, _C.PARTITIONS_ADDED, _S.RECORDING),
+    (_S.RECORDING, CheckpointCommitted, _C.COMMITTED, _S.FENCING),
     # --- what goes wrong with them
-    ((_S.ADDING, _S.ADDING_LOG), _C.OUT_OF_PLACE, _S.FENCING),
-    (_S.ATTEMPTING, _C.ATTEMPT_FAILED, _S.FENCING),
-    ((_S.FENCING, _S.READING, *_TRANSACTING), _C.BROKER_FAILED, _S.BACKING_OFF),
-    (RESTING, _C.LOG_AHEAD, _S.BACKING_OFF),
-    (_S.BACKING_OFF, _C.BACKED_OFF, _S.FENCING),
-    ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED, _S.CHECKING_CLAIM),
-    ((_S.FENCING, _S.READING, _S.ATTEMPTING, *_TRANSACTING), _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
-    (_S.CHECKING_CLAIM, _C.CLAIM_HOLDS, _S.CLAIMING),
-    (_S.CHECKING_CLAIM, _C.BROKER_FAILED, _S.BACKING_OFF_FENCED),
-    (_S.BACKING_OFF_FENCED, _C.BACKED_OFF, _S.CHECKING_CLAIM),
-    ((_S.FENCING, _S.READING, _S.CHECKING_CLAIM, *_TRANSACTING), _C.DENIED, _S.DENIED),
-    (_S.DENIED, _C.ASKED, _S.CHECKING_CLAIM),
+    ((_S.ADDING, _S.ADDING_LOG), PartitionsAdded, _C.OUT_OF_PLACE, _S.FENCING),
+    (_S.ATTEMPTING, _JUDGED, _C.ATTEMPT_FAILED, _S.FENCING),
+    ((_S.FENCING, _S.READING, *_TRANSACTING), TransactionFailed, _C.BROKER_FAILED, _S.BACKING_OFF),
+    (RESTING, Look, _C.LOG_AHEAD, _S.BACKING_OFF),
+    (_S.BACKING_OFF, Tick, _C.BACKED_OFF, _S.FENCING),
+    ((_S.FENCING, _S.READING, *_TRANSACTING), TransactionFailed, _C.FENCED, _S.CHECKING_CLAIM),
+    ((_S.ADDING, _S.ADDING_LOG), PartitionsAdded, _C.FENCED, _S.CHECKING_CLAIM),
+    (_S.ATTEMPTING, (*_JUDGED, StepSeen), _C.FENCED, _S.CHECKING_CLAIM),
+    ((_S.FENCING, _S.READING, *_TRANSACTING), TransactionFailed, _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
+    ((_S.ADDING, _S.ADDING_LOG), PartitionsAdded, _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
+    (_S.ATTEMPTING, (*_JUDGED, StepSeen), _C.FENCED_AGAIN, _S.BACKING_OFF_FENCED),
+    (_S.CHECKING_CLAIM, EndsReached, _C.CLAIM_HOLDS, _S.CLAIMING),
+    (_S.CHECKING_CLAIM, TransactionFailed, _C.BROKER_FAILED, _S.BACKING_OFF_FENCED),
+    (_S.BACKING_OFF_FENCED, Tick, _C.BACKED_OFF, _S.CHECKING_CLAIM),
+    ((_S.FENCING, _S.READING, _S.CHECKING_CLAIM, *_TRANSACTING), TransactionFailed, _C.DENIED, _S.DENIED),
+    (_S.READING, EndsReached, _C.DENIED, _S.DENIED),
+    (_S.DENIED, ControlSeen, _C.ASKED, _S.CHECKING_CLAIM),
     # --- what the user wants
-    ((_S.ASSEMBLING, _S.READY, _S.STOPPING, _S.STOPPED, _S.HALTED), _C.PAUSE, _S.PAUSED),
-    ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.HALTED), _C.STOP, _S.STOPPING),
-    (_S.STOPPING, _C.CLOSED, _S.STOPPED),
-    (_S.STOPPED, _C.OUT_OF_PLACE, _S.STOPPING),
-    ((_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.HALTED), _C.RUN, _S.ASSEMBLING),
-    ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.STOPPING, _S.STOPPED), _C.HALT, _S.HALTED),
+    ((_S.ASSEMBLING, _S.READY, _S.STOPPING, _S.STOPPED, _S.HALTED), Look, _C.PAUSE, _S.PAUSED),
+    ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.HALTED), Look, _C.STOP, _S.STOPPING),
+    (_S.STOPPING, Look, _C.CLOSED, _S.STOPPED),
+    (_S.STOPPED, Look, _C.OUT_OF_PLACE, _S.STOPPING),
+    ((_S.PAUSED, _S.STOPPING, _S.STOPPED, _S.HALTED), Look, _C.RUN, _S.ASSEMBLING),
+    ((_S.ASSEMBLING, _S.READY, _S.PAUSED, _S.STOPPING, _S.STOPPED), Look, _C.HALT, _S.HALTED),
     # --- somebody else is in charge
-    (tuple(state for state in State if state not in (_S.IDLE, _S.RESIGNED)), _C.NEWER_CLAIM, _S.RESIGNED),
+    (_IN_CHARGE, ControlSeen, _C.NEWER_CLAIM, _S.RESIGNED),
 )
 
-TABLE: dict[tuple[State, Cause], State] = {
-    (before, cause): after
-    for befores, cause, after in _ROWS
-    for before in ((befores,) if isinstance(befores, State) else befores)
-}
-"""What follows: by (state, cause)."""
+TABLE = next_states(ROWS)
+OCCASIONS = occasions(ROWS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.state import Failure, Turn
+from kcontrol.core.coordinator.state import Failure
+from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
 from kcontrol.core.log.control_view import superseded_keys
 from kcontrol.core.model import FailureKind, PipelinePhase

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from kcontrol.core.log import keys
 from kcontrol.core.model import (
@@ -30,6 +31,8 @@ from kcontrol.core.model import (
     Written,
 )
 
+_R = TypeVar("_R")
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
@@ -51,45 +54,39 @@ class PipelineView:
         """Before anything was read."""
         return PipelineView(pipeline, {}, -1, {})
 
-    def _record(self, key: str) -> object:
+    def _newest(self, kind: type[_R], key: str) -> _R | None:
         logged = self.latest.get(key)
-        return None if logged is None else logged.record
+        record = None if logged is None else logged.record
+        return record if isinstance(record, kind) else None
 
     def spec(self) -> PipelineSpec | None:
         """What runs."""
-        record = self._record(keys.spec_key(self.pipeline))
-        return record if isinstance(record, PipelineSpec) else None
+        return self._newest(PipelineSpec, keys.spec_key(self.pipeline))
 
     def desired(self) -> Desired | None:
         """What the user wants of it."""
-        record = self._record(f"{self.pipeline}/desired")
-        return record if isinstance(record, Desired) else None
+        return self._newest(Desired, f"{self.pipeline}/desired")
 
     def resume(self) -> Resume | None:
         """The newest request to go on after a halt."""
-        record = self._record(f"{self.pipeline}/resume")
-        return record if isinstance(record, Resume) else None
+        return self._newest(Resume, f"{self.pipeline}/resume")
 
     def checkpoint_request(self) -> CheckpointRequest | None:
         """The newest request for a checkpoint."""
-        record = self._record(f"{self.pipeline}/checkpoint/request")
-        return record if isinstance(record, CheckpointRequest) else None
+        return self._newest(CheckpointRequest, f"{self.pipeline}/checkpoint/request")
 
     def input_desired(self, input_name: str) -> InputDesired | None:
         """What the user wants of one input."""
-        record = self._record(keys.input_key(self.pipeline, input_name))
-        return record if isinstance(record, InputDesired) else None
+        return self._newest(InputDesired, keys.input_key(self.pipeline, input_name))
 
     def skip(self, input_name: str, partition: int) -> SkipRequest | None:
         """The newest request to pass over offsets of one partition."""
         key = self.skips.get((input_name, partition))
-        record = None if key is None else self._record(key)
-        return record if isinstance(record, SkipRequest) else None
+        return None if key is None else self._newest(SkipRequest, key)
 
     def status(self) -> Status | None:
         """What the coordinators last said."""
-        record = self._record(f"{self.pipeline}/status")
-        return record if isinstance(record, Status) else None
+        return self._newest(Status, f"{self.pipeline}/status")
 
     def claim(self) -> Claim | None:
         """The newest claim; its offset is `epoch`."""
@@ -98,54 +95,40 @@ class PipelineView:
                 return logged.record
         return None
 
+    def command(self, node: int) -> Command | None:
+        """What the newest coordinator last asked of a node."""
+        return self._newest(Command, keys.command_key(self.pipeline, self.epoch, node))
+
     def incarnation(self, node: int) -> int | None:
         """The newest life of a node."""
         return self.lives.get(node)
 
+    # --- of a node's newest life; None while it has none, or has said nothing of the kind
+
     def node_state(self, node: int) -> NodeState | None:
-        """The newest state of a node's newest life."""
-        incarnation = self.lives.get(node)
-        if incarnation is None:
-            return None
-        record = self._record(keys.state_key(self.pipeline, node, incarnation))
-        return record if isinstance(record, NodeState) else None
+        """Its newest state."""
+        life = self.lives.get(node)
+        return None if life is None else self._newest(NodeState, keys.state_key(self.pipeline, node, life))
 
     def received(self, node: int, input_name: str) -> Received | None:
-        """How far a node's newest life has seen one input."""
-        incarnation = self.lives.get(node)
-        if incarnation is None:
-            return None
-        record = self._record(keys.received_key(self.pipeline, node, incarnation, input_name))
-        return record if isinstance(record, Received) else None
+        """How far it has seen one input."""
+        life = self.lives.get(node)
+        return None if life is None else self._newest(Received, keys.received_key(self.pipeline, node, life, input_name))
 
     def replaying(self, node: int) -> Replaying | None:
-        """Which step a node's newest life replays, or replayed last."""
-        incarnation = self.lives.get(node)
-        if incarnation is None:
-            return None
-        record = self._record(keys.replay_key(self.pipeline, node, incarnation))
-        return record if isinstance(record, Replaying) else None
+        """Which step it replays, or replayed last."""
+        life = self.lives.get(node)
+        return None if life is None else self._newest(Replaying, keys.replay_key(self.pipeline, node, life))
 
     def written(self, node: int) -> Written | None:
-        """The newest report of a node's newest life."""
-        incarnation = self.lives.get(node)
-        if incarnation is None:
-            return None
-        record = self._record(keys.written_key(self.pipeline, node, incarnation))
-        return record if isinstance(record, Written) else None
+        """Its newest report of an attempt."""
+        life = self.lives.get(node)
+        return None if life is None else self._newest(Written, keys.written_key(self.pipeline, node, life))
 
     def checkpoint_part(self, node: int) -> CheckpointPart | None:
-        """What a node's newest life has saved, or failed to save, last."""
-        incarnation = self.lives.get(node)
-        if incarnation is None:
-            return None
-        record = self._record(keys.part_key(self.pipeline, node, incarnation))
-        return record if isinstance(record, CheckpointPart) else None
-
-    def command(self, node: int) -> Command | None:
-        """What the newest coordinator last asked of a node."""
-        record = self._record(keys.command_key(self.pipeline, self.epoch, node))
-        return record if isinstance(record, Command) else None
+        """What it has saved, or failed to save, last."""
+        life = self.lives.get(node)
+        return None if life is None else self._newest(CheckpointPart, keys.part_key(self.pipeline, node, life))
 
 
 def evolve(view: PipelineView, logged: Logged) -> PipelineView:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from kcontrol.core.events import DropParts, OpenEngine, PartSaved, SavePart
 from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import Checkpoint, CheckpointPart, Command, SavedFiles, StepRecord, Tombstone
-from kcontrol.core.node.state import NodeMachine, NodeTurn
+from kcontrol.core.node.state import NodeMachine
+from kcontrol.core.node.turn import NodeTurn
 
 _NOTHING = SavedFiles("", 0, 0)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from kcontrol.core.events import CancelAttempt, CloseEngine, PinStep, RunStep
+from typing import assert_never
+
+from kcontrol.core.events import CancelAttempt, CloseEngine, Exit, PinStep, RunStep
 from kcontrol.core.model import Command, CommandKind
 from kcontrol.core.node.announce import speak
 from kcontrol.core.node.checkpoints import opening, refuse
-from kcontrol.core.node.state import SHUT_DOWN, NodeMachine, NodeTurn
-from kcontrol.core.node.table import AT_WORK, TABLE, UNANSWERED, Cause, State
-
-
-def go(turn: NodeTurn, cause: Cause) -> None:
-    """Change the state, by the table."""
-    turn.state.at = TABLE[turn.state.at, cause]
+from kcontrol.core.node.state import SHUT_DOWN, NodeMachine
+from kcontrol.core.node.table import AT_WORK, CANCELLED, UNANSWERED, Cause, State
+from kcontrol.core.node.turn import NodeTurn
 
 
 def obey(turn: NodeTurn) -> None:
@@ -45,6 +43,8 @@ def obey(turn: NodeTurn) -> None:
         case CommandKind.PAUSE:
             if state.at not in UNANSWERED:
                 done(state, command)
+        case _:
+            assert_never(command.kind)
 
 
 def _interrupts(state: NodeMachine, command: Command) -> bool:
@@ -69,16 +69,15 @@ def done(state: NodeMachine, command: Command) -> None:
 def open_at(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
     """Give up what runs, and have the engine open `step`, the last one that it is to hold complete."""
     _cancel(turn)
-    go(turn, cause)
+    turn.go(cause, opening(turn.state, step, create))
     turn.state.go_back(step)
     turn.state.openable = () if create else tuple(one for one in turn.state.openable if one <= step)
-    turn.effects.append(opening(turn.state, step, create))
 
 
 def _cancel(turn: NodeTurn) -> None:
     """Nothing of what runs may be written or recorded any more; its answer, if one is owed, will come and mean nothing."""
     state = turn.state
-    if state.at in (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING):
+    if state.at in CANCELLED:
         turn.effects.append(CancelAttempt())
     if state.at in UNANSWERED:
         state.overdue_answers += 1
@@ -88,8 +87,7 @@ def _cancel(turn: NodeTurn) -> None:
 def _close(turn: NodeTurn) -> None:
     if turn.state.at in (State.OPENING, *AT_WORK):
         _cancel(turn)
-        go(turn, Cause.CLOSE)
-        turn.effects.append(CloseEngine())
+        turn.go(Cause.CLOSE, CloseEngine())
     else:
         closed(turn, turn.state.error)
 
@@ -98,7 +96,7 @@ def closed(turn: NodeTurn, error: str) -> None:
     """The queries have stopped: acknowledge, and end the process if that was asked for."""
     state = turn.state
     command = state.obeying
-    go(turn, Cause.CLOSED)
+    turn.go(Cause.CLOSED)
     state.error = error
     if command is not None:
         done(state, command)
@@ -108,11 +106,13 @@ def closed(turn: NodeTurn, error: str) -> None:
 
 def end(turn: NodeTurn, reason: str) -> None:
     """This life is over. reason: for people."""
+    state = turn.state
     speak(turn)
-    if turn.state.at in AT_WORK:
+    if state.at in AT_WORK:
         _cancel(turn)
-    turn.state.error = reason
-    go(turn, Cause.EXIT)
+    state.error = reason
+    replaced = state.view.lives.get(state.node, -1) > state.incarnation
+    turn.go(Cause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN))
 
 
 def _step(turn: NodeTurn, command: Command) -> None:
@@ -122,8 +122,7 @@ def _step(turn: NodeTurn, command: Command) -> None:
         return
     done(state, command)
     state.work, state.begun_ms = work, state.now_ms
-    go(turn, Cause.STEP)
-    turn.effects.append(RunStep(work, None))
+    turn.go(Cause.STEP, RunStep(work, None))
 
 
 def _pin(turn: NodeTurn, command: Command) -> None:
@@ -133,8 +132,7 @@ def _pin(turn: NodeTurn, command: Command) -> None:
         return
     if state.at is State.IDLE and state.step == command.step:
         state.obeying = command
-        go(turn, Cause.PIN)
-        turn.effects.append(PinStep(command.step))
+        turn.go(Cause.PIN, PinStep(command.step))
         return
     done(state, command)
     refuse(turn, command, f"it was {state.at} at step {state.step} when asked to save step {command.step}")

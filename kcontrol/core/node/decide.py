@@ -1,13 +1,13 @@
 """A node of a pipeline: obeys the newest coordinator, drives its engine, and never gets ahead of the log.
 
-`decide` is a pure function that follows the table in table.py. What the node says of itself is in announce.py.
+`decide` is a pure function that follows the table in table.py. First the event is handled, then what is known is
+looked at: the newest command, and the log, if the node is behind it. What the node says of itself is in announce.py.
 Answers of the engine come in the order in which it was asked; those to what was cancelled meanwhile are counted off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import assert_never
 
 from kcontrol.core.events import (
     AttemptWritten,
@@ -15,7 +15,6 @@ from kcontrol.core.events import (
     EngineClosed,
     EngineFailed,
     EngineOpened,
-    Exit,
     FinishStep,
     InputArrived,
     Joined,
@@ -29,8 +28,8 @@ from kcontrol.core.events import (
     Tick,
 )
 from kcontrol.core.log import control_view, steps_view
+from kcontrol.core.machine import Look
 from kcontrol.core.model import (
-    DesiredMode,
     PipelineSpec,
     StepBoundary,
     StepResult,
@@ -38,10 +37,11 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.announce import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
-from kcontrol.core.node.commands import closed, done, end, go, obey, open_at
+from kcontrol.core.node.commands import closed, done, end, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
-from kcontrol.core.node.state import SHUT_DOWN, NodeDecision, NodeMachine, NodeTurn
+from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.node.table import AT_WORK, UNANSWERED, Cause, State
+from kcontrol.core.node.turn import NodeDecision, NodeTurn
 from kcontrol.core.retry import NEVER_RETRIED
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
@@ -57,27 +57,52 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     """
     if state.at is State.EXITED:
         return NodeDecision(state, ())
-    turn = NodeTurn(state.copy())
+    turn = NodeTurn(state.copy(), type(event))
     turn.state.now_ms = now_ms = max(state.now_ms, event.now_ms)
     turn.state.wall_ahead_ms = event.wall_ms - now_ms if isinstance(event, Tick | Joined) else state.wall_ahead_ms
     if state.wake_ms is not None and state.wake_ms <= turn.state.now_ms:
         turn.state.wake_ms = None
-    _HANDLERS[type(event)](turn, event)
+    _handle(turn, event)
     if turn.state.at is not State.JOINING:
+        turn.occasion = Look
         obey(turn)
         _replay(turn)
         speak(turn)
     if turn.records:
         turn.effects.append(Publish(tuple(turn.records)))
-    if turn.state.at is State.EXITED:
-        replaced = turn.state.view.lives.get(turn.state.node, -1) > turn.state.incarnation
-        turn.effects.append(Exit(turn.state.error, replaced, turn.state.error == SHUT_DOWN))
+    if turn.exit is not None:
+        turn.effects.append(turn.exit)
     return NodeDecision(turn.state, tuple(turn.effects))
 
 
-def _is_stopped(state: NodeMachine) -> bool:
-    desired = state.view.desired()
-    return desired is not None and desired.mode is DesiredMode.STOPPED
+def _handle(turn: NodeTurn, event: NodeEvent) -> None:
+    match event:
+        case ControlSeen():
+            _on_control(turn, event)
+        case Tick():
+            pass  # Time alone: what is due is said by `speak`.
+        case StepSeen():
+            _on_step(turn, event)
+        case InputArrived():
+            hear_arrivals(turn.state, event)
+        case EngineOpened():
+            _on_opened(turn, event)
+        case AttemptWritten():
+            _on_written(turn, event)
+        case StepFinished():
+            _on_finished(turn, event)
+        case StepPinned():
+            _on_pinned(turn, event)
+        case PartSaved():
+            on_part_saved(turn, event)
+        case EngineFailed():
+            _on_failed(turn, event)
+        case EngineClosed():
+            _on_closed(turn)
+        case Joined():
+            _on_joined(turn, event)
+        case _:
+            assert_never(event)
 
 
 # --- what the logs say ------------------------------------------------------------------------------------------------
@@ -116,9 +141,8 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
 def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
     """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
     if boundary.token == work.token and turn.state.at is State.WRITTEN:
-        go(turn, Cause.OWN_BOUNDARY)
         turn.state.seen_ms = turn.state.now_ms
-        turn.effects.append(FinishStep(boundary.step))
+        turn.go(Cause.OWN_BOUNDARY, FinishStep(boundary.step))
     else:
         open_at(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
@@ -145,9 +169,8 @@ def _replay(turn: NodeTurn) -> None:
         end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
     state.work = work_of(boundary, spec, state.node)
-    go(turn, Cause.BEHIND)
+    turn.go(Cause.BEHIND, RunStep(state.work, boundary))
     say_replaying(turn, boundary.step)
-    turn.effects.append(RunStep(state.work, boundary))
 
 
 def _without_boundary(turn: NodeTurn) -> None:
@@ -157,7 +180,7 @@ def _without_boundary(turn: NodeTurn) -> None:
         end(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
-    go(turn, Cause.BROKEN)
+    turn.go(Cause.BROKEN)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------
@@ -176,7 +199,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state.incarnation = event.incarnation
     spec = state.view.spec()
     state.fingerprint = "" if spec is None else spec.fingerprint
-    go(turn, Cause.JOINED)
+    turn.go(Cause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
     drop_parts(turn)
@@ -200,7 +223,7 @@ def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
     state.overdue_answers = 0
     if state.at is not State.OPENING or event.step != state.step:
         return
-    go(turn, Cause.OPENED)
+    turn.go(Cause.OPENED)
     state.error = ""
     if state.step > 0 and state.step not in state.openable:
         state.openable = (state.step, *state.openable)
@@ -213,11 +236,10 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
     if _overdue(state) or work is None:
         return
     if state.at is State.REPLAYING:
-        go(turn, Cause.AGREED)
+        turn.go(Cause.AGREED, FinishStep(work.step))
         state.seen_ms = 0
-        turn.effects.append(FinishStep(work.step))
     elif state.at is State.WRITING:
-        go(turn, Cause.WROTE)
+        turn.go(Cause.WROTE)
         say_ended(turn, event.result)
         turn.records.append(report(state, work, event.result, None, ""))
 
@@ -226,7 +248,7 @@ def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
     state = turn.state
     if _overdue(state) or state.at is not State.FINISHING:
         return
-    go(turn, Cause.FINISHED)
+    turn.go(Cause.FINISHED)
     state.work = None
     state.go_on(event.step)
     _now_openable(state, event.openable)
@@ -236,7 +258,7 @@ def _on_pinned(turn: NodeTurn, event: StepPinned) -> None:
     state, command = turn.state, turn.state.obeying
     if _overdue(state) or state.at is not State.PINNING or command is None:
         return
-    go(turn, Cause.PINNED)
+    turn.go(Cause.PINNED)
     done(state, command)
     if event.error:
         refuse(turn, command, event.error)
@@ -265,34 +287,10 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
         _now_openable(state, event.openable)
     if state.obeying is not None:
         done(state, state.obeying)
-    go(turn, Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
+    turn.go(Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
 
 
-def _on_closed(turn: NodeTurn, _event: EngineClosed) -> None:
+def _on_closed(turn: NodeTurn) -> None:
     turn.state.overdue_answers = 0
     if turn.state.at is State.CLOSING:
         closed(turn, "")
-
-
-def _on_tick(_turn: NodeTurn, _event: Tick) -> None:
-    """Time alone: what is due is said by `speak`."""
-
-
-def _on_input(turn: NodeTurn, event: InputArrived) -> None:
-    hear_arrivals(turn.state, event)
-
-
-_HANDLERS: dict[type, Callable[[NodeTurn, Any], None]] = {
-    Tick: _on_tick,
-    ControlSeen: _on_control,
-    StepSeen: _on_step,
-    Joined: _on_joined,
-    InputArrived: _on_input,
-    EngineOpened: _on_opened,
-    AttemptWritten: _on_written,
-    StepFinished: _on_finished,
-    StepPinned: _on_pinned,
-    PartSaved: on_part_saved,
-    EngineFailed: _on_failed,
-    EngineClosed: _on_closed,
-}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcontrol.core.events import NodeEffect, WakeAt
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import Boundaries, StepsView
-from kcontrol.core.model import Checkpoint, Command, ControlRecord, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
+from kcontrol.core.model import Checkpoint, Command, EndTimes, NodeState, ReceivedPartition, StepWork
 from kcontrol.core.node.table import State
 
 SHUT_DOWN = "shut down by command"
@@ -77,8 +76,8 @@ class NodeMachine:
     received_ms: int = 0
     received_step: int = 0
     """The newest step for which this life has said that it has received input."""
-    said: tuple[NodePhase, int, Token | None, int, int, int, tuple[int, ...], str, int] | None = None
-    """The newest `NodeState`, without its `beat`."""
+    said: NodeState | None = None
+    """The newest, with a `beat` of 0."""
     said_ms: int = 0
     beat: int = 0
 
@@ -118,29 +117,3 @@ class NodeMachine:
         twin = object.__new__(NodeMachine)
         twin.__dict__.update(self.__dict__)
         return twin
-
-
-class NodeTurn:
-    """One event's worth of work: a state of its own to change, what the engine shall do, and what is said afterwards."""
-
-    __slots__ = ("effects", "records", "state")
-
-    def __init__(self, state: NodeMachine) -> None:
-        self.state = state
-        self.effects: list[NodeEffect] = []
-        self.records: list[ControlRecord] = []
-
-    def wake_at(self, at_ms: int) -> None:
-        """Ask for a tick by then, unless an earlier one is to come."""
-        state = self.state
-        if state.wake_ms is None or at_ms < state.wake_ms:
-            state.wake_ms = at_ms
-            self.effects.append(WakeAt(at_ms))
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDecision:
-    """What `decide` gives back: the state that follows, and what the shell shall do, in order."""
-
-    state: NodeMachine
-    effects: tuple[NodeEffect, ...]

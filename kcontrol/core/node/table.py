@@ -5,13 +5,38 @@
                           idle -> pinning -> idle                           for a checkpoint, saved beside the steps
 
 The node is never ahead of the log: FINISHING is entered only for a step whose boundary was read, and that names the node's own
-token, or whose replay agreed with it. Whatever else ends an attempt leads through OPENING, which takes back what the attempt
-has left in the state. `node.py` names only causes; a pair that is not here is a bug that stops the node.
+token, or whose replay agreed with it.
+Whatever else ends an attempt leads through OPENING, which takes back what the attempt has left in the state.
+
+A handler names only the cause. `NodeTurn.go` (turn.py) looks up here which state follows, asks the engine for what
+that state begins with (`ASKS`), and stops the node, because that is a bug, when a cause is given in a state or on an
+event that has no row. Whatever interrupts an attempt or a replay (`CANCELLED`) asks for `CancelAttempt` before it.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from kcontrol.core.events import (
+    AttemptWritten,
+    CloseEngine,
+    ControlSeen,
+    EngineClosed,
+    EngineFailed,
+    EngineOpened,
+    Exit,
+    FinishStep,
+    Joined,
+    NodeEffect,
+    NodeEvent,
+    OpenEngine,
+    PinStep,
+    RunStep,
+    StepFinished,
+    StepPinned,
+    StepSeen,
+)
+from kcontrol.core.machine import Look, Row, next_states, occasions
 
 
 class State(StrEnum):
@@ -53,42 +78,66 @@ class Cause(StrEnum):
     EXIT = "shut down or replaced"
 
 
-_S, _C = State, Cause
 AT_WORK = (State.IDLE, State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING, State.PINNING)
 """The queries run; a command to open or close interrupts, as it does an opening."""
-UNANSWERED = (State.OPENING, State.REPLAYING, State.WRITING, State.FINISHING, State.PINNING, State.CLOSING)
+
+ASKS: dict[State, type[NodeEffect]] = {
+    State.OPENING: OpenEngine,
+    State.REPLAYING: RunStep,
+    State.WRITING: RunStep,
+    State.FINISHING: FinishStep,
+    State.PINNING: PinStep,
+    State.CLOSING: CloseEngine,
+    State.EXITED: Exit,
+}
+"""What a state asks for when it is entered; the others ask for nothing."""
+
+ANSWERED_BY: dict[type[NodeEffect], type[NodeEvent]] = {
+    OpenEngine: EngineOpened,
+    RunStep: AttemptWritten,
+    FinishStep: StepFinished,
+    PinStep: StepPinned,
+    CloseEngine: EngineClosed,
+}
+"""What the engine is asked, each answered by exactly one event: this one, or `EngineFailed`."""
+
+UNANSWERED = tuple(state for state, asked in ASKS.items() if asked in ANSWERED_BY)
 """The engine owes an answer."""
+
+CANCELLED = (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING)
+"""The engine holds a step that is not recorded: what interrupts it asks for `CancelAttempt`."""
+
+_S, _C = State, Cause
 _LIVE = tuple(state for state in State if state not in (State.JOINING, State.EXITED))
 
-_ROWS: tuple[tuple[State | tuple[State, ...], Cause, State], ...] = (
-    (_S.JOINING, _C.JOINED, _S.CLOSED),
+ROWS: tuple[Row[State, Cause], ...] = (
+    (_S.JOINING, Joined, _C.JOINED, _S.CLOSED),
     # --- opening
-    ((_S.CLOSED, _S.FAILED, _S.OPENING, *AT_WORK), _C.OPEN, _S.OPENING),
-    (_S.OPENING, _C.OPENED, _S.IDLE),
+    ((_S.CLOSED, _S.FAILED, _S.OPENING, *AT_WORK), Look, _C.OPEN, _S.OPENING),
+    (_S.OPENING, EngineOpened, _C.OPENED, _S.IDLE),
     # --- an attempt
-    (_S.IDLE, _C.STEP, _S.WRITING),
-    (_S.WRITING, _C.WROTE, _S.WRITTEN),
-    (_S.WRITTEN, _C.OWN_BOUNDARY, _S.FINISHING),
-    ((_S.WRITING, _S.WRITTEN), _C.OTHER_BOUNDARY, _S.OPENING),
+    (_S.IDLE, Look, _C.STEP, _S.WRITING),
+    (_S.WRITING, AttemptWritten, _C.WROTE, _S.WRITTEN),
+    (_S.WRITTEN, StepSeen, _C.OWN_BOUNDARY, _S.FINISHING),
+    ((_S.WRITING, _S.WRITTEN), StepSeen, _C.OTHER_BOUNDARY, _S.OPENING),
     # --- a replay
-    (_S.IDLE, _C.BEHIND, _S.REPLAYING),
-    (_S.REPLAYING, _C.AGREED, _S.FINISHING),
-    (_S.FINISHING, _C.FINISHED, _S.IDLE),
+    (_S.IDLE, Look, _C.BEHIND, _S.REPLAYING),
+    (_S.REPLAYING, AttemptWritten, _C.AGREED, _S.FINISHING),
+    (_S.FINISHING, StepFinished, _C.FINISHED, _S.IDLE),
     # --- a checkpoint
-    (_S.IDLE, _C.PIN, _S.PINNING),
-    (_S.PINNING, _C.PINNED, _S.IDLE),
-    # --- the engine fails
-    ((_S.OPENING, *AT_WORK), _C.FAILED, _S.CLOSED),
-    ((_S.OPENING, *AT_WORK), _C.BROKEN, _S.FAILED),
-    # --- the end
-    ((_S.OPENING, *AT_WORK), _C.CLOSE, _S.CLOSING),
-    ((_S.CLOSED, _S.FAILED, _S.CLOSING), _C.CLOSED, _S.CLOSED),
-    (_LIVE, _C.EXIT, _S.EXITED),
+    (_S.IDLE, Look, _C.PIN, _S.PINNING),
+    (_S.PINNING, StepPinned, _C.PINNED, _S.IDLE),
+    # --- the engine fails, or the log lacks what is to be replayed
+    ((_S.OPENING, *AT_WORK), EngineFailed, _C.FAILED, _S.CLOSED),
+    ((_S.OPENING, *AT_WORK), EngineFailed, _C.BROKEN, _S.FAILED),
+    (_S.IDLE, Look, _C.BROKEN, _S.FAILED),
+    # --- the end: told to, replaced, or of no use any more
+    ((_S.OPENING, *AT_WORK), Look, _C.CLOSE, _S.CLOSING),
+    ((_S.CLOSED, _S.FAILED), Look, _C.CLOSED, _S.CLOSED),
+    (_S.CLOSING, (EngineClosed, EngineFailed), _C.CLOSED, _S.CLOSED),
+    (_LIVE, (ControlSeen, Look), _C.EXIT, _S.EXITED),
+    (_S.CLOSED, (Joined, EngineClosed, EngineFailed), _C.EXIT, _S.EXITED),
 )
 
-TABLE: dict[tuple[State, Cause], State] = {
-    (before, cause): after
-    for befores, cause, after in _ROWS
-    for before in ((befores,) if isinstance(befores, State) else befores)
-}
-"""What follows: by (state, cause)."""
+TABLE = next_states(ROWS)
+OCCASIONS = occasions(ROWS)

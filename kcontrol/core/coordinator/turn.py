@@ -1,0 +1,103 @@
+"""One event's worth of work: a state of its own to change, the effects so far, and the one way from a state to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.table import ASKS, OCCASIONS, TABLE, Cause, State
+from kcontrol.core.events import CoordinatorEffect, InitProducer, Publish, ReadToEnds, WakeAt
+from kcontrol.core.model import Claim, LimitsSpec
+from kcontrol.core.retry import DEFAULT_LIMITS
+
+
+class Turn:
+    """What handlers are given.
+
+    occasion: the type of the event that is being handled, then `Look`.
+    """
+
+    __slots__ = ("effects", "occasion", "state")
+
+    def __init__(self, state: CoordinatorState, occasion: type) -> None:
+        self.state = state
+        self.occasion = occasion
+        self.effects: list[CoordinatorEffect] = []
+
+    def go(self, cause: Cause, ask: CoordinatorEffect | None = None) -> None:
+        """Follow the table, and ask for what the new state begins with.
+
+        ask: that, where it takes more than the state to make it. Raises LookupError where the table has no such row.
+        """
+        state = self.state
+        row = state.at, cause
+        if self.occasion not in OCCASIONS[row]:
+            raise LookupError(f"{cause} while {state.at} on {self.occasion.__name__}")
+        state.at = at = TABLE[row]
+        asked = self._on_entry(at) if ask is None else ask
+        if (None if asked is None else type(asked)) is not ASKS.get(at):
+            raise LookupError(f"{at} does not begin with {asked}")
+        if isinstance(asked, WakeAt):
+            self.wake_at(asked.at_ms)
+        elif asked is not None:
+            self.effects.append(asked)
+
+    def _on_entry(self, at: State) -> CoordinatorEffect | None:
+        """What is made of the state alone. The other effects in `ASKS` come with the cause."""
+        state = self.state
+        match at:
+            case State.CLAIMING:
+                return self._claim()
+            case State.FENCING:
+                state.attempt = state.producer = None
+                state.producer_timeout_ms = self.limits().transaction_timeout_ms
+                return InitProducer(state.producer_timeout_ms)
+            case State.READING:
+                return ReadToEnds(settled=True)
+            case State.CHECKING_CLAIM:
+                return ReadToEnds(settled=False)
+            case State.BACKING_OFF | State.BACKING_OFF_FENCED:
+                return WakeAt(state.retry.not_before_ms)
+            case State.ADDING | State.ATTEMPTING | State.COMMITTING | State.ADDING_LOG | State.RECORDING | State.RESIGNED:
+                return None
+            case State.IDLE | State.DENIED | State.ASSEMBLING | State.READY:
+                return None
+            case State.PAUSED | State.STOPPING | State.STOPPED | State.HALTED:
+                return None
+            case _:
+                assert_never(at)
+
+    def _claim(self) -> Publish:
+        state = self.state
+        state.claims += 1
+        state.epoch = -1
+        state.serial = 0
+        state.commands = {}
+        state.waits = {}
+        state.attempt = state.producer = None
+        state.caught_up_ms = -1
+        state.cleared = state.assembled = False
+        state.saving = None
+        state.stop_saves = 0
+        return Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),))
+
+    def limits(self) -> LimitsSpec:
+        """The limits in force."""
+        spec = self.state.view.spec()
+        return DEFAULT_LIMITS if spec is None else spec.limits
+
+    def wake_at(self, at_ms: int) -> None:
+        """Ask for a tick by then, unless an earlier one is to come."""
+        state = self.state
+        if state.wake_ms is None or at_ms < state.wake_ms:
+            state.wake_ms = at_ms
+            self.effects.append(WakeAt(at_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What `decide` gives back: the state that follows, and what the shell shall do, in order."""
+
+    state: CoordinatorState
+    effects: tuple[CoordinatorEffect, ...]
