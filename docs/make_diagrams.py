@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from kcontrol.core import events
+from kcontrol.core.coordinator import between_steps
 from kcontrol.core.coordinator import table as coordinator_table
 from kcontrol.core.machine import Look
 from kcontrol.core.node import table as node_table
@@ -40,6 +41,7 @@ class Machine:
     """What any of them may be answered by instead."""
     remarks: Mapping[Any, str]
     """On states, beside what is asked for."""
+    look: Sequence[between_steps.Guard | between_steps.Duty] = ()
 
 
 MACHINES = {
@@ -54,6 +56,7 @@ MACHINES = {
         coordinator_table.ANSWERED_BY,
         events.TransactionFailed,
         dict.fromkeys(coordinator_table.RESTING, "looked at after each event"),
+        between_steps.LOOK,
     ),
     "node": Machine(
         "The node",
@@ -68,6 +71,10 @@ MACHINES = {
         dict.fromkeys(node_table.CANCELLED, "`CancelAttempt` if it is interrupted"),
     ),
 }
+
+
+_LOOK_WORDS = """In the resting states, in this order, once: what is not an *if* is done. After an *if* that holds, what comes
+later in the list is for the state that it has led to. The names are those of `kcontrol/core/coordinator/between_steps.py`."""
 
 
 def mermaid(table: Mapping[Any, StrEnum], first: StrEnum) -> str:
@@ -104,6 +111,8 @@ def document(which: str) -> str:
     parts = [f"# {one.title}", made, _fenced(one.words).rstrip("\n")]
     parts += [f"```mermaid\n{mermaid(one.table, one.first)}```", "## What a state begins with", _states(one)]
     parts += ["## The rows", _rows(one)]
+    if one.look:
+        parts += ["## What is looked at after each event", _LOOK_WORDS, _look(one)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,6 +133,24 @@ def _rows(one: Machine) -> str:
         triggers = on if isinstance(on, tuple) else (on,)
         lines.append((_named(states, one.states), ", ".join(map(_trigger, triggers)), str(cause), str(after)))
     return _table(("in", "on", "because of", "to"), lines)
+
+
+def _look(one: Machine) -> str:
+    lines, resting = [], {state for check in one.look for state in check.states}
+    for number, check in enumerate(one.look, 1):
+        where = "all" if set(check.states) == resting else _named(check.states, one.states)
+        if isinstance(check, between_steps.Duty):
+            lines.append((str(number), where, check.name, _called(check.do), "", ""))
+        elif check.cause is None:
+            lines.append((str(number), where, f"**if** {check.name}", _called(check.holds), "", "stay, and look no further"))
+        else:
+            after = one.table[check.states[0], check.cause]
+            lines.append((str(number), where, f"**if** {check.name}", _called(check.holds), str(check.cause), str(after)))
+    return _table(("", "in", "what", "code", "because of", "to"), lines)
+
+
+def _called(function: Any) -> str:
+    return f"`{function.__name__}`"
 
 
 def _named(states: Sequence[StrEnum], every: type[StrEnum]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
+from kcontrol.core.coordinator.status import STATUS_BEAT_MS
 from kcontrol.core.model import DesiredMode, NodePhase, PipelinePhase
 from kcontrol.definition.durations import span_text
 from kcontrol.views.pipeline_projection import PipelineProjection

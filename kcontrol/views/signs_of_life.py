@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
+from kcontrol.core.coordinator.status import STATUS_BEAT_MS
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import (
     CheckpointPart,

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import attempt, between_steps
+from kcontrol.core.coordinator import attempt, between_steps, status
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
@@ -36,7 +36,7 @@ def _a_failed_plan_is_kept_though_an_input_was_paused() -> Patches:
 
 
 def _requests_about_inputs_are_noted_in_the_middle_of_a_step() -> Patches:
-    right = between_steps.report
+    right = status.report
 
     def report(turn: Turn) -> None:
         spec = turn.state.view.spec()

@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAX_FILE_LINES = 400
+MAX_CORE_FILE_LINES = 500
+"""Where a cut would part what belongs together: a rule of the protocol from what it stands beside."""
 MAX_FUNCTION_LINES = 60
 
 # Put together here so that this file does not hold them itself.
@@ -71,8 +73,9 @@ def modules(files: Files) -> list[Module]:
 def short_files(files: Files) -> Iterator[str]:
     for module in modules(files):
         lines = len(module.text.splitlines())
-        if lines > MAX_FILE_LINES:
-            yield f"{module.path}: {lines} lines, more than {MAX_FILE_LINES}: split it by what it is about"
+        most = MAX_CORE_FILE_LINES if module.path.startswith("kcontrol/core/") else MAX_FILE_LINES
+        if lines > most:
+            yield f"{module.path}: {lines} lines, more than {most}: split it by what it is about"
 
 
 def short_functions(files: Files) -> Iterator[str]:
@@ -180,6 +183,7 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
     ("rule", "path", "text"),
     [
         (short_files, "tests/a.py", "x = 1\n" * (MAX_FILE_LINES + 1)),
+        (short_files, "kcontrol/core/a.py", "x = 1\n" * (MAX_CORE_FILE_LINES + 1)),
         (short_functions, "bench/a.py", LONG_FUNCTION),
         (docstrings, "examples/a.py", "x = 1\n"),
         (no_orphans, "kcontrol/wire/a.py", '"""Used by none."""\n'),
@@ -203,6 +207,7 @@ def test_each_rule_finds_what_it_is_for(rule: Rule, path: str, text: str) -> Non
     [
         ("kcontrol/cli/a.py", '"""Prints."""\nprint(1)\n'),
         ("kcontrol/core/a.py", '"""Pure."""\nimport dataclasses\nfrom kcontrol.core import model\n'),
+        ("kcontrol/core/a.py", '"""Long."""\n' + "x = 1\n" * (MAX_CORE_FILE_LINES - 1)),
         ("kcontrol/adapters/__init__.py", ""),
         ("kcontrol/core/__init__.py", '"""The core."""\n'),
     ],

@@ -1,42 +1,39 @@
-"""What a coordinator does between two transactions: the user's wishes, halts, the nodes, the next step.
+"""What a coordinator looks at between two transactions: the user's wishes, halts, the nodes, the next step.
 
 It is looked at anew after each event, and is a function of what is known now, never of how it came about; so it does not
 matter which events were doubled or late.
+
+`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it names; where it
+holds, its cause leads on, as table.py says, and what comes after it in the list is for the state that was led to. A guard
+without a cause holds back: the look ends there. A duty is what is done in a state, and found out for the guards after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
-from kcontrol.core.coordinator.node_progress import LOST, Place, assemble, give, roll_back, standing, unread
+from kcontrol.core.coordinator.node_progress import LOST, Place, all_in_place, assemble, give, roll_back, standing, unread
 from kcontrol.core.coordinator.state import CoordinatorState, Failure
 from kcontrol.core.coordinator.stopping import (
     acknowledge,
+    begin_last,
+    can_record,
+    close_nodes,
     forget_stop,
-    record_saved,
+    open_log,
     saves_first,
-    stop,
-    stopping_reason,
+    stopped,
     was_told,
 )
-from kcontrol.core.coordinator.table import RESTING, Cause, State
+from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import arrived_ms, forget_inputs, note_waiting
-from kcontrol.core.events import AddPartitions, Publish
-from kcontrol.core.model import (
-    CommandKind,
-    DesiredMode,
-    FailureKind,
-    InputRange,
-    NodePhase,
-    PipelinePhase,
-    PipelineSpec,
-    Status,
-)
+from kcontrol.core.events import AddPartitions, CoordinatorEffect, Publish
+from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, InputRange, NodePhase, PipelineSpec
 from kcontrol.core.retry import Retry
 from kcontrol.core.step.added_partitions import growth_refused
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
@@ -45,91 +42,97 @@ from kcontrol.core.step.gaps import Seen, records_in
 from kcontrol.core.step.offsets import arrived, paused_inputs, requests_offset
 from kcontrol.core.step.skips import skips_due
 
-_STATUS_EVERY_MS = 1000
-STATUS_BEAT_MS = 2000
-"""The status is said again after so long without news: a coordinator's silence means that nobody is in charge any more."""
+
+class Findings:
+    """What one look has found so far."""
+
+    __slots__ = ("in_place", "left", "missing", "mode", "nodes", "received", "saves", "seen", "spec", "turn", "waiting")
+
+    def __init__(self, turn: Turn) -> None:
+        view = turn.state.view
+        desired = view.desired()
+        self.turn = turn
+        self.spec = view.spec()
+        self.nodes = 0 if self.spec is None else self.spec.nodes
+        self.mode = DesiredMode.RUNNING if desired is None else desired.mode
+        self.missing = ""
+        """What shows that the log of steps holds more than was read."""
+        self.in_place = False
+        """All nodes are, so that they can save a checkpoint."""
+        self.saves = False
+        """The nodes have to stay open, because the last step is to be saved before the stop."""
+        self.left = 0
+        """How many nodes have not ended."""
+        self.waiting: Sequence[str] = ()
+        """What nodes are waited for, as clauses."""
+        self.received: tuple[InputRange, ...] = ()
+        self.seen: Seen = {}
+        """What the next step would read, and what is known of each input."""
+
+    @property
+    def defined(self) -> PipelineSpec:
+        """The definition, after the guard that holds back without one."""
+        if self.spec is None:
+            raise LookupError("there is no definition")
+        return self.spec
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Where it holds in one of these states, the cause leads on; without a cause, the look ends.
+
+    leave: what is done before, and what the next state is to ask for.
+    """
+
+    states: tuple[State, ...]
+    name: str
+    holds: Callable[[Findings], bool]
+    cause: Cause | None
+    leave: Callable[[Findings], CoordinatorEffect | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """What is done in these states."""
+
+    states: tuple[State, ...]
+    name: str
+    do: Callable[[Findings], None]
 
 
 def rest(turn: Turn) -> None:
-    """Do what is to be done now; may leave the resting states for the next step."""
-    state = turn.state
-    spec = state.view.spec()
-    nodes = 0 if spec is None else spec.nodes
-    desired = state.view.desired()
-    mode = DesiredMode.RUNNING if desired is None else desired.mode
-    if missing := unread(state, nodes):
-        _read_again(turn, missing)
-        return
-    _take_resume(turn)
-    if spec is not None:
-        _take_note_of_inputs(state, spec)
-        checkpointing.tend(turn, spec)
-        checkpointing.answer_request(turn, spec)
-        if not state.halt:
-            state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
-    if mode is not DesiredMode.STOPPED:
-        forget_stop(state)
-    if state.halt and mode is not DesiredMode.STOPPED:
-        _move(turn, Cause.HALT, (State.HALTED,))
-        roll_back(turn, nodes)
-        checkpointing.refuse_request(
-            state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.halt}"
-        )
-        return
-    match mode:
-        case DesiredMode.PAUSED:
-            _move(turn, Cause.PAUSE, (State.PAUSED,))
-            acknowledge(state)
-            roll_back(turn, nodes)
-            if spec is None or not _is_saving(turn, spec):
-                _tell_paused(turn, nodes)
-        case DesiredMode.STOPPED:
-            _move(turn, Cause.STOP, (State.STOPPING, State.STOPPED))
-            if spec is None or not saves_first(turn, spec):
-                stop(turn, nodes)
-        case DesiredMode.RUNNING:
-            _move(turn, Cause.RUN, (State.ASSEMBLING, State.READY))
-            acknowledge(state)
-            if spec is not None:
-                _run(turn, spec)
+    """Go through the list once; may leave the resting states for the next transaction."""
+    at, found = turn.state.at, Findings(turn)
+    for check in LOOK:
+        if at not in check.states:
+            continue
+        if isinstance(check, Duty):
+            check.do(found)
+        elif check.holds(found):
+            if check.cause is None:
+                return
+            turn.go(check.cause, None if check.leave is None else check.leave(found))
+            at = turn.state.at
 
 
-def _read_again(turn: Turn, missing: str) -> None:
+# --- whether anything may be decided, and what the user wants ---------------------------------------------------------
+
+
+def _is_log_ahead(found: Findings) -> bool:
+    found.missing = unread(found.turn.state, found.nodes)
+    return found.missing != ""
+
+
+def _read_again(found: Findings) -> None:
     """Nothing is decided by half of a log. No count: it is over as soon as the brokers agree."""
-    state = turn.state
-    state.failure = Failure(FailureKind.BROKER, f"{missing}: a broker that was behind has answered; reading again")
+    turn, state = found.turn, found.turn.state
+    state.failure = Failure(FailureKind.BROKER, f"{found.missing}: a broker that was behind has answered; reading again")
     state.retry = replace(state.retry, not_before_ms=state.now_ms + turn.limits().backoff_ms)
-    turn.go(Cause.LOG_AHEAD)
 
 
-def _move(turn: Turn, cause: Cause, there: tuple[State, ...]) -> None:
-    if turn.state.at not in there:
-        turn.go(cause)
-
-
-def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
-    last = state.steps.last
-    if last is not None and spec.stateful and last.nodes != spec.nodes:
-        return (
-            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step {last.step}; the "
-            f"definition submitted has nodes = {spec.nodes}. State is divided over the nodes and can't be divided anew yet: "
-            f"submit it with nodes = {last.nodes}, then resume the pipeline, or give it a new name"
-        )
-    if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
-        return ""
-    return (
-        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to step {last.step}, the "
-        f"one submitted is {spec.fingerprint}. Submit the old definition, declare the new one compatible with it, or give it a "
-        "new name; then resume the pipeline"
-    )
-
-
-# --- what the user wants ------------------------------------------------------------------------------------------------
-
-
-def _take_resume(turn: Turn) -> None:
+def _take_resume(found: Findings) -> None:
     """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
-    state = turn.state
+    state = found.turn.state
     resume = state.view.resume()
     if resume is None or resume.request_id in state.acknowledged:
         return
@@ -160,21 +163,93 @@ def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
     state.inputs_offset = requests_offset(spec, state.view)
 
 
-def _is_saving(turn: Turn, spec: PipelineSpec) -> bool:
-    """Save what a paused pipeline has not saved yet, if it is due; whether its nodes are to be told nothing else."""
-    state, limits = turn.state, turn.limits()
-    places = [standing(state, node, limits) for node in range(spec.nodes)]
+def _take_note(found: Findings) -> None:
+    turn, state, spec = found.turn, found.turn.state, found.spec
+    if spec is not None:
+        _take_note_of_inputs(state, spec)
+        checkpointing.tend(turn, spec)
+        checkpointing.answer_request(turn, spec)
+        if not state.halt:
+            state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
+    if found.mode is not DesiredMode.STOPPED:
+        forget_stop(state)
+
+
+def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
+    last = state.steps.last
+    if last is not None and spec.stateful and last.nodes != spec.nodes:
+        return (
+            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step {last.step}; the "
+            f"definition submitted has nodes = {spec.nodes}. State is divided over the nodes and can't be divided anew yet: "
+            f"submit it with nodes = {last.nodes}, then resume the pipeline, or give it a new name"
+        )
+    if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
+        return ""
+    return (
+        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to step {last.step}, the "
+        f"one submitted is {spec.fingerprint}. Submit the old definition, declare the new one compatible with it, or give it a "
+        "new name; then resume the pipeline"
+    )
+
+
+def _is_halted(found: Findings) -> bool:
+    return found.turn.state.halt != "" and found.mode is not DesiredMode.STOPPED
+
+
+def _is_to_pause(found: Findings) -> bool:
+    return found.mode is DesiredMode.PAUSED and not found.turn.state.halt
+
+
+def _is_to_stop(found: Findings) -> bool:
+    return found.mode is DesiredMode.STOPPED
+
+
+def _is_to_run(found: Findings) -> bool:
+    return found.mode is DesiredMode.RUNNING and not found.turn.state.halt
+
+
+def _acknowledge(found: Findings) -> None:
+    acknowledge(found.turn.state)
+
+
+# --- halted, paused ---------------------------------------------------------------------------------------------------
+
+
+def _stay_halted(found: Findings) -> None:
+    state = found.turn.state
+    roll_back(found.turn, found.nodes)
+    checkpointing.refuse_request(
+        state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.halt}"
+    )
+
+
+def _stay_paused(found: Findings) -> None:
+    turn, state, limits = found.turn, found.turn.state, found.turn.limits()
+    roll_back(turn, found.nodes)
+    places = [standing(state, node, limits) for node in range(found.nodes)]
     missing = next((now.text for now in places if now.place in LOST), "")
     if missing:
         checkpointing.refuse_request(
             state, f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: resume it first"
         )
-    if any(now.place is not Place.IN_PLACE for now in places):
-        return state.saving is not None
-    return record_saved(turn) or checkpointing.must_pin(turn, spec) or state.saving is not None
+    found.in_place = found.spec is not None and all(now.place is Place.IN_PLACE for now in places)
 
 
-def _tell_paused(turn: Turn, nodes: int) -> None:
+def _is_saved_in_pause(found: Findings) -> bool:
+    return found.in_place and can_record(found.turn)
+
+
+def _begin_in_pause(found: Findings) -> None:
+    if found.in_place:
+        checkpointing.must_pin(found.turn, found.defined)
+
+
+def _is_saving(found: Findings) -> bool:
+    return found.turn.state.saving is not None
+
+
+def _tell_paused(found: Findings) -> None:
+    turn, nodes = found.turn, found.nodes
     state, limits = turn.state, turn.limits()
     commands = [
         give(turn, node, CommandKind.PAUSE, state.steps.step)
@@ -185,52 +260,127 @@ def _tell_paused(turn: Turn, nodes: int) -> None:
         turn.effects.append(Publish(tuple(commands)))
 
 
-# --- the next step --------------------------------------------------------------------------------------------------------
+def _open_log(found: Findings) -> CoordinatorEffect:
+    return open_log(found.turn.state)
 
 
-def _run(turn: Turn, spec: PipelineSpec) -> None:
-    state, producer = turn.state, turn.state.producer
-    waiting = assemble(turn, spec.nodes)
-    if not waiting and not state.halt:
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def _save_first(found: Findings) -> None:
+    state, spec = found.turn.state, found.spec
+    found.saves = spec is not None and saves_first(found.turn, spec)
+    found.in_place = found.saves and all_in_place(state, found.defined)
+
+
+def _is_last_saved(found: Findings) -> bool:
+    return found.in_place and can_record(found.turn)
+
+
+def _begin_last(found: Findings) -> None:
+    if found.in_place:
+        begin_last(found.turn, found.defined)
+
+
+def _is_last_awaited(found: Findings) -> bool:
+    return found.saves
+
+
+def _close_nodes(found: Findings) -> None:
+    found.left = close_nodes(found.turn, found.nodes)
+
+
+def _is_any_left(found: Findings) -> bool:
+    return found.left > 0
+
+
+def _is_none_left(found: Findings) -> bool:
+    return found.left == 0
+
+
+def _stopped(found: Findings) -> None:
+    stopped(found.turn.state)
+
+
+# --- the next step ----------------------------------------------------------------------------------------------------
+
+
+def _is_undefined(found: Findings) -> bool:
+    return found.spec is None
+
+
+def _assemble(found: Findings) -> None:
+    state, spec = found.turn.state, found.defined
+    found.waiting = assemble(found.turn, spec.nodes)
+    if not found.waiting and not state.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
         state.halt = gone_input(spec, state.steps, state.view)
-    if state.halt:
-        turn.go(Cause.HALT)
-        roll_back(turn, spec.nodes)
-        return
-    received = received_ranges(spec, state.steps, state.view)
-    seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
-    note_waiting(state, received, seen)
-    if waiting:
-        _move(turn, Cause.OUT_OF_PLACE, (State.ASSEMBLING,))
-        return
-    _move(turn, Cause.IN_PLACE, (State.READY,))
-    state.assembled = True
-    follow_clock(state, spec)
-    if state.producer_timeout_ms != spec.limits.transaction_timeout_ms:
-        turn.go(Cause.LIMITS_CHANGED)
-    elif state.now_ms < state.retry.not_before_ms:
-        turn.wake_at(state.retry.not_before_ms)
-    elif record_saved(turn):
-        return
-    elif not checkpointing.must_pin(turn, spec) and _has_plan(turn, spec, received, seen) and producer is not None:
-        turn.go(Cause.DUE, AddPartitions(*producer, output_partitions(state, spec)))
 
 
-def _has_plan(turn: Turn, spec: PipelineSpec, received: Sequence[InputRange], seen: Seen) -> bool:
-    """Whether there is a step to make. All nodes are in place, so none holds an attempt at another plan of the same step.
+def _must_halt(found: Findings) -> bool:
+    return found.turn.state.halt != ""
 
-    A plan that failed is kept as it is; only a new definition, which every attempt of the old one has made room for, ends it.
+
+def _roll_back(found: Findings) -> None:
+    roll_back(found.turn, found.nodes)
+
+
+def _note_waiting(found: Findings) -> None:
+    state, spec = found.turn.state, found.defined
+    found.received = received_ranges(spec, state.steps, state.view)
+    found.seen = {item.name: arrived(spec, item, state.view) for item in spec.inputs}
+    note_waiting(state, found.received, found.seen)
+
+
+def _is_a_node_awaited(found: Findings) -> bool:
+    return len(found.waiting) > 0
+
+
+def _are_all_in_place(found: Findings) -> bool:
+    return not found.waiting
+
+
+def _set_clock(found: Findings) -> None:
+    found.turn.state.assembled = True
+    follow_clock(found.turn.state, found.defined)
+
+
+def _is_timeout_changed(found: Findings) -> bool:
+    return found.turn.state.producer_timeout_ms != found.defined.limits.transaction_timeout_ms
+
+
+def _is_backing_off(found: Findings) -> bool:
+    turn, not_before_ms = found.turn, found.turn.state.retry.not_before_ms
+    if turn.state.now_ms >= not_before_ms:
+        return False
+    turn.wake_at(not_before_ms)
+    return True
+
+
+def _is_saved(found: Findings) -> bool:
+    return can_record(found.turn)
+
+
+def _is_pinning(found: Findings) -> bool:
+    return checkpointing.must_pin(found.turn, found.defined)
+
+
+def _plan(found: Findings) -> None:
+    """Make the plan of the next step, if one is due.
+
+    All nodes are in place, so none holds an attempt at another plan of the same step. A plan that failed is kept as
+    it is; only a new definition, which every attempt of the old one has made room for, ends it.
     """
-    state = turn.state
+    turn, spec = found.turn, found.defined
+    state, received, seen = turn.state, found.received, found.seen
     if state.plan is not None and state.plan.spec == spec:
-        return True
+        return
     last, waiting = state.steps.last, records_in(received, seen)
     if waiting or not offsets_in(received):
         state.only_gaps_ms = None
     elif state.only_gaps_ms is None:
         state.only_gaps_ms = state.now_ms
-    found = due(
+    next_step = due(
         spec.policy,
         waiting=waiting,
         arrived_ms=arrived_ms(state.arrivals, received),
@@ -242,89 +392,74 @@ def _has_plan(turn: Turn, spec: PipelineSpec, received: Sequence[InputRange], se
         step_now_ms=step_time(state),
     )
     state.plan = None
-    if found.reason is not None:
-        state.plan = make_plan(state, spec, found.reason, received)
-    elif found.wake_ms is not None:
-        turn.wake_at(found.wake_ms)
-    return state.plan is not None
+    if next_step.reason is not None:
+        state.plan = make_plan(state, spec, next_step.reason, received)
+    elif next_step.wake_ms is not None:
+        turn.wake_at(next_step.wake_ms)
 
 
-# --- what people see ------------------------------------------------------------------------------------------------------
+def _is_due(found: Findings) -> bool:
+    return found.turn.state.plan is not None and found.turn.state.producer is not None
 
 
-def report(turn: Turn) -> None:
-    """Publish the status when it says something new, a new step alone at most every second; and again after a while, as a sign
-    of life for whoever looks on.
-
-    Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
-    """
-    state = turn.state
-    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.looked)
-    if not may_say:
-        return
-    status = _status(turn)
-    before = state.status
-    if before is not None and _news(status) == _news(before):
-        due_ms = state.status_ms + (STATUS_BEAT_MS if status.step == before.step else _STATUS_EVERY_MS)
-        if state.now_ms < due_ms:
-            turn.wake_at(due_ms)
-            return
-    state.status, state.status_ms = status, state.now_ms
-    turn.effects.append(Publish((status,)))
+def _open_outputs(found: Findings) -> CoordinatorEffect:
+    state = found.turn.state
+    if state.producer is None:
+        raise LookupError("a transaction without a producer")
+    return AddPartitions(*state.producer, output_partitions(state, found.defined))
 
 
-def _news(status: Status) -> tuple[object, ...]:
-    return (
-        *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
-        *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
-        status.clock_difference_ms,
-    )
+# --- the list ---------------------------------------------------------------------------------------------------------
 
 
-def _status(turn: Turn) -> Status:
-    state, last = turn.state, turn.state.view.status()
-    phase, reason = PipelinePhase.RUNNING, "" if state.failure is None else state.failure.text
-    if state.at is State.DENIED:
-        phase = PipelinePhase.HALTED
-        reason = state.halt
-        if last is not None:
-            # Steps may not have been read, nor what users asked for taken note of: all that stays as it was said last.
-            return replace(last, claim_epoch=state.epoch, phase=phase, reason=reason)
-    match state.at:
-        case State.HALTED:
-            phase, reason = PipelinePhase.HALTED, state.halt
-        case State.PAUSED:
-            phase, reason = PipelinePhase.PAUSED, ""
-        case State.STOPPED:
-            phase, reason = PipelinePhase.STOPPED, state.unsaved
-        case State.STOPPING:
-            reason = stopping_reason(state)
-        case _ if not state.assembled and state.at is not State.DENIED:
-            phase, reason = PipelinePhase.STARTING, _missing(turn)
-    return Status(
-        pipeline=state.pipeline,
-        claim_epoch=state.epoch,
-        phase=phase,
-        step=state.steps.step,
-        reason=reason,
-        acknowledged=state.acknowledged,
-        checkpoint=state.steps.checkpoint,
-        checkpoint_failure=state.saving_failure,
-        answers=state.answers,
-        inputs_offset=state.inputs_offset,
-        clock_difference_ms=state.clock_difference_ms,
-    )
+def _where(cause: Cause) -> tuple[State, ...]:
+    """Every resting state that has a row for the cause."""
+    return tuple(state for state in RESTING if (state, cause) in TABLE)
 
 
-def _missing(turn: Turn) -> str:
-    """What a pipeline that has not started waits for."""
-    state = turn.state
-    spec = state.view.spec()
-    if spec is None:
-        return "waiting for the pipeline's definition"
-    limits = turn.limits()
-    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Place.IN_PLACE]
-    parts = ["waiting: " + ", ".join(missing)] if missing else []
-    if state.failure is not None:
-        parts.append(state.failure.text)
-    return "; ".join(parts)
+_S, _C = State, Cause
+_RUNNING = (_S.ASSEMBLING, _S.READY)
+
+LOOK: tuple[Guard | Duty, ...] = (
+    # --- whether anything may be decided, and what the user wants
+    Guard(RESTING, "a node has read more of the log of steps than was read here", _is_log_ahead, _C.LOG_AHEAD, _read_again),
+    Duty(RESTING, "a request to resume lifts a halt and sets all counts to zero", _take_resume),
+    Duty(RESTING, "requests about inputs, the checkpoint under way and the definition are looked at", _take_note),
+    Guard(_where(_C.HALT), "something halts it, and nobody wants it stopped", _is_halted, _C.HALT),
+    Guard(_where(_C.PAUSE), "it is to pause, and nothing halts it", _is_to_pause, _C.PAUSE),
+    Guard(_where(_C.STOP), "it is to stop", _is_to_stop, _C.STOP),
+    Guard(_where(_C.RUN), "it is to run, and nothing halts it", _is_to_run, _C.RUN),
+    Duty((*_RUNNING, _S.PAUSED), "the wish is acknowledged", _acknowledge),
+    # --- halted, paused
+    Duty((_S.HALTED,), "attempts are taken back, and a request for a checkpoint is refused", _stay_halted),
+    Duty((_S.PAUSED,), "attempts are taken back; without all nodes a request for a checkpoint is refused", _stay_paused),
+    Guard((_S.PAUSED,), "all nodes have saved the checkpoint", _is_saved_in_pause, _C.SAVED, _open_log),
+    Duty((_S.PAUSED,), "a checkpoint is begun if one is due and all nodes are in place", _begin_in_pause),
+    Guard((_S.PAUSED,), "a checkpoint is being saved", _is_saving, None),
+    Duty((_S.PAUSED,), "nodes are told to pause", _tell_paused),
+    # --- stopping
+    Duty((_S.STOPPING,), "it is seen to whether the last step can be saved before the stop", _save_first),
+    Guard((_S.STOPPING,), "all nodes have saved the last step", _is_last_saved, _C.SAVED, _open_log),
+    Duty((_S.STOPPING,), "its checkpoint is begun once all nodes are in place", _begin_last),
+    Guard((_S.STOPPING,), "the last step can be saved, and is not yet", _is_last_awaited, None),
+    Duty((_S.STOPPING, _S.STOPPED), "every node is closed, then its process is ended", _close_nodes),
+    Guard((_S.STOPPED,), "a node has not ended", _is_any_left, _C.OUT_OF_PLACE),
+    Guard((_S.STOPPING,), "all nodes have ended", _is_none_left, _C.CLOSED),
+    Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
+    # --- the next step
+    Guard(_RUNNING, "there is no definition", _is_undefined, None),
+    Duty(_RUNNING, "every node is told what it needs; once all are in place, it is seen to whether input is gone", _assemble),
+    Guard(_RUNNING, "a node, or input that is gone, halts it", _must_halt, _C.HALT, _roll_back),
+    Duty(_RUNNING, "it is noted since when input waits", _note_waiting),
+    Guard((_S.READY,), "a node is not in place", _is_a_node_awaited, _C.OUT_OF_PLACE),
+    Guard((_S.ASSEMBLING,), "a node is not in place", _is_a_node_awaited, None),
+    Guard((_S.ASSEMBLING,), "all nodes are in place", _are_all_in_place, _C.IN_PLACE),
+    Duty((_S.READY,), "the clock of steps is set", _set_clock),
+    Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
+    Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
+    Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
+    Guard((_S.READY,), "a checkpoint was due, and not all nodes have pinned it", _is_pinning, None),
+    Duty((_S.READY,), "a step is planned if one is due", _plan),
+    Guard((_S.READY,), "a step is planned", _is_due, _C.DUE, _open_outputs),
+)
+"""What the resting states look at, in this order."""

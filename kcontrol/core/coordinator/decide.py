@@ -11,10 +11,11 @@ from typing import assert_never
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble, written_by
-from kcontrol.core.coordinator.between_steps import report, rest
+from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.clock import hear_witness
 from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
 from kcontrol.core.coordinator.state import CoordinatorState, Failure
+from kcontrol.core.coordinator.status import report
 from kcontrol.core.coordinator.stopping import forget_stop
 from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State
 from kcontrol.core.coordinator.takeover import refuse_doubles, take_over

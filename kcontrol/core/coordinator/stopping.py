@@ -8,9 +8,8 @@ in the status, and the stop goes on.
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.node_progress import LOST, Place, give, is_overdue, roll_back, standing
+from kcontrol.core.coordinator.node_progress import LOST, give, is_overdue, roll_back, standing
 from kcontrol.core.coordinator.state import CoordinatorState, Failure
-from kcontrol.core.coordinator.table import Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
@@ -30,16 +29,22 @@ def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
     return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
 
 
-def record_saved(turn: Turn) -> bool:
-    """Put the checkpoint that all nodes have saved into the log, if there is one; whether that was begun."""
-    state, producer = turn.state, turn.state.producer
-    if producer is None or not checkpointing.is_saved(state):
+def can_record(turn: Turn) -> bool:
+    """Whether all nodes have saved the checkpoint under way, and it may be put into the log now."""
+    state = turn.state
+    if state.producer is None or not checkpointing.is_saved(state):
         return False
     if state.now_ms < state.retry.not_before_ms:
         turn.wake_at(state.retry.not_before_ms)
         return False
-    turn.go(Cause.SAVED, AddPartitions(*producer, ((state.steps_topic, 0),)))
     return True
+
+
+def open_log(state: CoordinatorState) -> AddPartitions:
+    """What the transaction that records it begins with."""
+    if state.producer is None:
+        raise LookupError("a transaction without a producer")
+    return AddPartitions(*state.producer, ((state.steps_topic, 0),))
 
 
 # --- the checkpoint before it -------------------------------------------------------------------------------------------
@@ -53,7 +58,7 @@ def forget_stop(state: CoordinatorState) -> None:
 def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
     """Save the last step, if it can be done; whether the nodes have to stay open for that."""
     state = turn.state
-    if state.at is not State.STOPPING or not spec.stateful or not spec.checkpoint.location:
+    if not spec.stateful or not spec.checkpoint.location:
         return False
     if state.unsaved or state.steps.step <= state.steps.checkpoint:
         return False
@@ -67,12 +72,14 @@ def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
         return False
     turn.wake_at(state.stop_ms + spec.limits.stop_save_timeout_ms)
     roll_back(turn, spec.nodes)
-    if any(standing(state, node, spec.limits).place is not Place.IN_PLACE for node in range(spec.nodes)):
-        return True
-    if not record_saved(turn) and state.saving is None:
-        checkpointing.begin(turn, spec)
-        state.stop_saves = state.steps.step
     return True
+
+
+def begin_last(turn: Turn, spec: PipelineSpec) -> None:
+    """With all nodes in place: begin the checkpoint of the last step, unless it is under way."""
+    if turn.state.saving is None:
+        checkpointing.begin(turn, spec)
+        turn.state.stop_saves = turn.state.steps.step
 
 
 def _why_unsaved(turn: Turn, spec: PipelineSpec) -> str:
@@ -100,8 +107,8 @@ _AWAITED = (("claim",), ("stop",), ("shutdown",))
 """Told already, or not listening yet; for so long as it may take, then it is told to end, again and again."""
 
 
-def stop(turn: Turn, nodes: int) -> None:
-    """Close every node, then end it. A halted pipeline can be stopped too, and starts afresh."""
+def close_nodes(turn: Turn, nodes: int) -> int:
+    """Close every node, then end it; how many have not ended. A halted pipeline can be stopped too, and starts afresh."""
     state, limits = turn.state, turn.limits()
     commands: list[Command] = []
     left = 0
@@ -120,19 +127,19 @@ def stop(turn: Turn, nodes: int) -> None:
             commands.append(give(turn, node, CommandKind.STOP, state.steps.step))
     if commands:
         turn.effects.append(Publish(tuple(commands)))
-    if state.at is State.STOPPED and left:
-        turn.go(Cause.OUT_OF_PLACE)
-    if not left and state.at is State.STOPPING:
-        turn.go(Cause.CLOSED)
-    if not left:
-        state.halt = ""
-        state.failure = None
-        state.retry = Retry()
-        state.assembled = False
-        acknowledge(state)
-        checkpointing.refuse_request(
-            state, f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could save it"
-        )
+    return left
+
+
+def stopped(state: CoordinatorState) -> None:
+    """All is over, and the pipeline starts afresh."""
+    state.halt = ""
+    state.failure = None
+    state.retry = Retry()
+    state.assembled = False
+    acknowledge(state)
+    checkpointing.refuse_request(
+        state, f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could save it"
+    )
 
 
 def stopping_reason(state: CoordinatorState) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator.between_steps import STATUS_BEAT_MS
+from kcontrol.core.coordinator.status import STATUS_BEAT_MS
 from kcontrol.core.model import Claim, PipelinePhase, Status
 from tests.unit.core.drive import CoordinatorDriver, published
 

@@ -8,6 +8,7 @@ import pytest
 
 from kcontrol.core import events
 from kcontrol.core.coordinator import table as coordinator_table
+from kcontrol.core.coordinator.between_steps import LOOK, Guard
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AttemptWritten, InitProducer, ProducerReady, StepCommitted, StepSeen, Tick
@@ -73,3 +74,16 @@ def test_rows_of_one_pair_agree_and_their_events_add_up() -> None:
     both = ((state.READING, Tick, cause.DENIED, state.DENIED), (state.READING, StepSeen, cause.DENIED, state.DENIED))
     assert next_states(both) == {(state.READING, cause.DENIED): state.DENIED}
     assert occasions(both) == {(state.READING, cause.DENIED): (Tick, StepSeen)}
+
+
+def test_the_look_has_a_guard_for_each_of_its_rows_and_no_other() -> None:
+    rows = {pair for pair, on in coordinator_table.OCCASIONS.items() if Look in on}
+    guards = [check for check in LOOK if isinstance(check, Guard) and check.cause is not None]
+    assert {(state, guard.cause) for guard in guards for state in guard.states} == rows
+    assert {state for check in LOOK for state in check.states} == set(coordinator_table.RESTING)
+
+
+def test_before_anything_is_decided_it_is_looked_whether_the_log_was_read_whole() -> None:
+    first = LOOK[0]
+    assert isinstance(first, Guard)
+    assert (first.cause, first.states) == (coordinator_table.Cause.LOG_AHEAD, coordinator_table.RESTING)

@@ -1,0 +1,94 @@
+"""What a coordinator tells people: the status, when it says something new and as a sign of life."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.coordinator.node_progress import Place, standing
+from kcontrol.core.coordinator.stopping import stopping_reason
+from kcontrol.core.coordinator.table import RESTING, State
+from kcontrol.core.coordinator.turn import Turn
+from kcontrol.core.events import Publish
+from kcontrol.core.model import PipelinePhase, Status
+
+_STATUS_EVERY_MS = 1000
+STATUS_BEAT_MS = 2000
+"""The status is said again after so long without news: a coordinator's silence means that nobody is in charge any more."""
+
+
+def report(turn: Turn) -> None:
+    """Publish the status when it says something new, a new step alone at most every second; and again after a while, as a sign
+    of life for whoever looks on.
+
+    Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
+    """
+    state = turn.state
+    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.looked)
+    if not may_say:
+        return
+    status = _status(turn)
+    before = state.status
+    if before is not None and _news(status) == _news(before):
+        due_ms = state.status_ms + (STATUS_BEAT_MS if status.step == before.step else _STATUS_EVERY_MS)
+        if state.now_ms < due_ms:
+            turn.wake_at(due_ms)
+            return
+    state.status, state.status_ms = status, state.now_ms
+    turn.effects.append(Publish((status,)))
+
+
+def _news(status: Status) -> tuple[object, ...]:
+    return (
+        *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
+        *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
+        status.clock_difference_ms,
+    )
+
+
+def _status(turn: Turn) -> Status:
+    state, last = turn.state, turn.state.view.status()
+    phase, reason = PipelinePhase.RUNNING, "" if state.failure is None else state.failure.text
+    if state.at is State.DENIED:
+        phase = PipelinePhase.HALTED
+        reason = state.halt
+        if last is not None:
+            # Steps may not have been read, nor what users asked for taken note of: all that stays as it was said last.
+            return replace(last, claim_epoch=state.epoch, phase=phase, reason=reason)
+    match state.at:
+        case State.HALTED:
+            phase, reason = PipelinePhase.HALTED, state.halt
+        case State.PAUSED:
+            phase, reason = PipelinePhase.PAUSED, ""
+        case State.STOPPED:
+            phase, reason = PipelinePhase.STOPPED, state.unsaved
+        case State.STOPPING:
+            reason = stopping_reason(state)
+        case _ if not state.assembled and state.at is not State.DENIED:
+            phase, reason = PipelinePhase.STARTING, _missing(turn)
+    return Status(
+        pipeline=state.pipeline,
+        claim_epoch=state.epoch,
+        phase=phase,
+        step=state.steps.step,
+        reason=reason,
+        acknowledged=state.acknowledged,
+        checkpoint=state.steps.checkpoint,
+        checkpoint_failure=state.saving_failure,
+        answers=state.answers,
+        inputs_offset=state.inputs_offset,
+        clock_difference_ms=state.clock_difference_ms,
+    )
+
+
+def _missing(turn: Turn) -> str:
+    """What a pipeline that has not started waits for."""
+    state = turn.state
+    spec = state.view.spec()
+    if spec is None:
+        return "waiting for the pipeline's definition"
+    limits = turn.limits()
+    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Place.IN_PLACE]
+    parts = ["waiting: " + ", ".join(missing)] if missing else []
+    if state.failure is not None:
+        parts.append(state.failure.text)
+    return "; ".join(parts)
