@@ -200,8 +200,8 @@ class CoordinatorSession:
         decision = decide(self._state, event)
         if decision.state.at is not self._state.at:
             self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
-        difference_ms = decision.state.clock_difference_ms
-        if difference_ms and difference_ms != self._state.clock_difference_ms:
+        difference_ms = decision.state.step_clock.difference_ms
+        if difference_ms and difference_ms != self._state.step_clock.difference_ms:
             self._log.warning("%s", difference_text(difference_ms))
         self._observer.moved(self._state, decision.state)
         self._state = decision.state

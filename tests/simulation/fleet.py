@@ -155,7 +155,10 @@ class Fleet(Users):
     def describe(self) -> str:
         """Where everybody is."""
         world = self.world
-        states = [(c.uuid, c.state.at, c.state.failure, c.state.halt, c.state.saving_failure) for c in self.coordinators]
+        states = [
+            (c.uuid, c.state.at, c.state.trouble.failure, c.state.trouble.halt, c.state.checkpointing.failure)
+            for c in self.coordinators
+        ]
         nodes = [(n.state.at, n.state.step, n.state.error) for n in self.nodes if n is not None]
         saved = [one.step for one in world.checkpoints]
         return (

@@ -205,7 +205,11 @@ class Schedule:
         for _ in range(_PROGRESS_ROUNDS):
             self._round()
             state = fleet.coordinators[0].state
-            if state.at is State.HALTED and fleet.must_stay_halted() and "partitions, the pipeline was made with" in state.halt:
+            if (
+                state.at is State.HALTED
+                and fleet.must_stay_halted()
+                and "partitions, the pipeline was made with" in state.trouble.halt
+            ):
                 self.counts["halted for good by partitions of keyed inputs"] += 1
                 self._end_zombies()
                 return

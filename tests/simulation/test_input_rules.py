@@ -30,7 +30,7 @@ def _paused_inputs_are_read() -> Patches:
 
 def _a_failed_plan_is_kept_though_an_input_was_paused() -> Patches:
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
-        state.inputs_offset = inputs.requests_offset(spec, state.view)
+        state.asked = state.asked.of_inputs(state.asked.paused, inputs.requests_offset(spec, state.view))
 
     return (patch.object(between_steps, "_take_note_of_inputs", take_note),)
 
@@ -41,7 +41,8 @@ def _requests_about_inputs_are_noted_in_the_middle_of_a_step() -> Patches:
     def report(turn: Turn) -> None:
         spec = turn.state.view.spec()
         if spec is not None:
-            turn.state.inputs_offset = inputs.requests_offset(spec, turn.state.view)
+            asked = turn.state.asked
+            turn.state.asked = asked.of_inputs(asked.paused, inputs.requests_offset(spec, turn.state.view))
         right(turn)
 
     return (patch.object(coordinator, "report", report),)
@@ -102,7 +103,7 @@ def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same()
 
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         right(state, spec)
-        state.halt = state.halt or division.gone_input(spec, state.steps, state.view)
+        state.trouble = state.trouble.halted(state.trouble.halt or division.gone_input(spec, state.steps, state.view))
 
     quiet = tuple(state for state in node_voice._SAYS_INPUT if state is not NodeState.FAILED)
     return patch.object(between_steps, "_take_note_of_inputs", take_note), patch.object(node_voice, "_SAYS_INPUT", quiet)

@@ -15,7 +15,9 @@ import pytest
 from kcontrol.core.coordinator import attempt, between_steps, checkpointing, node_progress, takeover
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.node_progress import Place, Standing
-from kcontrol.core.coordinator.state import CoordinatorState, Plan, Saving
+from kcontrol.core.coordinator.parts.checkpoint import Saving
+from kcontrol.core.coordinator.parts.current import Plan
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import DropParts, EngineFailed, FinishStep, Resign
@@ -221,7 +223,7 @@ def _nodes_that_are_behind_are_in_place() -> Patches:
 
 def _a_checkpoint_needs_no_parts() -> Patches:
     def is_saved(state: CoordinatorState) -> bool:
-        return state.saving is not None and state.saving.pinned
+        return state.checkpointing.saving is not None and state.checkpointing.saving.pinned
 
     return (patch.object(checkpointing, "is_saved", is_saved),)
 
@@ -310,7 +312,7 @@ def _state_is_needed_by_all() -> Patches:
             return commands
         if steps.can_replay_after(0):
             return [node_progress.give(turn, number, CommandKind.CREATE, 0)]
-        turn.state.halt = node_progress._nothing_to_open(turn.state, number, ())
+        turn.state.trouble = turn.state.trouble.halted(node_progress._nothing_to_open(turn.state, number, ()))
         return []
 
     return (patch.object(node_progress, "_open", open_),)

@@ -39,9 +39,9 @@ class CoordinatorWitness:
         self, before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState, effects: tuple[CoordinatorEffect, ...]
     ) -> None:
         """One event, and what was decided. Raises Violation."""
-        if isinstance(event, Assigned) or before.overdue_answers:
+        if isinstance(event, Assigned) or before.tenure.overdue_answers:
             self.unread = self.fenced = False
-        if before.overdue_answers or after.at is State.RESIGNED:
+        if before.tenure.overdue_answers or after.at is State.RESIGNED:
             pass
         elif after.at is State.CLAIMING:
             self.unread = self.unread and not isinstance(event, EndsReached)
@@ -49,14 +49,14 @@ class CoordinatorWitness:
             self.unread = True
         elif isinstance(event, EndsReached):
             if self.unread:
-                self.world.ruling_epoch = max(self.world.ruling_epoch, after.epoch)
+                self.world.ruling_epoch = max(self.world.ruling_epoch, after.tenure.epoch)
             self.unread = False
         elif isinstance(event, TransactionFailed):
             self.fenced = self.fenced or event.kind is FailureKind.FENCED
             # What it may not read it does not wait for.
             self.unread = self.unread and event.kind is not FailureKind.DENIED
-        openable = "can't be opened" not in after.halt
-        require(openable, "a node can always be opened, for its checkpoints are there", after.halt)
+        openable = "can't be opened" not in after.trouble.halt
+        require(openable, "a node can always be opened, for its checkpoints are there", after.trouble.halt)
         resigned = before.at is State.RESIGNED and not isinstance(event, Assigned)
         for effect in effects:
             self.check(effect, after, resigned)

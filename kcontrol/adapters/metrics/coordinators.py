@@ -66,7 +66,7 @@ class CoordinatorMetrics:
         self._active.labels(after.pipeline).set(after.at not in _NOT_IN_CHARGE)
 
     def _look_at_attempts(self, before: CoordinatorState, after: CoordinatorState, now_s: float) -> None:
-        begun = after.attempts > before.attempts
+        begun = after.current.attempts > before.current.attempts
         if begun:
             self._attempts.labels(after.pipeline).inc()
         if (begun or before.at is State.ATTEMPTING) and after.at not in (State.ATTEMPTING, State.COMMITTING):
@@ -76,7 +76,7 @@ class CoordinatorMetrics:
     def _look_at_recovery(self, before: CoordinatorState, after: CoordinatorState, now_s: float) -> None:
         if after.at in _RESTS:
             self._forget(after.pipeline)
-        if after.assembled:
+        if after.nodes.assembled:
             self._recovered(after.pipeline, TAKEOVER, now_s)
         if after.steps.step > before.steps.step:
             self._recovered(after.pipeline, ATTEMPT, now_s)
@@ -94,10 +94,10 @@ class CoordinatorMetrics:
 def _opened_ms(after: CoordinatorState) -> int:
     """When the transaction of the attempt under way was opened; 0 while there is none."""
     under_way = after.at in (State.ATTEMPTING, State.COMMITTING)
-    return after.wall(after.attempt.opened_ms) if under_way and after.attempt is not None else 0
+    return after.wall(after.current.attempt.opened_ms) if under_way and after.current.attempt is not None else 0
 
 
 def _reason(after: CoordinatorState) -> str:
-    if after.at is State.RESIGNED or after.failure is None:
+    if after.at is State.RESIGNED or after.trouble.failure is None:
         return REPLACED
-    return after.failure.kind.value
+    return after.trouble.failure.kind.value

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from kcontrol.core.coordinator.clock import step_time
 from kcontrol.core.coordinator.node_progress import has_done, is_silent
-from kcontrol.core.coordinator.state import Attempt, CoordinatorState, Plan
-from kcontrol.core.coordinator.waiting import arrived_ms
+from kcontrol.core.coordinator.parts.arrivals import arrived_ms
+from kcontrol.core.coordinator.parts.current import Attempt, Plan
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     EndTimes,
@@ -49,7 +50,7 @@ def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, recei
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
     """The next attempt at the plan, by the nodes as they are now, under the producer epoch whose transaction is open."""
     lives = tuple(state.view.lives[node] for node in range(plan.spec.nodes))
-    token = Token(state.epoch, state.attempts, *producer, lives)
+    token = Token(state.tenure.epoch, state.current.attempts + 1, *producer, lives)
     works = tuple(
         StepWork(
             plan.step,
@@ -114,7 +115,7 @@ def _lost(state: CoordinatorState, attempt: Attempt, node: int, limits: LimitsSp
         return ""
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
         return f"node {node} closed: {said.error or 'no reason given'}"
-    command = state.commands.get(node)
+    command = state.nodes.commands.get(node)
     if command is not None and has_done(said, command) and said.attempt != attempt.token:
         return f"node {node} dropped the attempt"
     return ""
@@ -207,7 +208,7 @@ def _end_of(state: CoordinatorState, step: int, nodes: int) -> StepEnd | None:
     """How the step before ended, as far as this coordinator and the nodes that still hold it know."""
     said = (state.view.node_state(node) for node in range(nodes))
     ended = tuple(one.ended if one is not None and one.step == step else None for one in said)
-    answered_ms = state.answered[1] if state.answered[0] == step else 0
+    answered_ms = state.current.answered[1] if state.current.answered[0] == step else 0
     if step == 0 or (not answered_ms and not any(ended)):
         return None
     return StepEnd(answered_ms, tuple(one or EndTimes(0, 0) for one in ended))

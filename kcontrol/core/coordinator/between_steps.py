@@ -11,13 +11,15 @@ without a cause holds back: the look ends there. A duty is what is done in a sta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.node_progress import LOST, Place, all_in_place, assemble, give, roll_back, standing, unread
-from kcontrol.core.coordinator.state import CoordinatorState, Failure
+from kcontrol.core.coordinator.parts.arrivals import arrived_ms
+from kcontrol.core.coordinator.parts.trouble import Trouble
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.stopping import (
     acknowledge,
     begin_last,
@@ -31,10 +33,9 @@ from kcontrol.core.coordinator.stopping import (
 )
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.coordinator.waiting import arrived_ms, forget_inputs, note_waiting
+from kcontrol.core.coordinator.waiting import note_waiting
 from kcontrol.core.events import AddPartitions, CoordinatorEffect, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, InputRange, NodePhase, PipelineSpec
-from kcontrol.core.retry import Retry
+from kcontrol.core.model import CommandKind, DesiredMode, InputRange, NodePhase, PipelineSpec
 from kcontrol.core.step.added_partitions import growth_refused
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
@@ -126,25 +127,24 @@ def _is_log_ahead(found: Findings) -> bool:
 def _read_again(found: Findings) -> None:
     """Nothing is decided by half of a log. No count: it is over as soon as the brokers agree."""
     turn, state = found.turn, found.turn.state
-    state.failure = Failure(FailureKind.BROKER, f"{found.missing}: a broker that was behind has answered; reading again")
-    state.retry = replace(state.retry, not_before_ms=state.now_ms + turn.limits().backoff_ms)
+    text = f"{found.missing}: a broker that was behind has answered; reading again"
+    state.trouble = state.trouble.put_off(text, state.now_ms + turn.limits().backoff_ms)
 
 
 def _take_resume(found: Findings) -> None:
     """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
     state = found.turn.state
     resume = state.view.resume()
-    if resume is None or resume.request_id in state.acknowledged:
+    if resume is None or resume.request_id in state.asked.acknowledged:
         return
-    checkpointing.remember_request(state, resume.request_id)
-    state.halt = ""
-    state.failure = None
-    state.retry = Retry()
-    state.forgiven = {
+    state.asked = state.asked.acknowledging(resume.request_id)
+    state.trouble = Trouble()
+    failed = {
         node: (said.command_epoch, said.command_serial)
         for node in state.view.lives
         if (said := state.view.node_state(node)) is not None and said.phase is NodePhase.FAILED
     }
+    state.nodes = state.nodes.forgiving(failed)
 
 
 def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
@@ -154,13 +154,12 @@ def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
     had never been made, as it is after a takeover.
     """
     paused = paused_inputs(spec, state.view)
-    plan = state.plan
+    plan = state.current.plan
     if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
-        state.plan = None
-    if paused != state.paused:
-        state.paused = paused
-        forget_inputs(state, paused)
-    state.inputs_offset = requests_offset(spec, state.view)
+        state.current = state.current.planned(None)
+    if paused != state.asked.paused:
+        state.arrivals = state.arrivals.without(paused)
+    state.asked = state.asked.of_inputs(paused, requests_offset(spec, state.view))
 
 
 def _take_note(found: Findings) -> None:
@@ -169,8 +168,8 @@ def _take_note(found: Findings) -> None:
         _take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
-        if not state.halt:
-            state.halt = _refused(state, spec) or growth_refused(spec, state.steps, state.view)
+        if not state.trouble.halt:
+            halt_if(state, _refused(state, spec) or growth_refused(spec, state.steps, state.view))
     if found.mode is not DesiredMode.STOPPED:
         forget_stop(state)
 
@@ -192,12 +191,18 @@ def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
     )
 
 
+def halt_if(state: CoordinatorState, why: str) -> None:
+    """Halt, unless there is no reason to."""
+    if why:
+        state.trouble = state.trouble.halted(why)
+
+
 def _is_halted(found: Findings) -> bool:
-    return found.turn.state.halt != "" and found.mode is not DesiredMode.STOPPED
+    return found.turn.state.trouble.halt != "" and found.mode is not DesiredMode.STOPPED
 
 
 def _is_to_pause(found: Findings) -> bool:
-    return found.mode is DesiredMode.PAUSED and not found.turn.state.halt
+    return found.mode is DesiredMode.PAUSED and not found.turn.state.trouble.halt
 
 
 def _is_to_stop(found: Findings) -> bool:
@@ -205,7 +210,7 @@ def _is_to_stop(found: Findings) -> bool:
 
 
 def _is_to_run(found: Findings) -> bool:
-    return found.mode is DesiredMode.RUNNING and not found.turn.state.halt
+    return found.mode is DesiredMode.RUNNING and not found.turn.state.trouble.halt
 
 
 def _acknowledge(found: Findings) -> None:
@@ -219,7 +224,7 @@ def _stay_halted(found: Findings) -> None:
     state = found.turn.state
     roll_back(found.turn, found.nodes)
     checkpointing.refuse_request(
-        state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.halt}"
+        state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.trouble.halt}"
     )
 
 
@@ -245,7 +250,7 @@ def _begin_in_pause(found: Findings) -> None:
 
 
 def _is_saving(found: Findings) -> bool:
-    return found.turn.state.saving is not None
+    return found.turn.state.checkpointing.saving is not None
 
 
 def _tell_paused(found: Findings) -> None:
@@ -312,13 +317,13 @@ def _is_undefined(found: Findings) -> bool:
 def _assemble(found: Findings) -> None:
     state, spec = found.turn.state, found.defined
     found.waiting = assemble(found.turn, spec.nodes)
-    if not found.waiting and not state.halt:
+    if not found.waiting and not state.trouble.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
-        state.halt = gone_input(spec, state.steps, state.view)
+        halt_if(state, gone_input(spec, state.steps, state.view))
 
 
 def _must_halt(found: Findings) -> bool:
-    return found.turn.state.halt != ""
+    return found.turn.state.trouble.halt != ""
 
 
 def _roll_back(found: Findings) -> None:
@@ -341,16 +346,17 @@ def _are_all_in_place(found: Findings) -> bool:
 
 
 def _set_clock(found: Findings) -> None:
-    found.turn.state.assembled = True
-    follow_clock(found.turn.state, found.defined)
+    state = found.turn.state
+    state.nodes = state.nodes.whole()
+    follow_clock(state, found.defined)
 
 
 def _is_timeout_changed(found: Findings) -> bool:
-    return found.turn.state.producer_timeout_ms != found.defined.limits.transaction_timeout_ms
+    return found.turn.state.transaction.timeout_ms != found.defined.limits.transaction_timeout_ms
 
 
 def _is_backing_off(found: Findings) -> bool:
-    turn, not_before_ms = found.turn, found.turn.state.retry.not_before_ms
+    turn, not_before_ms = found.turn, found.turn.state.trouble.retry.not_before_ms
     if turn.state.now_ms >= not_before_ms:
         return False
     turn.wake_at(not_before_ms)
@@ -373,40 +379,37 @@ def _plan(found: Findings) -> None:
     """
     turn, spec = found.turn, found.defined
     state, received, seen = turn.state, found.received, found.seen
-    if state.plan is not None and state.plan.spec == spec:
+    if state.current.plan is not None and state.current.plan.spec == spec:
         return
     last, waiting = state.steps.last, records_in(received, seen)
-    if waiting or not offsets_in(received):
-        state.only_gaps_ms = None
-    elif state.only_gaps_ms is None:
-        state.only_gaps_ms = state.now_ms
+    state.arrivals = state.arrivals.holding_gaps_alone(not waiting and offsets_in(received) > 0, state.now_ms)
     next_step = due(
         spec.policy,
         waiting=waiting,
         arrived_ms=arrived_ms(state.arrivals, received),
-        only_gaps_ms=state.only_gaps_ms,
+        only_gaps_ms=state.arrivals.only_gaps_ms,
         last_now_ms=state.steps.now_ms,
         watermark_moved=last is not None and last.watermark_moved,
         skips=bool(skips_due(spec, state.steps, state.view)),
         now_ms=state.now_ms,
         step_now_ms=step_time(state),
     )
-    state.plan = None
-    if next_step.reason is not None:
-        state.plan = make_plan(state, spec, next_step.reason, received)
-    elif next_step.wake_ms is not None:
+    plan = None if next_step.reason is None else make_plan(state, spec, next_step.reason, received)
+    if plan is not state.current.plan:
+        state.current = state.current.planned(plan)
+    if next_step.reason is None and next_step.wake_ms is not None:
         turn.wake_at(next_step.wake_ms)
 
 
 def _is_due(found: Findings) -> bool:
-    return found.turn.state.plan is not None and found.turn.state.producer is not None
+    return found.turn.state.current.plan is not None and found.turn.state.transaction.producer is not None
 
 
 def _open_outputs(found: Findings) -> CoordinatorEffect:
     state = found.turn.state
-    if state.producer is None:
+    if state.transaction.producer is None:
         raise LookupError("a transaction without a producer")
-    return AddPartitions(*state.producer, output_partitions(state, found.defined))
+    return AddPartitions(*state.transaction.producer, output_partitions(state, found.defined))
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

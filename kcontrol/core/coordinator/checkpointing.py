@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.coordinator.node_progress import give, has_done
-from kcontrol.core.coordinator.state import CoordinatorState, Saving
+from kcontrol.core.coordinator.parts.checkpoint import Saving
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
 from kcontrol.core.log.keys import checkpoint_key, step_key
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Checkpoint,
-    CheckpointAnswer,
     CheckpointPart,
     CheckpointRequest,
     CheckpointSpec,
@@ -28,21 +28,13 @@ from kcontrol.core.model import (
     SavedPart,
 )
 
-REMEMBERED_REQUESTS = 16
-
-
-def remember_request(state: CoordinatorState, request_id: str) -> None:
-    """A request was acted on; the status says so."""
-    state.acknowledged = (*state.acknowledged, request_id)[-REMEMBERED_REQUESTS:]
-
-
 # --- requests -----------------------------------------------------------------------------------------------------------
 
 
 def pending_request(state: CoordinatorState) -> CheckpointRequest | None:
     """The newest request for a checkpoint, unless it was answered."""
     request = state.view.checkpoint_request()
-    return None if request is None or request.request_id in state.acknowledged else request
+    return None if request is None or request.request_id in state.asked.acknowledged else request
 
 
 def answer_request(turn: Turn, spec: PipelineSpec) -> None:
@@ -74,8 +66,7 @@ def refuse_request(state: CoordinatorState, why: str) -> None:
 
 
 def _answer(state: CoordinatorState, request_id: str, step: int, error: str) -> None:
-    remember_request(state, request_id)
-    state.answers = (*state.answers, CheckpointAnswer(request_id, step, error))[-REMEMBERED_REQUESTS:]
+    state.asked = state.asked.answering(request_id, step, error)
 
 
 # --- one checkpoint -----------------------------------------------------------------------------------------------------
@@ -85,15 +76,15 @@ def start_timer(state: CoordinatorState) -> None:
     """At the beginning of a tenure: the interval goes on from the newest checkpoint, as far as clocks agree."""
     wall_ms = state.wall(state.now_ms)
     made_ms = state.steps.checkpoints[-1].now_ms if state.steps.checkpoints else wall_ms
-    state.saving_ms = state.now_ms - max(0, wall_ms - made_ms)
+    state.checkpointing = state.checkpointing.counting_from(state.now_ms - max(0, wall_ms - made_ms))
 
 
 def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
     """With all nodes in place: begin a checkpoint if one is due, and say whether the next step has to wait for it."""
     state = turn.state
-    if state.saving is None and _is_due(turn, spec):
+    if state.checkpointing.saving is None and _is_due(turn, spec):
         begin(turn, spec)
-    saving = state.saving
+    saving = state.checkpointing.saving
     if saving is None or saving.pinned:
         return False
     turn.wake_at(saving.begun_ms + spec.limits.pin_timeout_ms)
@@ -104,10 +95,14 @@ def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
     state = turn.state
     if not spec.checkpoint.location or state.steps.step <= state.steps.checkpoint:
         return False
-    due_ms = state.saving_ms + spec.checkpoint.every_ms
+    due_ms = state.checkpointing.turned_ms + spec.checkpoint.every_ms
     if pending_request(state) is not None:
         # A request whose checkpoint was lost is tried again, but not so soon that steps would have no turn.
-        due_ms = min(due_ms, state.saving_ms + spec.limits.max_backoff_ms) if state.saving_failure else state.now_ms
+        due_ms = (
+            min(due_ms, state.checkpointing.turned_ms + spec.limits.max_backoff_ms)
+            if state.checkpointing.failure
+            else state.now_ms
+        )
     if state.now_ms >= due_ms:
         return True
     turn.wake_at(due_ms)
@@ -120,8 +115,7 @@ def begin(turn: Turn, spec: PipelineSpec) -> None:
     step = state.steps.step
     request = pending_request(state)
     commands = tuple(give(turn, node, CommandKind.CHECKPOINT, step) for node in range(spec.nodes))
-    state.saving_ms = state.now_ms
-    state.saving = Saving(
+    saving = Saving(
         step=step,
         boundary_offset=state.steps.last_offset,
         policy=spec.checkpoint,
@@ -129,17 +123,17 @@ def begin(turn: Turn, spec: PipelineSpec) -> None:
         begun_ms=state.now_ms,
         request_id="" if request is None else request.request_id,
     )
+    state.checkpointing = state.checkpointing.begun(saving)
     turn.effects.append(Publish(commands))
 
 
 def tend(turn: Turn, spec: PipelineSpec) -> None:
     """Look at the checkpoint under way: is it pinned by now, or to be given up?"""
     state = turn.state
-    saving = state.saving
+    _note_pinned(state)
+    saving = state.checkpointing.saving
     if saving is None:
         return
-    if not saving.pinned and not _unpinned(state, saving):
-        state.saving = saving = replace(saving, pinned=True)
     lost = _lost(state, saving, spec)
     failed = _failed(state, saving, spec.limits)
     if lost or failed:
@@ -148,12 +142,17 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
     turn.wake_at(saving.begun_ms + spec.limits.save_timeout_ms)
 
 
+def _note_pinned(state: CoordinatorState) -> None:
+    saving = state.checkpointing.saving
+    if saving is not None and not saving.pinned and not _unpinned(state, saving):
+        state.checkpointing = state.checkpointing.pinned()
+
+
 def _give_up(state: CoordinatorState, saving: Saving, why: str, answer: bool) -> None:
-    state.saving = None
-    state.saving_ms = state.now_ms
-    state.saving_failure = f"the checkpoint of step {saving.step} was given up: {why}"
-    if answer and saving.request_id and saving.request_id not in state.acknowledged:
-        _answer(state, saving.request_id, 0, state.saving_failure)
+    why = f"the checkpoint of step {saving.step} was given up: {why}"
+    state.checkpointing = state.checkpointing.given_up(state.now_ms, why)
+    if answer and saving.request_id and saving.request_id not in state.asked.acknowledged:
+        _answer(state, saving.request_id, 0, why)
 
 
 def _unpinned(state: CoordinatorState, saving: Saving) -> list[int]:
@@ -163,7 +162,7 @@ def _unpinned(state: CoordinatorState, saving: Saving) -> list[int]:
 def _has_pinned(state: CoordinatorState, saving: Saving, node: int) -> bool:
     """A node that was told something else before it answered may have left the checkpoint out."""
     command, said = saving.commands[node], state.view.node_state(node)
-    return said is not None and has_done(said, command) and state.commands.get(node) == command
+    return said is not None and has_done(said, command) and state.nodes.commands.get(node) == command
 
 
 def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
@@ -173,7 +172,7 @@ def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
     for node, command in enumerate(saving.commands):
         if state.view.incarnation(node) != command.incarnation:
             return f"node {node} was restarted"
-        if not saving.pinned and state.commands.get(node) != command:
+        if not saving.pinned and state.nodes.commands.get(node) != command:
             return f"node {node} was told something else before it had pinned the step"
     return ""
 
@@ -203,7 +202,7 @@ def _part(state: CoordinatorState, saving: Saving, node: int) -> CheckpointPart 
 
 def is_saved(state: CoordinatorState) -> bool:
     """Whether all parts of the checkpoint under way are there."""
-    saving = state.saving
+    saving = state.checkpointing.saving
     return saving is not None and saving.pinned and len(_parts(state, saving)) == len(saving.commands)
 
 
@@ -221,7 +220,7 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
     return Checkpoint(
         pipeline=state.pipeline,
         step=saving.step,
-        claim_epoch=state.epoch,
+        claim_epoch=state.tenure.epoch,
         boundary_offset=saving.boundary_offset,
         location=saving.policy.location,
         parts=_parts(state, saving),
@@ -255,7 +254,5 @@ def making_room(
 
 
 def on_recorded(state: CoordinatorState, made: Checkpoint) -> None:
-    """A checkpoint is in the log, whoever made it: what is under way is needless unless it is of a later step."""
-    if state.saving is not None and state.saving.step <= made.step:
-        state.saving = None
-    state.saving_failure = ""
+    """A checkpoint is in the log, whoever made it."""
+    state.checkpointing = state.checkpointing.recorded(made.step)

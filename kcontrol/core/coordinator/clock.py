@@ -12,12 +12,7 @@ in every replay. So it is a monotonic clock too, set by wall clocks (docs/design
 from __future__ import annotations
 
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.model import Logged, PipelineSpec
-
-
-def hear_witness(state: CoordinatorState, node: int, logged: Logged) -> None:
-    """A node's sign of life was read: the log's clock showed its timestamp, or later."""
-    state.witnesses = {**state.witnesses, node: logged.timestamp_ms - state.now_ms}
+from kcontrol.core.model import PipelineSpec
 
 
 def follow_clock(state: CoordinatorState, spec: PipelineSpec) -> None:
@@ -26,16 +21,17 @@ def follow_clock(state: CoordinatorState, spec: PipelineSpec) -> None:
     witness_ms = _witness(state, spec.nodes)
     ahead_ms = state.wall_ahead_ms if witness_ms is None else min(state.wall_ahead_ms, witness_ms + tolerance_ms)
     floor_ms = state.steps.now_ms - state.now_ms
-    state.step_ahead_ms = max(ahead_ms, floor_ms, ahead_ms if state.step_ahead_ms is None else state.step_ahead_ms)
-    difference_ms = state.wall_ahead_ms - state.step_ahead_ms
+    before_ms = state.step_clock.ahead_ms
+    ahead_ms = max(ahead_ms, floor_ms, ahead_ms if before_ms is None else before_ms)
+    difference_ms = state.wall_ahead_ms - ahead_ms
     if witness_ms is not None and difference_ms <= 0:
         difference_ms = min(difference_ms, state.wall_ahead_ms - witness_ms)
-    _note_difference(state, difference_ms, tolerance_ms)
+    state.step_clock = state.step_clock.set(ahead_ms, difference_ms, tolerance_ms)
 
 
 def step_time(state: CoordinatorState) -> int:
     """What a step that is decided now has for its `now_ms`: later than the last committed step's."""
-    ahead_ms = state.wall_ahead_ms if state.step_ahead_ms is None else state.step_ahead_ms
+    ahead_ms = state.wall_ahead_ms if state.step_clock.ahead_ms is None else state.step_clock.ahead_ms
     return max(state.now_ms + ahead_ms, state.steps.now_ms + 1)
 
 
@@ -53,13 +49,5 @@ def _witness(state: CoordinatorState, nodes: int) -> int | None:
 
     What was read late seems early, so this may be too little, and never too much.
     """
-    found = sorted(state.witnesses[node] for node in range(nodes) if node in state.witnesses)
+    found = sorted(state.hearing.witnesses[node] for node in range(nodes) if node in state.hearing.witnesses)
     return found[(len(found) - 1) // 2] if found else None
-
-
-def _note_difference(state: CoordinatorState, difference_ms: int, tolerance_ms: int) -> None:
-    """For people: by how much the wall clock is wrong, told again only when that has changed by as much as is tolerated."""
-    if abs(difference_ms) <= tolerance_ms // 2:
-        state.clock_difference_ms = 0
-    elif abs(difference_ms - state.clock_difference_ms) > tolerance_ms // 2:
-        state.clock_difference_ms = difference_ms

@@ -12,15 +12,15 @@ from typing import assert_never
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
-from kcontrol.core.coordinator.clock import hear_witness
 from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
-from kcontrol.core.coordinator.state import CoordinatorState, Failure
+from kcontrol.core.coordinator.parts.stop import NO_STOP
+from kcontrol.core.coordinator.parts.trouble import Failure
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.status import report
-from kcontrol.core.coordinator.stopping import forget_stop
 from kcontrol.core.coordinator.table import ANSWERS, RESTING, UNANSWERED, Cause, State
 from kcontrol.core.coordinator.takeover import refuse_doubles, take_over
 from kcontrol.core.coordinator.turn import Decision, Turn
-from kcontrol.core.coordinator.waiting import forget_done, hear_received
+from kcontrol.core.coordinator.waiting import hear_received
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
@@ -55,12 +55,8 @@ from kcontrol.core.model import (
     Resume,
     Status,
 )
-from kcontrol.core.retry import Retry, after_failure
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
-
-_GAP_DIVISOR = 4
-"""A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
 
 
 def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
@@ -70,8 +66,8 @@ def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     come in: then shell and core disagree, and going on would be a guess.
     """
     turn = Turn(state.copy(), type(event))
-    _pass_time(turn, event)
-    if isinstance(event, ANSWERS) and turn.state.overdue_answers:
+    turn.pass_time(event)
+    if isinstance(event, ANSWERS) and turn.state.tenure.overdue_answers:
         _pass_over(turn)
     else:
         _handle(turn, event)
@@ -115,19 +111,9 @@ def _is_mere_echo(state: CoordinatorState, event: CoordinatorEvent) -> bool:
 def _pass_over(turn: Turn) -> None:
     """An answer to what an earlier tenure asked for; the new one has waited for it before it asks for anything itself."""
     state = turn.state
-    state.overdue_answers -= 1
-    if state.at is State.CLAIMING and state.epoch >= 0:
+    state.tenure = state.tenure.answered_late()
+    if state.at is State.CLAIMING and state.tenure.epoch >= 0:
         turn.go(Cause.CLAIM_SEEN)
-
-
-def _pass_time(turn: Turn, event: CoordinatorEvent) -> None:
-    state, now_ms = turn.state, event.now_ms
-    if now_ms - state.now_ms > turn.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.caught_up_ms >= 0:
-        state.caught_up_ms = now_ms
-    state.now_ms = max(state.now_ms, now_ms)
-    state.wall_ahead_ms = event.wall_ms - state.now_ms if isinstance(event, Tick | Assigned) else state.wall_ahead_ms
-    if state.wake_ms is not None and state.wake_ms <= state.now_ms:
-        state.wake_ms = None
 
 
 # --- what the logs say ------------------------------------------------------------------------------------------------
@@ -144,8 +130,8 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         _on_sign_of_life(turn, record, logged)
     elif isinstance(record, Received) and record.pipeline == state.pipeline:
         hear_received(state, record)
-    elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.epoch:
-        state.status = None
+    elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.tenure.epoch:
+        state.shown = state.shown.displaced()
     if state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
     elif state.at is State.DENIED and isinstance(record, Resume | Desired) and record.pipeline == state.pipeline:
@@ -156,23 +142,23 @@ def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
     state = turn.state
     if state.at in (State.IDLE, State.RESIGNED):
         return
-    if claim.uuid == state.claim_uuid:
+    if claim.uuid == state.tenure.claim_uuid:
         _on_own_claim(turn, offset)
-    elif state.epoch >= 0:
+    elif state.tenure.epoch >= 0:
         _resign(turn, claim)
 
 
 def _on_own_claim(turn: Turn, offset: int) -> None:
     """A claim that was written twice moves the epoch: nodes go by the newest claim that they read."""
     state = turn.state
-    state.epoch = offset
+    state.tenure = state.tenure.claimed(offset)
     if state.at is State.CLAIMING:
-        if not state.overdue_answers:
+        if not state.tenure.overdue_answers:
             turn.go(Cause.CLAIM_SEEN)
         return
-    state.commands = {}
-    state.saving = None
-    state.stop_saves = 0
+    state.nodes = state.nodes.all_untold()
+    state.checkpointing = state.checkpointing.dropped()
+    state.stop = state.stop.saving(0)
     if state.at is State.ATTEMPTING:
         _end_attempt(turn, FailureKind.BROKER, "the claim was written to Kafka twice")
 
@@ -180,18 +166,18 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
 def _resign(turn: Turn, claim: Claim) -> None:
     state = turn.state
     if state.at in UNANSWERED:
-        state.overdue_answers += 1
+        state.tenure = state.tenure.left_unanswered()
     reason = f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"
     turn.go(Cause.NEWER_CLAIM, Resign(reason))
-    state.attempt = state.plan = state.producer = state.saving = None
+    state.current, state.transaction = state.current.given_up(), state.transaction.gone()
+    state.checkpointing = state.checkpointing.dropped()
 
 
 def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -> None:
     state = turn.state
     life = state.view.incarnation(record.node)
     if life is not None and (isinstance(record, NodeJoin) or record.incarnation == life):
-        state.heard = {**state.heard, record.node: (life, state.now_ms)}
-        hear_witness(state, record.node, logged)
+        state.hearing = state.hearing.heard_from(record.node, life, state.now_ms, logged.timestamp_ms)
 
 
 def _on_step(turn: Turn, event: StepSeen) -> None:
@@ -202,9 +188,8 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
         checkpointing.on_recorded(state, event.logged.record)
     if state.steps.last_offset == before:
         return
-    state.plan = state.failure = None
-    state.attempts, state.retry = 0, Retry()
-    forget_done(state)
+    state.current, state.trouble = state.current.over(), state.trouble.progressed()
+    state.arrivals = state.arrivals.committed(state.steps.next_from)
     if state.at is State.ATTEMPTING:
         _on_fenced(turn, "another coordinator has committed the step")
 
@@ -214,30 +199,23 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
 
 def _on_assigned(turn: Turn, event: Assigned) -> None:
     state = turn.state
-    state.uuid, state.host, state.process_id = event.uuid, event.host, event.process_id
-    state.claims = 0
-    state.plan = state.failure = state.status = None
-    state.attempts, state.retry = 0, Retry()
-    state.forgiven = {}
-    state.inputs_offset = -1
-    state.inherited = False
-    forget_stop(state)
-    state.step_ahead_ms = None
-    state.witnesses = {}
+    state.tenure = state.tenure.assigned(event.uuid, event.host, event.process_id)
+    state.current, state.trouble = state.current.over(), state.trouble.progressed()
+    state.nodes, state.hearing = state.nodes.forgiving({}), state.hearing.without_witnesses()
+    state.asked, state.stop = state.asked.unread(), NO_STOP
+    state.shown, state.step_clock = state.shown.displaced(), state.step_clock.unset()
     turn.go(Cause.ASSIGNED)
 
 
 def _on_producer_ready(turn: Turn, event: ProducerReady) -> None:
-    turn.state.producer = (event.producer_id, event.producer_epoch)
-    turn.state.looked = False
+    turn.state.transaction = turn.state.transaction.ready(event.producer_id, event.producer_epoch)
     turn.go(Cause.PRODUCER_READY)
 
 
 def _on_ends(turn: Turn, event: EndsReached) -> None:
     """Had there been a newer claim, it would have come before this event and ended the tenure."""
     state = turn.state
-    state.looked = True
-    state.steps_end = event.steps_end
+    state.transaction = state.transaction.read_to(event.steps_end)
     if state.at is State.CHECKING_CLAIM:
         turn.go(Cause.CLAIM_HOLDS)
         return
@@ -246,9 +224,9 @@ def _on_ends(turn: Turn, event: EndsReached) -> None:
         turn.go(Cause.DENIED)
         return
     turn.go(Cause.ENDS_REACHED)
-    if state.caught_up_ms < 0:
-        state.caught_up_ms = state.now_ms
-    if not state.cleared:
+    if state.hearing.caught_up_ms < 0:
+        state.hearing = state.hearing.caught_up(state.now_ms)
+    if not state.tenure.cleared:
         take_over(turn)
 
 
@@ -258,7 +236,7 @@ def _on_partitions_added(turn: Turn) -> None:
     if state.at is State.ADDING_LOG:
         _record_checkpoint(turn)
         return
-    plan, producer = state.plan, state.producer
+    plan, producer = state.current.plan, state.transaction.producer
     if plan is None or producer is None:
         _on_fenced(turn, "another coordinator has committed the step")
         return
@@ -266,8 +244,8 @@ def _on_partitions_added(turn: Turn) -> None:
     if spec is None or spec.fingerprint != plan.spec.fingerprint or not all_in_place(state, plan.spec):
         turn.go(Cause.OUT_OF_PLACE)
         return
-    state.attempts += 1
-    state.attempt = attempt = make_attempt(state, plan, producer)
+    attempt = make_attempt(state, plan, producer)
+    state.current = state.current.tried(attempt)
     commands = tuple(give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works))
     turn.go(Cause.PARTITIONS_ADDED, Publish(commands))
     _look_at_attempt(turn)
@@ -276,20 +254,20 @@ def _on_partitions_added(turn: Turn) -> None:
 def _record_checkpoint(turn: Turn) -> None:
     """All parts were there when the transaction was opened; a node that was restarted since takes its part back."""
     state, spec = turn.state, turn.state.view.spec()
-    if state.saving is None or state.producer is None or spec is None:
+    if state.checkpointing.saving is None or state.transaction.producer is None or spec is None:
         _on_fenced(turn, "another coordinator has recorded a checkpoint")
-    elif not checkpointing.is_saved(state) or len(state.saving.commands) != spec.nodes:
+    elif not checkpointing.is_saved(state) or len(state.checkpointing.saving.commands) != spec.nodes:
         turn.go(Cause.OUT_OF_PLACE)
     else:
-        saved = checkpointing.saved_checkpoint(state, state.saving)
+        saved = checkpointing.saved_checkpoint(state, state.checkpointing.saving)
         made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
-        turn.go(Cause.PARTITIONS_ADDED, CommitCheckpoint(*state.producer, made, state.steps_end, gone))
+        turn.go(Cause.PARTITIONS_ADDED, CommitCheckpoint(*state.transaction.producer, made, state.transaction.steps_end, gone))
 
 
 def _look_at_attempt(turn: Turn) -> None:
     """Commit it, end it, or wait on."""
     state = turn.state
-    plan, attempt = state.plan, state.attempt
+    plan, attempt = state.current.plan, state.current.attempt
     if plan is None or attempt is None:
         raise LookupError("attempting without a plan")
     limits = plan.spec.limits
@@ -301,7 +279,7 @@ def _look_at_attempt(turn: Turn) -> None:
     reports = [written for node in nodes if (written := written_by(state, attempt, node)) is not None]
     if len(reports) == plan.spec.nodes:
         boundary, token = boundary_of(state, plan, attempt, reports), attempt.token
-        turn.go(Cause.ALL_WRITTEN, CommitStep(token.producer_id, token.producer_epoch, boundary, state.steps_end))
+        turn.go(Cause.ALL_WRITTEN, CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end))
         return
     turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
     for node in nodes:
@@ -312,7 +290,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
     """Abort: nothing of the attempt is committed, and the same step is tried again, or the pipeline halts."""
     state = turn.state
     step = state.steps.step + 1
-    text = f"step {step}, attempt {state.attempts}: {text}"
+    text = f"step {step}, attempt {state.current.attempts}: {text}"
     if kind is FailureKind.FENCED:
         _on_fenced(turn, text)
         return
@@ -322,7 +300,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
 
 def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
     if isinstance(event, StepCommitted):
-        turn.state.answered = (event.step, turn.state.wall(turn.state.now_ms))
+        turn.state.current = turn.state.current.acknowledged(event.step, turn.state.wall(turn.state.now_ms))
     turn.go(Cause.COMMITTED)
 
 
@@ -331,34 +309,34 @@ def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
     if event.kind is FailureKind.FENCED and state.at is not State.CHECKING_CLAIM:
         _on_fenced(turn, event.error)
         return
-    state.failure = Failure(event.kind, event.error)
+    state.hearing = state.hearing.deaf()
     if event.kind is FailureKind.DENIED:
         # The control log is read before the log of steps, and who may not read it can't come here.
-        state.looked = state.looked or state.at in (State.READING, State.CHECKING_CLAIM)
-        state.caught_up_ms = -1
-        state.halt = event.error
+        if state.at in (State.READING, State.CHECKING_CLAIM):
+            state.transaction = state.transaction.read_control()
+        state.trouble = state.trouble.refused(event.kind, event.error)
         turn.go(Cause.DENIED)
         return
-    state.retry = after_failure(state.retry, FailureKind.BROKER, turn.limits(), state.now_ms)
-    state.caught_up_ms = -1
+    failure = Failure(event.kind, event.error)
+    state.trouble = state.trouble.passing(failure, FailureKind.BROKER, turn.limits(), state.now_ms)
     turn.go(Cause.BROKER_FAILED)
 
 
 def _on_fenced(turn: Turn, text: str) -> None:
     """Somebody took the transaction: read who is in charge before anything else; go slowly if it happens again and again."""
     state = turn.state
-    state.attempt = state.producer = None
-    state.failure = Failure(FailureKind.FENCED, text)
-    state.retry = after_failure(state.retry, FailureKind.FENCED, turn.limits(), state.now_ms)
-    turn.go(Cause.FENCED if state.retry.passing <= 1 else Cause.FENCED_AGAIN)
+    state.current, state.transaction = state.current.aborted(), state.transaction.gone()
+    failure = Failure(FailureKind.FENCED, text)
+    state.trouble = state.trouble.passing(failure, FailureKind.FENCED, turn.limits(), state.now_ms)
+    turn.go(Cause.FENCED if state.trouble.retry.passing <= 1 else Cause.FENCED_AGAIN)
 
 
 def _on_tick(turn: Turn) -> None:
     state = turn.state
     if state.at in (State.BACKING_OFF, State.BACKING_OFF_FENCED):
-        if state.now_ms >= state.retry.not_before_ms:
+        if state.now_ms >= state.trouble.retry.not_before_ms:
             turn.go(Cause.BACKED_OFF)
         else:
-            turn.wake_at(state.retry.not_before_ms)
+            turn.wake_at(state.trouble.retry.not_before_ms)
     elif state.at is State.ATTEMPTING:
         _look_at_attempt(turn)

@@ -11,18 +11,16 @@ it anew. Only for a process that is not there is there no limit, because nobody 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeVar, assert_never
+from typing import assert_never
 
-from kcontrol.core.coordinator.state import CoordinatorState, Failure, Wait
+from kcontrol.core.coordinator.parts.nodes import Wait
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, PipelineSpec, StepWork
-from kcontrol.core.retry import after_failure, must_halt
 
-_V = TypeVar("_V")
 _OPENING = (CommandKind.CREATE, CommandKind.OPEN)
 
 
@@ -74,10 +72,10 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
         return Standing(Place.ABSENT, ("joining", life), f"node {node} has joined and says nothing yet", limit_ms)
     if is_silent(state, node, limits):
         return Standing(Place.ABSENT, ("silent", life), _silence(state, said))
-    if said.claim_epoch != state.epoch and not _is_to_end(state, node):
+    if said.claim_epoch != state.tenure.epoch and not _is_to_end(state, node):
         text = f"node {node} has not seen this coordinator's claim"
         return Standing(Place.UNAWARE, ("claim", life), text, _patience_ms(limits))
-    command = state.commands.get(node)
+    command = state.nodes.commands.get(node)
     if command is not None and command.incarnation == life:
         told = _told(state, command, said, limits)
         if told is not None:
@@ -122,7 +120,7 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
         return Standing(
             Place.BUSY, ("finish", said.step), f"node {node} finishes step {said.step + 1}", limits.replay_timeout_ms
         )
-    if said.phase is NodePhase.FAILED and state.forgiven.get(node) != (said.command_epoch, said.command_serial):
+    if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (said.command_epoch, said.command_serial):
         return Standing(Place.BROKEN, ("failed",), f"node {node} failed: {said.error}")
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
         return Standing(Place.CLOSED, ("closed",), f"node {node} is closed", _patience_ms(limits) + limits.max_backoff_ms)
@@ -149,7 +147,7 @@ def _silence(state: CoordinatorState, said: NodeState) -> str:
 
 def _is_to_end(state: CoordinatorState, node: int) -> bool:
     """Whether this life was told to."""
-    command = state.commands.get(node)
+    command = state.nodes.commands.get(node)
     if command is None or command.incarnation != state.view.incarnation(node):
         return False
     return command.kind is CommandKind.SHUTDOWN
@@ -167,28 +165,27 @@ def is_silent(state: CoordinatorState, node: int, limits: LimitsSpec) -> bool:
 
 def silent_ms(state: CoordinatorState, node: int) -> int:
     """For how long a node has said nothing; 0 while the coordinator itself may not have listened."""
-    return 0 if state.caught_up_ms < 0 else state.now_ms - _heard_ms(state, node)
+    return 0 if state.hearing.caught_up_ms < 0 else state.now_ms - _heard_ms(state, node)
 
 
 def _heard_ms(state: CoordinatorState, node: int) -> int:
-    life, heard_ms = state.heard.get(node, (-1, -1))
-    return max(state.caught_up_ms, heard_ms if life == state.view.incarnation(node) else -1)
+    life, heard_ms = state.hearing.heard.get(node, (-1, -1))
+    return max(state.hearing.caught_up_ms, heard_ms if life == state.view.incarnation(node) else -1)
 
 
 def wake_before_silence(turn: Turn, node: int, limits: LimitsSpec) -> None:
     """Ask for a tick when the node's silence would become too long."""
     state = turn.state
-    if state.caught_up_ms >= 0 and not is_silent(state, node, limits):
+    if state.hearing.caught_up_ms >= 0 and not is_silent(state, node, limits):
         turn.wake_at(_heard_ms(state, node) + limits.heartbeat_timeout_ms)
 
 
 def give(turn: Turn, node: int, kind: CommandKind, step: int, work: StepWork | None = None) -> Command:
     """Make the next command for a node's newest life and remember it; the caller publishes it."""
     state = turn.state
-    state.serial += 1
     life = state.view.lives[node]
-    command = Command(state.pipeline, state.epoch, state.serial, node, life, kind, step, work)
-    state.commands = {**state.commands, node: command}
+    command = Command(state.pipeline, state.tenure.epoch, state.nodes.serial + 1, node, life, kind, step, work)
+    state.nodes = state.nodes.told(command)
     return command
 
 
@@ -204,14 +201,14 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
         _count_losses(turn, node)
         now = standing(turn.state, node, limits)
         if now.place is Place.IN_PLACE:
-            turn.state.waits = _without(turn.state.waits, node)
+            turn.state.nodes = turn.state.nodes.not_waiting(node)
             wake_before_silence(turn, node, limits)
             continue
         waiting.append(now.text)
         if now.place in LOST:
-            turn.state.assembled = False
+            turn.state.nodes = turn.state.nodes.not_whole()
         if now.place is Place.BROKEN:
-            turn.state.halt = now.text
+            turn.state.trouble = turn.state.trouble.halted(now.text)
         elif now.what[0] == "silent":
             commands.extend(end_if_silent(turn, node, limits))
         elif not _out_of_time(turn, node, now):
@@ -264,9 +261,9 @@ def _remedy(turn: Turn, node: int, now: Standing) -> list[Command]:
     if now.place is Place.DANGLING:
         return _open(turn, node)
     if now.place is Place.CLOSED:
-        if state.now_ms >= state.retry.not_before_ms:
+        if state.now_ms >= state.trouble.retry.not_before_ms:
             return _open(turn, node)
-        turn.wake_at(state.retry.not_before_ms)
+        turn.wake_at(state.trouble.retry.not_before_ms)
     return []
 
 
@@ -290,7 +287,7 @@ def _open(turn: Turn, node: int) -> list[Command]:
     if steps.can_begin_at(0, spec.nodes):
         return [give(turn, node, CommandKind.CREATE, 0)]
     if said is not None and said.checkpoint >= steps.checkpoint:
-        state.halt = _nothing_to_open(state, node, openable)
+        state.trouble = state.trouble.halted(_nothing_to_open(state, node, openable))
     return []
 
 
@@ -316,23 +313,23 @@ def end_if_silent(turn: Turn, node: int, limits: LimitsSpec) -> list[Command]:
         turn.wake_at(state.now_ms + limits.silence_timeout_ms - silence_ms)
         return []
     text = f"node {node} said nothing for {silence_ms} ms ({said.phase.value} at step {said.step}) and is told to end"
-    state.failure = Failure(FailureKind.LOST, text)
+    state.trouble = state.trouble.noted(FailureKind.LOST, text)
     return [give(turn, node, CommandKind.SHUTDOWN, state.steps.step)]
 
 
 def is_overdue(turn: Turn, node: int, now: Standing) -> bool:
     """Whether the wait for a node is over its limit; then it begins anew."""
     state = turn.state
-    wait = state.waits.get(node)
+    wait = state.nodes.waits.get(node)
     if wait is None or wait.what != now.what:
         wait = Wait(now.what, state.now_ms)
-        state.waits = {**state.waits, node: wait}
+        state.nodes = state.nodes.waiting(node, wait)
     if not now.limit_ms:
         return False
     if state.now_ms - wait.since_ms < now.limit_ms:
         turn.wake_at(wait.since_ms + now.limit_ms)
         return False
-    state.waits = _without(state.waits, node)
+    state.nodes = state.nodes.not_waiting(node)
     return True
 
 
@@ -348,7 +345,7 @@ def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
     remedy = "it is told to end" if ends else "it is told to open again"
     count_failure(turn, FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms: {remedy}")
     state = turn.state
-    if not state.halt:
+    if not state.trouble.halt:
         commands = [give(turn, node, CommandKind.SHUTDOWN, state.steps.step)] if ends else _open(turn, node)
         turn.effects.extend(Publish((command,)) for command in commands)
     return True
@@ -357,7 +354,7 @@ def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
 def _count_losses(turn: Turn, node: int) -> None:
     """A node that was told to open and died, or closed again with an error, has failed once more."""
     state = turn.state
-    command = state.commands.get(node)
+    command = state.nodes.commands.get(node)
     if command is None or command.kind not in _OPENING:
         return
     said = state.view.node_state(node)
@@ -367,18 +364,10 @@ def _count_losses(turn: Turn, node: int) -> None:
         text = f"node {node} could not open step {command.step}, or replay from there: {said.error or 'no reason given'}"
     else:
         return
-    state.commands = _without(state.commands, node)
+    state.nodes = state.nodes.untold(node)
     count_failure(turn, FailureKind.LOST, text)
 
 
 def count_failure(turn: Turn, kind: FailureKind, text: str) -> None:
     """Remember what failed, put the next try off, and halt if it was one too many."""
-    state, limits = turn.state, turn.limits()
-    state.failure = Failure(kind, text)
-    state.retry = after_failure(state.retry, kind, limits, state.now_ms)
-    if must_halt(state.retry, kind, limits):
-        state.halt = f"{text}. Look for the cause, then resume the pipeline"
-
-
-def _without(mapping: Mapping[int, _V], key: int) -> Mapping[int, _V]:
-    return {one: value for one, value in mapping.items() if one != key} if key in mapping else mapping
+    turn.state.trouble = turn.state.trouble.counted(kind, text, turn.limits(), turn.state.now_ms)

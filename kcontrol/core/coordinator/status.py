@@ -23,17 +23,17 @@ def report(turn: Turn) -> None:
     Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
     """
     state = turn.state
-    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.looked)
+    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.transaction.looked)
     if not may_say:
         return
     status = _status(turn)
-    before = state.status
+    before = state.shown.status
     if before is not None and _news(status) == _news(before):
-        due_ms = state.status_ms + (STATUS_BEAT_MS if status.step == before.step else _STATUS_EVERY_MS)
+        due_ms = state.shown.status_ms + (STATUS_BEAT_MS if status.step == before.step else _STATUS_EVERY_MS)
         if state.now_ms < due_ms:
             turn.wake_at(due_ms)
             return
-    state.status, state.status_ms = status, state.now_ms
+    state.shown = state.shown.saying(status, state.now_ms)
     turn.effects.append(Publish((status,)))
 
 
@@ -47,36 +47,36 @@ def _news(status: Status) -> tuple[object, ...]:
 
 def _status(turn: Turn) -> Status:
     state, last = turn.state, turn.state.view.status()
-    phase, reason = PipelinePhase.RUNNING, "" if state.failure is None else state.failure.text
+    phase, reason = PipelinePhase.RUNNING, "" if state.trouble.failure is None else state.trouble.failure.text
     if state.at is State.DENIED:
         phase = PipelinePhase.HALTED
-        reason = state.halt
+        reason = state.trouble.halt
         if last is not None:
             # Steps may not have been read, nor what users asked for taken note of: all that stays as it was said last.
-            return replace(last, claim_epoch=state.epoch, phase=phase, reason=reason)
+            return replace(last, claim_epoch=state.tenure.epoch, phase=phase, reason=reason)
     match state.at:
         case State.HALTED:
-            phase, reason = PipelinePhase.HALTED, state.halt
+            phase, reason = PipelinePhase.HALTED, state.trouble.halt
         case State.PAUSED:
             phase, reason = PipelinePhase.PAUSED, ""
         case State.STOPPED:
-            phase, reason = PipelinePhase.STOPPED, state.unsaved
+            phase, reason = PipelinePhase.STOPPED, state.stop.unsaved
         case State.STOPPING:
             reason = stopping_reason(state)
-        case _ if not state.assembled and state.at is not State.DENIED:
+        case _ if not state.nodes.assembled and state.at is not State.DENIED:
             phase, reason = PipelinePhase.STARTING, _missing(turn)
     return Status(
         pipeline=state.pipeline,
-        claim_epoch=state.epoch,
+        claim_epoch=state.tenure.epoch,
         phase=phase,
         step=state.steps.step,
         reason=reason,
-        acknowledged=state.acknowledged,
+        acknowledged=state.asked.acknowledged,
         checkpoint=state.steps.checkpoint,
-        checkpoint_failure=state.saving_failure,
-        answers=state.answers,
-        inputs_offset=state.inputs_offset,
-        clock_difference_ms=state.clock_difference_ms,
+        checkpoint_failure=state.checkpointing.failure,
+        answers=state.asked.answers,
+        inputs_offset=state.asked.inputs_offset,
+        clock_difference_ms=state.step_clock.difference_ms,
     )
 
 
@@ -89,6 +89,6 @@ def _missing(turn: Turn) -> str:
     limits = turn.limits()
     missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Place.IN_PLACE]
     parts = ["waiting: " + ", ".join(missing)] if missing else []
-    if state.failure is not None:
-        parts.append(state.failure.text)
+    if state.trouble.failure is not None:
+        parts.append(state.trouble.failure.text)
     return "; ".join(parts)

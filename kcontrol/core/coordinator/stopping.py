@@ -9,42 +9,43 @@ from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.node_progress import LOST, give, is_overdue, roll_back, standing
-from kcontrol.core.coordinator.state import CoordinatorState, Failure
+from kcontrol.core.coordinator.parts.stop import NO_STOP
+from kcontrol.core.coordinator.parts.trouble import Trouble
+from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
-from kcontrol.core.retry import Retry
 
 
 def acknowledge(state: CoordinatorState) -> None:
     """The newest wish is fulfilled."""
     desired = state.view.desired()
-    if desired is not None and desired.request_id not in state.acknowledged:
-        checkpointing.remember_request(state, desired.request_id)
+    if desired is not None and desired.request_id not in state.asked.acknowledged:
+        state.asked = state.asked.acknowledging(desired.request_id)
 
 
 def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
     """Whether the newest command to a node's newest life is of this kind."""
-    command = state.commands.get(node)
+    command = state.nodes.commands.get(node)
     return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
 
 
 def can_record(turn: Turn) -> bool:
     """Whether all nodes have saved the checkpoint under way, and it may be put into the log now."""
     state = turn.state
-    if state.producer is None or not checkpointing.is_saved(state):
+    if state.transaction.producer is None or not checkpointing.is_saved(state):
         return False
-    if state.now_ms < state.retry.not_before_ms:
-        turn.wake_at(state.retry.not_before_ms)
+    if state.now_ms < state.trouble.retry.not_before_ms:
+        turn.wake_at(state.trouble.retry.not_before_ms)
         return False
     return True
 
 
 def open_log(state: CoordinatorState) -> AddPartitions:
     """What the transaction that records it begins with."""
-    if state.producer is None:
+    if state.transaction.producer is None:
         raise LookupError("a transaction without a producer")
-    return AddPartitions(*state.producer, ((state.steps_topic, 0),))
+    return AddPartitions(*state.transaction.producer, ((state.steps_topic, 0),))
 
 
 # --- the checkpoint before it -------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def open_log(state: CoordinatorState) -> AddPartitions:
 
 def forget_stop(state: CoordinatorState) -> None:
     """The pipeline is not to be stopped any more, or not yet."""
-    state.stop_ms, state.stop_saves, state.unsaved = -1, 0, ""
+    state.stop = NO_STOP
 
 
 def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
@@ -60,40 +61,39 @@ def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
     state = turn.state
     if not spec.stateful or not spec.checkpoint.location:
         return False
-    if state.unsaved or state.steps.step <= state.steps.checkpoint:
+    if state.stop.unsaved or state.steps.step <= state.steps.checkpoint:
         return False
-    if state.stop_ms < 0:
-        state.stop_ms = state.now_ms
+    state.stop = state.stop.waiting(state.now_ms)
     why = _why_unsaved(turn, spec)
     if why:
-        state.saving = None
-        state.unsaved = f"step {state.steps.step} was not saved before the stop: {why}"
-        checkpointing.refuse_request(state, state.unsaved)
+        state.checkpointing = state.checkpointing.dropped()
+        state.stop = state.stop.without(f"step {state.steps.step} was not saved before the stop: {why}")
+        checkpointing.refuse_request(state, state.stop.unsaved)
         return False
-    turn.wake_at(state.stop_ms + spec.limits.stop_save_timeout_ms)
+    turn.wake_at(state.stop.since_ms + spec.limits.stop_save_timeout_ms)
     roll_back(turn, spec.nodes)
     return True
 
 
 def begin_last(turn: Turn, spec: PipelineSpec) -> None:
     """With all nodes in place: begin the checkpoint of the last step, unless it is under way."""
-    if turn.state.saving is None:
+    if turn.state.checkpointing.saving is None:
         checkpointing.begin(turn, spec)
-        turn.state.stop_saves = turn.state.steps.step
+        turn.state.stop = turn.state.stop.saving(turn.state.steps.step)
 
 
 def _why_unsaved(turn: Turn, spec: PipelineSpec) -> str:
     """Why the stop waits no longer for the checkpoint; '' if it does."""
     state, limits = turn.state, spec.limits
-    if state.halt:
-        return f"the pipeline had halted: {state.halt}"
-    if state.stop_saves == state.steps.step and state.saving is None:
-        return state.saving_failure or "its checkpoint came to nothing"
+    if state.trouble.halt:
+        return f"the pipeline had halted: {state.trouble.halt}"
+    if state.stop.saves == state.steps.step and state.checkpointing.saving is None:
+        return state.checkpointing.failure or "its checkpoint came to nothing"
     for node in range(spec.nodes):
         now = standing(state, node, limits)
         if now.place in LOST or now.what[:1] == ("replay",):
             return now.text
-    if state.now_ms - state.stop_ms >= limits.stop_save_timeout_ms:
+    if state.now_ms - state.stop.since_ms >= limits.stop_save_timeout_ms:
         return f"that took longer than {limits.stop_save_timeout_ms} ms (stop_save_timeout)"
     return ""
 
@@ -119,7 +119,8 @@ def close_nodes(turn: Turn, nodes: int) -> int:
         left += 1
         if now.what[:1] in _AWAITED:
             if is_overdue(turn, node, now):
-                state.failure = Failure(FailureKind.LOST, f"{now.text}, for more than {now.limit_ms} ms: it is told to end")
+                text = f"{now.text}, for more than {now.limit_ms} ms: it is told to end"
+                state.trouble = state.trouble.noted(FailureKind.LOST, text)
                 commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
         elif said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
             commands.append(give(turn, node, CommandKind.SHUTDOWN, state.steps.step))
@@ -132,10 +133,8 @@ def close_nodes(turn: Turn, nodes: int) -> int:
 
 def stopped(state: CoordinatorState) -> None:
     """All is over, and the pipeline starts afresh."""
-    state.halt = ""
-    state.failure = None
-    state.retry = Retry()
-    state.assembled = False
+    state.trouble = Trouble()
+    state.nodes = state.nodes.not_whole()
     acknowledge(state)
     checkpointing.refuse_request(
         state, f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could save it"
@@ -144,7 +143,7 @@ def stopped(state: CoordinatorState) -> None:
 
 def stopping_reason(state: CoordinatorState) -> str:
     """What a stop is about."""
-    if state.stop_ms >= 0 and not state.unsaved and state.steps.step > state.steps.checkpoint:
+    if state.stop.since_ms >= 0 and not state.stop.unsaved and state.steps.step > state.steps.checkpoint:
         return f"stopping, once step {state.steps.step} is saved"
-    text = "stopping" if state.failure is None else f"stopping: {state.failure.text}"
-    return f"{text}; {state.unsaved}" if state.unsaved else text
+    text = "stopping" if state.trouble.failure is None else f"stopping: {state.trouble.failure.text}"
+    return f"{text}; {state.stop.unsaved}" if state.stop.unsaved else text

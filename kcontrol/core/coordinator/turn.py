@@ -7,9 +7,12 @@ from typing import assert_never
 
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import ASKS, OCCASIONS, TABLE, Cause, State
-from kcontrol.core.events import CoordinatorEffect, InitProducer, Publish, ReadToEnds, WakeAt
+from kcontrol.core.events import Assigned, CoordinatorEffect, CoordinatorEvent, InitProducer, Publish, ReadToEnds, Tick, WakeAt
 from kcontrol.core.model import Claim, LimitsSpec
 from kcontrol.core.retry import DEFAULT_LIMITS
+
+_GAP_DIVISOR = 4
+"""A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
 
 
 class Turn:
@@ -50,15 +53,15 @@ class Turn:
             case State.CLAIMING:
                 return self._claim()
             case State.FENCING:
-                state.attempt = state.producer = None
-                state.producer_timeout_ms = self.limits().transaction_timeout_ms
-                return InitProducer(state.producer_timeout_ms)
+                state.current = state.current.aborted()
+                state.transaction = state.transaction.fencing(self.limits().transaction_timeout_ms)
+                return InitProducer(state.transaction.timeout_ms)
             case State.READING:
                 return ReadToEnds(settled=True)
             case State.CHECKING_CLAIM:
                 return ReadToEnds(settled=False)
             case State.BACKING_OFF | State.BACKING_OFF_FENCED:
-                return WakeAt(state.retry.not_before_ms)
+                return WakeAt(state.trouble.retry.not_before_ms)
             case State.ADDING | State.ATTEMPTING | State.COMMITTING | State.ADDING_LOG | State.RECORDING | State.RESIGNED:
                 return None
             case State.IDLE | State.DENIED | State.ASSEMBLING | State.READY:
@@ -70,17 +73,23 @@ class Turn:
 
     def _claim(self) -> Publish:
         state = self.state
-        state.claims += 1
-        state.epoch = -1
-        state.serial = 0
-        state.commands = {}
-        state.waits = {}
-        state.attempt = state.producer = None
-        state.caught_up_ms = -1
-        state.cleared = state.assembled = False
-        state.saving = None
-        state.stop_saves = 0
-        return Publish((Claim(state.pipeline, state.claim_uuid, state.host, state.process_id),))
+        state.tenure = tenure = state.tenure.claiming()
+        state.nodes, state.hearing = state.nodes.claiming(), state.hearing.deaf()
+        state.current, state.transaction = state.current.aborted(), state.transaction.gone()
+        state.checkpointing, state.stop = state.checkpointing.dropped(), state.stop.saving(0)
+        return Publish((Claim(state.pipeline, tenure.claim_uuid, tenure.host, tenure.process_id),))
+
+    def pass_time(self, event: CoordinatorEvent) -> None:
+        """Read the clocks, as of the event."""
+        state, now_ms = self.state, event.now_ms
+        gap_ms = now_ms - state.now_ms
+        if gap_ms > self.limits().heartbeat_timeout_ms // _GAP_DIVISOR and state.hearing.caught_up_ms >= 0:
+            state.hearing = state.hearing.caught_up(now_ms)
+        state.now_ms = max(state.now_ms, now_ms)
+        if isinstance(event, Tick | Assigned):
+            state.wall_ahead_ms = event.wall_ms - state.now_ms
+        if state.wake_ms is not None and state.wake_ms <= state.now_ms:
+            state.wake_ms = None
 
     def limits(self) -> LimitsSpec:
         """The limits in force."""

@@ -22,7 +22,7 @@ from kcontrol.core.model import (
     Written,
 )
 from kcontrol.core.node.checkpoints import all_openable
-from kcontrol.core.node.state import Arrivals, NodeMachine
+from kcontrol.core.node.state import Arrivals, NodeMachine, Said
 from kcontrol.core.node.table import State
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step.gaps import gaps_after, records_between
@@ -52,27 +52,14 @@ def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
     """If there is news, or it was said long ago, or `again`."""
     state = turn.state
     attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
-    now = NodeState(
-        pipeline=state.pipeline,
-        node=state.node,
-        incarnation=state.incarnation,
-        phase=_phase(state),
-        step=state.step,
-        attempt=attempt,
-        claim_epoch=state.view.epoch,
-        command_epoch=state.done[0],
-        command_serial=state.done[1],
-        openable=all_openable(state),
-        error=state.error,
-        beat=0,
-        checkpoint=state.steps.checkpoint,
-        ended=state.ended,
-    )
+    openable, checkpoint = all_openable(state), state.steps.checkpoint
+    now = Said(_phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint)
     if again or now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
         state.said = now
         state.said_ms = state.now_ms
         state.beat += 1
-        turn.records.append(replace(now, beat=state.beat))
+        who = state.pipeline, state.node, state.incarnation
+        turn.records.append(NodeState(*who, **now._asdict(), beat=state.beat, ended=state.ended))
 
 
 def _phase(state: NodeMachine) -> NodePhase:

@@ -154,7 +154,7 @@ class CoordinatorDriver:
     def say(self, number: int = 0, **changes: Any) -> list[Any]:
         """A node's state: open at the last committed step and up to date, but for the changes."""
         self.beat += 1
-        command = self.state.commands.get(number)
+        command = self.state.nodes.commands.get(number)
         said = NodeState(
             pipeline="p",
             node=number,
@@ -162,8 +162,8 @@ class CoordinatorDriver:
             phase=NodePhase.OPEN,
             step=self.state.steps.step,
             attempt=None,
-            claim_epoch=self.state.epoch,
-            command_epoch=self.state.epoch if command is not None else -1,
+            claim_epoch=self.state.tenure.epoch,
+            command_epoch=self.state.tenure.epoch if command is not None else -1,
             command_serial=command.serial if command is not None else -1,
             openable=(),
             error="",
@@ -213,8 +213,8 @@ class CoordinatorDriver:
     @property
     def status(self) -> Status:
         """What was last published."""
-        assert self.state.status is not None
-        return self.state.status
+        assert self.state.shown.status is not None
+        return self.state.shown.status
 
 
 class NodeDriver:

@@ -52,7 +52,7 @@ def test_a_request_makes_a_checkpoint_at_once_and_is_answered_when_it_is_in_the_
 def test_a_request_during_a_checkpoint_gets_one_of_its_own_if_there_is_more_to_save() -> None:
     driver = saving(ONE)
     assert told(ask(driver)) == []
-    serial = driver.state.commands[0].serial
+    serial = driver.state.nodes.commands[0].serial
     driver.attempt(9, 3)
     driver.see_step(boundary(4, (8, 3), (9, 3), nodes=2))
     assert driver.status.answers == ()

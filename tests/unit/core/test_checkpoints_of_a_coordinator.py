@@ -59,7 +59,7 @@ def test_the_interval_goes_on_from_the_last_checkpoint_of_a_predecessor() -> Non
 def test_the_next_step_waits_for_all_pins_and_for_nothing_else() -> None:
     driver = resting()
     driver.tick(EVERY_MS)
-    pinned = driver.state.commands[0].serial - 1
+    pinned = driver.state.nodes.commands[0].serial - 1
     driver.say(0, command_serial=pinned)
     driver.receive(9, 0)
     assert driver.state.at is State.READY
@@ -74,7 +74,7 @@ def test_steps_go_on_while_nodes_save() -> None:
     driver = saving(ONE)
     work = driver.attempt(9, 3)
     assert work.step == 4
-    assert part_of_step_3(driver, work_serial=driver.state.commands[0].serial) == []
+    assert part_of_step_3(driver, work_serial=driver.state.nodes.commands[0].serial) == []
     assert driver.state.at is State.ATTEMPTING
 
 
@@ -91,7 +91,7 @@ def test_when_all_parts_are_there_the_checkpoint_is_recorded_in_a_transaction_of
     assert commit.checkpoint == Checkpoint(
         pipeline="p",
         step=3,
-        claim_epoch=driver.state.epoch,
+        claim_epoch=driver.state.tenure.epoch,
         boundary_offset=2,
         location="file:///c",
         parts=tuple(SavedPart(number, driver.lives[number], f"m{number}", 2, 30) for number in (0, 1)),
@@ -105,7 +105,7 @@ def test_when_all_parts_are_there_the_checkpoint_is_recorded_in_a_transaction_of
     driver.see_step(commit.checkpoint)
     assert only(InitProducer, driver.feed(CheckpointCommitted(3, driver.log.now_ms)))
     driver.ready()
-    assert (driver.status.checkpoint, driver.state.at, driver.state.saving) == (3, State.READY, None)
+    assert (driver.status.checkpoint, driver.state.at, driver.state.checkpointing.saving) == (3, State.READY, None)
 
 
 def test_what_a_checkpoint_makes_needless_is_forgotten_oldest_first_and_not_all_at_once() -> None:
@@ -156,7 +156,7 @@ def test_a_checkpoint_is_given_up_when_a_part_fails_and_begun_anew_when_it_is_du
 
 def test_a_part_of_a_checkpoint_that_was_given_up_is_no_part_of_the_next() -> None:
     driver = saving()
-    before = driver.state.commands[0].serial
+    before = driver.state.nodes.commands[0].serial
     part(driver, 0)
     part(driver, 1, error="disk full")
     driver.tick(EVERY_MS)
@@ -186,7 +186,7 @@ def test_a_node_that_is_restarted_just_before_the_record_takes_its_part_back() -
 def test_a_node_that_does_not_pin_in_time_loses_the_checkpoint_and_not_the_pipeline() -> None:
     driver = resting()
     driver.tick(EVERY_MS)
-    late = driver.state.commands[1].serial - 1
+    late = driver.state.nodes.commands[1].serial - 1
     driver.say(0)
     driver.receive(9, 0)
     for _ in range(LIMITS.pin_timeout_ms // 1_000 - 1):
@@ -211,7 +211,7 @@ def test_a_part_that_does_not_come_in_time_is_not_waited_for() -> None:
 def test_a_pause_leaves_a_checkpoint_alone_and_it_is_recorded_before_the_nodes_are_told() -> None:
     driver = resting(ONE)
     driver.tick(EVERY_MS)
-    driver.say(command_serial=driver.state.commands[0].serial - 1)
+    driver.say(command_serial=driver.state.nodes.commands[0].serial - 1)
     driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
     driver.tick()
     assert driver.status.phase is PipelinePhase.PAUSED

@@ -25,11 +25,11 @@ def test_a_dead_node_is_noticed_when_the_coordinators_wall_clock_was_set(set_ms:
     driver.log.set_ms = set_ms
     for _ in range(LIMITS.heartbeat_timeout_ms // 1_000 - 1):
         driver.tick(1_000)
-    assert driver.state.attempt is not None
+    assert driver.state.current.attempt is not None
     driver.tick(1_000)
-    assert driver.state.attempt is None
-    assert driver.state.failure is not None
-    assert "said nothing" in driver.state.failure.text
+    assert driver.state.current.attempt is None
+    assert driver.state.trouble.failure is not None
+    assert "said nothing" in driver.state.trouble.failure.text
 
 
 @pytest.mark.parametrize("set_ms", SET_MS)
@@ -111,7 +111,7 @@ def test_of_nodes_that_disagree_the_middle_one_is_believed() -> None:
         driver.log.stamped_ms = ahead_ms
         driver.say(number, phase=NodePhase.CLOSED)
         driver.say(number)
-    assert driver.state.step_ahead_ms == TOLERANCE_MS
+    assert driver.state.step_clock.ahead_ms == TOLERANCE_MS
 
 
 def test_a_policys_clock_ticks_by_the_time_of_steps_when_the_wall_clock_was_set_back() -> None:

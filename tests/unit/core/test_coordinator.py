@@ -47,7 +47,7 @@ def test_a_tenure_claims_fences_and_reads_before_it_says_anything() -> None:
     now = driver.log.now_ms
     assert published(Claim, driver.feed(Assigned("c", "host", 1, now, now))) == [Claim("p", "c", "host", 1)]
     assert driver.see(Claim("p", "c", "host", 1)) == [InitProducer(60_000)]
-    assert driver.state.epoch == driver.log.end - 1
+    assert driver.state.tenure.epoch == driver.log.end - 1
     assert driver.feed(ProducerReady(7, 1, now)) == [ReadToEnds(settled=True)]
     status = published(Status, driver.feed(EndsReached(0, now)))[0]
     assert (status.phase, status.reason) == (PipelinePhase.STARTING, "waiting: node 0 has not joined")
@@ -86,7 +86,7 @@ def test_a_whole_step() -> None:
     assert (command.kind, command.step, command.incarnation) == (CommandKind.STEP, 1, driver.lives[0])
     assert [(part.partition, part.from_, part.to) for part in work.division] == [(0, 5, 8), (1, 0, 2)]
     assert (work.reason, work.writers, work.transactional_id) == (Reason.RECORDS, ((0, 1),), "kcontrol.p")
-    assert work.token == Token(driver.state.epoch, 1, 7, 1, (driver.lives[0],))
+    assert work.token == Token(driver.state.tenure.epoch, 1, 7, 1, (driver.lives[0],))
     driver.say(attempt=work.token)
     commit = only(CommitStep, driver.write(work, watermark_moved=True))
     assert (commit.producer_id, commit.producer_epoch) == (7, 1)
@@ -180,8 +180,8 @@ def test_a_report_that_does_not_fit_the_division_is_not_committed(changes: dict[
     driver.in_place()
     work = driver.attempt(8, 2)
     assert driver.write(work, **changes) == [InitProducer(60_000)]
-    assert driver.state.failure is not None
-    assert text in driver.state.failure.text
+    assert driver.state.trouble.failure is not None
+    assert text in driver.state.trouble.failure.text
 
 
 def test_output_that_the_node_may_not_write_is_not_committed() -> None:
@@ -257,7 +257,7 @@ def test_an_unknown_commit_is_found_in_the_log_and_never_asked_for_again() -> No
     driver.see_step(commit.boundary)
     effects = driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms))
     assert not [effect for effect in effects if isinstance(effect, CommitStep)]
-    assert driver.state.plan is None
+    assert driver.state.current.plan is None
     assert driver.say() == []
     assert driver.state.at is State.READY
 
@@ -281,7 +281,7 @@ def test_a_query_that_fails_too_often_halts_and_resumes_on_request() -> None:
     assert driver.is_quiet(60_000)
     effects = driver.see(Resume("p", "again"))
     driver.say(phase=NodePhase.CLOSED)
-    assert driver.state.retry.query == 0
+    assert driver.state.trouble.retry.query == 0
     assert driver.status.acknowledged[-1] == "again"
     assert published(Status, effects)[0].phase is not PipelinePhase.HALTED
 

@@ -66,7 +66,7 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
     driver.see(Desired("p", DesiredMode.RUNNING, "r1"))
     driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
     driver.ready()
-    assert driver.state.acknowledged == ("r0", "old")
+    assert driver.state.asked.acknowledged == ("r0", "old")
     assert driver.status.phase is PipelinePhase.HALTED
     driver.see(Resume("p", "new"))
     assert driver.status.phase is PipelinePhase.STARTING

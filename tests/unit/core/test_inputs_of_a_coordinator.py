@@ -121,7 +121,7 @@ def test_pausing_twice_is_no_error_and_each_request_is_taken_note_of() -> None:
         pause(driver)
         assert driver.status.inputs_offset == driver.log.end - 1
     pause(driver, name="nobody-knows-it")
-    assert driver.state.paused == ("side",)
+    assert driver.state.asked.paused == ("side",)
 
 
 def test_a_pause_takes_effect_at_the_boundary_after_it() -> None:
@@ -202,8 +202,8 @@ def test_an_expired_input_halts_and_a_skip_is_the_way_on() -> None:
     assert committed(driver, work).skipped_ranges == (SkippedRange("in", "input", "T1", 0, 5, 7, "somebody", 77, "s7"),)
     driver.receive(10, 2)
     assert begun(driver).step == 2
-    assert driver.state.plan is not None
-    assert driver.state.plan.skips == ()
+    assert driver.state.current.plan is not None
+    assert driver.state.current.plan.skips == ()
 
 
 def test_a_skip_alone_makes_a_step_that_records_it() -> None:
@@ -221,8 +221,8 @@ def test_a_skip_that_does_not_fit_the_log_is_nothing(from_: int, to: int, partit
     skip(driver, from_, to, partition)
     driver.receive(9, 2)
     assert ranges(begun(driver)) == {("in", 0): (5, 9), ("in", 1): (0, 2)}
-    assert driver.state.plan is not None
-    assert driver.state.plan.skips == ()
+    assert driver.state.current.plan is not None
+    assert driver.state.current.plan.skips == ()
 
 
 def test_a_skip_beyond_what_is_seen_waits_until_it_is() -> None:
@@ -303,7 +303,7 @@ def test_an_added_partition_belongs_to_the_node_that_the_rule_gives_it_to() -> N
     commands = published(Command, driver.feed(PartitionsAdded(driver.log.now_ms)))
     assert all(one.work is not None and ranges(one.work)["in", 3] == (0, 9) for one in commands)
     assert all(one.work is not None and ranges(one.work)["in", 2] == (0, 0) for one in commands)
-    assert [split.partition for split in driver.state.plan.layout.splits] == [3]  # type: ignore[union-attr]
+    assert [split.partition for split in driver.state.current.plan.layout.splits] == [3]  # type: ignore[union-attr]
 
 
 def test_what_another_node_says_of_a_partition_does_not_count() -> None:

@@ -29,8 +29,8 @@ def test_it_reads_again_and_decides_nothing_before(evidence: str) -> None:
     driver.in_place()
     assert _says(driver, evidence) == []
     assert driver.state.at is State.BACKING_OFF
-    assert driver.state.failure is not None
-    assert "node 0 has read" in driver.state.failure.text
+    assert driver.state.trouble.failure is not None
+    assert "node 0 has read" in driver.state.trouble.failure.text
     assert driver.receive(8, 2) == []
     assert driver.tick(1_000) == [InitProducer(60_000)]
     assert driver.feed(ProducerReady(7, 9, driver.log.now_ms)) == [ReadToEnds(settled=True)]
@@ -45,7 +45,7 @@ def test_it_goes_on_when_it_has_read_what_the_node_has() -> None:
     driver.ready()
     driver.say()
     assert driver.state.at is State.READY
-    assert driver.state.failure is None
+    assert driver.state.trouble.failure is None
 
 
 def test_it_asks_again_at_a_steady_pace_while_the_broker_is_behind() -> None:
@@ -56,7 +56,7 @@ def test_it_asks_again_at_a_steady_pace_while_the_broker_is_behind() -> None:
         assert driver.tick(1_000) == [InitProducer(60_000)]
         driver.ready()
         assert driver.state.at is State.BACKING_OFF
-    assert not driver.state.halt
+    assert not driver.state.trouble.halt
 
 
 def test_a_former_life_proves_nothing() -> None:

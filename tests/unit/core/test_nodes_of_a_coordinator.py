@@ -32,7 +32,7 @@ def test_a_state_that_echoes_another_claim_does_not_count() -> None:
     driver = CoordinatorDriver()
     driver.take_over()
     driver.join()
-    assert published(Command, driver.say(phase=NodePhase.CLOSED, claim_epoch=driver.state.epoch - 1)) == []
+    assert published(Command, driver.say(phase=NodePhase.CLOSED, claim_epoch=driver.state.tenure.epoch - 1)) == []
     assert driver.status.reason == "waiting: node 0 has not seen this coordinator's claim"
 
 
@@ -86,7 +86,7 @@ def test_a_node_that_does_not_open_in_time_is_told_to_end_and_counted() -> None:
     driver.tick(3_999)
     again = published(Command, driver.tick(1))[0]
     assert (again.kind, again.serial > first.serial) == (CommandKind.SHUTDOWN, True)
-    assert driver.state.retry.lost == 1
+    assert driver.state.trouble.retry.lost == 1
     assert "node 0 opens step 0, for more than 28000 ms: it is told to end" in driver.status.reason
 
 
@@ -114,7 +114,7 @@ def test_a_node_that_speaks_and_does_not_listen_is_told_to_end() -> None:
     driver = CoordinatorDriver()
     driver.take_over()
     driver.join()
-    commands = speak_for(driver, PATIENCE_MS + 1_000, claim_epoch=driver.state.epoch - 1)
+    commands = speak_for(driver, PATIENCE_MS + 1_000, claim_epoch=driver.state.tenure.epoch - 1)
     assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
     assert "node 0 has not seen this coordinator's claim, for more than 28000 ms" in driver.status.reason
 
@@ -146,7 +146,7 @@ def test_a_node_that_joins_and_says_nothing_is_told_to_end_and_counted() -> None
         assert commands == []
         commands += published(Command, driver.tick(1_000))
     assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
-    assert driver.state.retry.lost == 1
+    assert driver.state.trouble.retry.lost == 1
     assert f"node 0 has joined and says nothing yet, for more than {limit_ms} ms: it is told to end" in driver.status.reason
 
 
@@ -185,8 +185,8 @@ def test_a_replay_is_given_time_for_each_step() -> None:
     driver.tick(6_000)
     driver.say(step=2, openable=(2,))
     assert published(Command, driver.tick(1_000))[0].kind is CommandKind.OPEN
-    assert driver.state.failure is not None
-    assert driver.state.failure.text == "node 0 replays step 3, for more than 25000 ms: it is told to open again"
+    assert driver.state.trouble.failure is not None
+    assert driver.state.trouble.failure.text == "node 0 replays step 3, for more than 25000 ms: it is told to open again"
 
 
 def test_a_node_that_fails_to_open_too_often_halts_the_pipeline() -> None:
@@ -207,9 +207,9 @@ def test_a_node_that_dies_while_it_opens_counts() -> None:
     driver.join()
     driver.say(phase=NodePhase.CLOSED)
     driver.join()
-    assert driver.state.retry.lost == 1
-    assert driver.state.failure is not None
-    assert "node 0 ended while it opened step 0" in driver.state.failure.text
+    assert driver.state.trouble.retry.lost == 1
+    assert driver.state.trouble.failure is not None
+    assert "node 0 ended while it opened step 0" in driver.state.trouble.failure.text
 
 
 def test_silence_is_death_until_the_state_repeats() -> None:
@@ -219,8 +219,8 @@ def test_silence_is_death_until_the_state_repeats() -> None:
     for _ in range(7):
         driver.tick(1_000)
     assert driver.tick(1_000) == [InitProducer(60_000)]
-    assert driver.state.failure is not None
-    assert driver.state.failure.text == "step 1, attempt 1: node 0 said nothing for 8000 ms"
+    assert driver.state.trouble.failure is not None
+    assert driver.state.trouble.failure.text == "step 1, attempt 1: node 0 said nothing for 8000 ms"
     driver.ready()
     assert driver.state.at is State.ASSEMBLING
     assert published(Command, driver.say(attempt=work.token))[0].kind is CommandKind.CREATE
@@ -254,8 +254,8 @@ def test_an_attempt_has_a_deadline_that_names_who_was_late() -> None:
         for number in (0, 1):
             assert driver.say(number, attempt=works[number].token) == []
     assert driver.tick(1_000) == [InitProducer(60_000)]
-    assert driver.state.failure is not None
-    assert driver.state.failure.text == "step 1, attempt 1: node 1 has not written within 30000 ms"
+    assert driver.state.trouble.failure is not None
+    assert driver.state.trouble.failure.text == "step 1, attempt 1: node 1 has not written within 30000 ms"
 
 
 def test_two_nodes_write_one_step() -> None:
@@ -288,7 +288,7 @@ def test_a_node_that_was_lost_while_partitions_were_added_is_asked_nothing() -> 
     only(AddPartitions, driver.receive(8, 2))
     driver.join()
     assert driver.feed(PartitionsAdded(driver.log.now_ms)) == [InitProducer(60_000)]
-    assert driver.state.retry.lost == 0
+    assert driver.state.trouble.retry.lost == 0
 
 
 def test_a_restarted_node_ends_the_attempt() -> None:

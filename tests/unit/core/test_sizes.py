@@ -55,8 +55,8 @@ def test_new_nodes_begin_after_the_last_step(first: int) -> None:
     driver.receive(0, 6, number=0)
     assert driver.state.at is State.READY
     only(AddPartitions, driver.receive(0, 6, number=1))
-    assert driver.state.plan is not None
-    assert [(piece.from_, piece.to) for piece in driver.state.plan.division] == [(8, 8), (3, 6)]
+    assert driver.state.current.plan is not None
+    assert [(piece.from_, piece.to) for piece in driver.state.current.plan.division] == [(8, 8), (3, 6)]
 
 
 def test_a_node_that_holds_the_last_step_keeps_it() -> None:
@@ -112,14 +112,14 @@ def test_a_checkpoint_of_the_old_size_is_not_recorded() -> None:
     driver.say()
     assert [one.kind for one in published(Command, driver.tick(3_000))] == [CommandKind.CHECKPOINT]
     driver.say()
-    command = driver.state.commands[0]
+    command = driver.state.nodes.commands[0]
     part = CheckpointPart("p", 0, driver.lives[0], command.claim_epoch, command.serial, 1, "m", 1, 1, "")
     only(AddPartitions, driver.see(part))
     driver.see(replace(TWO, checkpoint=policy))
     driver.feed(PartitionsAdded(driver.log.now_ms))
     assert driver.state.at is State.FENCING
     driver.ready()
-    assert driver.state.saving is None
+    assert driver.state.checkpointing.saving is None
     assert "definition was changed" in driver.status.checkpoint_failure
 
 

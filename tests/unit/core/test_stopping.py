@@ -84,7 +84,7 @@ def test_a_paused_pipeline_is_saved_too_when_it_is_stopped() -> None:
 
 def test_a_checkpoint_under_way_is_waited_for_and_the_steps_since_are_saved_after_it() -> None:
     driver = saving(ONE)
-    serial = driver.state.commands[0].serial
+    serial = driver.state.nodes.commands[0].serial
     driver.see_step(boundary(4, (8, 3), (9, 4)))
     driver.say()
     assert kinds(want(driver, DesiredMode.STOPPED)) == []

@@ -115,8 +115,8 @@ def test_setting_the_wall_clock_changes_no_delay() -> None:
 def test_a_paused_pipeline_s_records_have_waited_meanwhile() -> None:
     driver = in_place(PATIENT)
     driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
-    driver.say(command_serial=driver.state.commands[0].serial)
-    assert driver.state.commands[0].kind is CommandKind.PAUSE
+    driver.say(command_serial=driver.state.nodes.commands[0].serial)
+    assert driver.state.nodes.commands[0].kind is CommandKind.PAUSE
     driver.receive(6, 0)
     driver.log.now_ms += DELAY_MS
     driver.see(Desired("p", DesiredMode.RUNNING, "r2"))
@@ -129,6 +129,6 @@ def test_marks_are_bounded_and_the_first_one_stays() -> None:
     for end in range(6, 506):
         driver.receive(end, 0)
         driver.log.now_ms += 1
-    assert len(driver.state.arrivals["in", 0]) <= 64
-    assert driver.state.arrivals["in", 0][0][0] == START_MS
-    assert driver.state.arrivals["in", 0][-1][1] == 505
+    assert len(driver.state.arrivals.marks["in", 0]) <= 64
+    assert driver.state.arrivals.marks["in", 0][0][0] == START_MS
+    assert driver.state.arrivals.marks["in", 0][-1][1] == 505

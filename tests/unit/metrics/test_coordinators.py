@@ -79,8 +79,8 @@ def test_phases_are_timed_and_the_process_is_in_charge_from_its_claim_to_its_res
     opened = "kcontrol_coordinator_transaction_opened_timestamp_seconds"
     assert watched.value(opened) == 0
     watched.begin(6, 1)
-    assert watched.state.attempt is not None
-    assert watched.value(opened) == watched.state.attempt.opened_ms / 1000 > 0
+    assert watched.state.current.attempt is not None
+    assert watched.value(opened) == watched.state.current.attempt.opened_ms / 1000 > 0
     watched.clock.now += 0.3
     watched.commit()
     assert watched.value(opened) == 0

@@ -1,0 +1,70 @@
+"""The step that is to be made next: its plan, and the attempts at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kcontrol.core.model import InputRange, Layout, PipelineSpec, Reason, SkippedRange, StepWork, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a step holds. Made once for a step and kept for all attempts of one claim, whatever arrives meanwhile."""
+
+    step: int
+    spec: PipelineSpec
+    reason: Reason
+    now_ms: int
+    division: tuple[InputRange, ...]
+    layout: Layout
+    paused: tuple[str, ...] = ()
+    """Inputs that it reads nothing of because they are paused."""
+    skips: tuple[SkippedRange, ...] = ()
+    """What it passes over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at the plan, from its `step` commands on."""
+
+    token: Token
+    works: tuple[StepWork, ...]
+    """By node."""
+    opened_ms: int
+    """When its transaction was opened, by the monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentStep:
+    """The plan, the attempt under way, and what is kept of the step before."""
+
+    plan: Plan | None = None
+    attempt: Attempt | None = None
+    attempts: int = 0
+    """Tries at the step under this claim."""
+    answered: tuple[int, int] = (0, 0)
+    """(step, when Kafka said so, by the wall clock) of the last step that this coordinator has committed."""
+
+    def planned(self, plan: Plan | None) -> CurrentStep:
+        """By this plan, or by none."""
+        return replace(self, plan=plan)
+
+    def tried(self, attempt: Attempt) -> CurrentStep:
+        """Once more."""
+        return replace(self, attempt=attempt, attempts=self.attempts + 1)
+
+    def aborted(self) -> CurrentStep:
+        """No attempt is under way; the plan stays for the next."""
+        return replace(self, attempt=None)
+
+    def given_up(self) -> CurrentStep:
+        """Somebody else makes it."""
+        return replace(self, plan=None, attempt=None)
+
+    def over(self) -> CurrentStep:
+        """It is in the log, or another tenure begins: the next one has no plan and was never tried."""
+        return replace(self, plan=None, attempts=0)
+
+    def acknowledged(self, step: int, wall_ms: int) -> CurrentStep:
+        """Kafka says that it is committed."""
+        return replace(self, answered=(step, wall_ms))
