@@ -5,6 +5,11 @@ The tree is small on purpose: a caller distinguishes what it can act on. `exit_c
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kcontrol.core.model import FailureKind
+
 
 class KcontrolError(Exception):
     """Base of all errors raised by kcontrol."""
@@ -81,11 +86,11 @@ class CommitUnknownError(KcontrolError):
 
 
 class StepFailedError(KcontrolError):
-    """An attempt at a step failed. `kind` is a `kcontrol.core.model.FailureKind` value."""
+    """An attempt at a step failed; `kind` says whose fault it is."""
 
     exit_code = 6
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
 

@@ -43,9 +43,10 @@ from kcontrol.core.events import (
     TransactionFailed,
     WakeAt,
 )
+from kcontrol.core.failures import kind_of
 from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.model import FailureKind, Logged, PipelineSpec
-from kcontrol.errors import AccessError, ClusterError, CommitUnknownError, FencedError, RetriableError
+from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.sessions.ports import Clock, ControlLog, OwnedStepsLog, Transaction
 from kcontrol.sessions.publisher import Publisher
@@ -243,14 +244,12 @@ class CoordinatorSession:
     async def _answer(self, work: Callable[[], Awaitable[CoordinatorEvent]]) -> None:
         try:
             event = await work()
-        except FencedError as error:
-            event = TransactionFailed(FailureKind.FENCED, str(error), self._now_ms())
-        except AccessError as error:
-            self._log.error("%s", error)
-            event = TransactionFailed(FailureKind.DENIED, str(error), self._now_ms())
-        except (RetriableError, CommitUnknownError, ClusterError) as error:
+        except (FencedError, RetriableError, CommitUnknownError, ClusterError) as error:
+            kind = kind_of(error)
+            if kind is FailureKind.DENIED:
+                self._log.error("%s", error)
             # A topic that is gone, too, is worth waiting for: the status says what is wrong until somebody puts it right.
-            event = TransactionFailed(FailureKind.BROKER, str(error), self._now_ms())
+            event = TransactionFailed(FailureKind.BROKER if kind is FailureKind.QUERY else kind, str(error), self._now_ms())
         self._dispatch(event)
 
     async def _init_producer(self, effect: InitProducer) -> CoordinatorEvent:

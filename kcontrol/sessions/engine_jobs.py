@@ -24,18 +24,10 @@ from kcontrol.core.events import (
     StepFinished,
     StepPinned,
 )
+from kcontrol.core.failures import kind_of
 from kcontrol.core.model import FailureKind, LimitsSpec
 from kcontrol.core.retry import DEFAULT_LIMITS
-from kcontrol.errors import (
-    AccessError,
-    DigestMismatchError,
-    FencedError,
-    HungError,
-    InputGoneError,
-    KcontrolError,
-    RetriableError,
-    StepFailedError,
-)
+from kcontrol.errors import HungError, KcontrolError
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import Clock, Engine
@@ -44,22 +36,6 @@ GRACE_MS = 5_000
 """What a call may take beyond the time that the engine gives itself."""
 
 EngineEffect = OpenEngine | RunStep | FinishStep | PinStep | CloseEngine
-
-_KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
-    (FencedError, FailureKind.FENCED),
-    (RetriableError, FailureKind.BROKER),
-    (DigestMismatchError, FailureKind.DIGEST),
-    (InputGoneError, FailureKind.INPUT_GONE),
-    (AccessError, FailureKind.DENIED),
-    (KcontrolError, FailureKind.QUERY),
-)
-
-
-def failure_kind(error: BaseException) -> FailureKind:
-    """Whose fault an engine's error is. What nobody foresaw counts as lost: it is tried again, but not for ever."""
-    if isinstance(error, StepFailedError):
-        return FailureKind(error.kind)
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), FailureKind.LOST)
 
 
 def time_limit(effect: EngineEffect, limits: LimitsSpec) -> tuple[str, int]:
@@ -179,7 +155,7 @@ class EngineJobs:
                 return EngineClosed(self._now_ms())
 
     def _failure(self, error: BaseException) -> EngineFailed:
-        kind = failure_kind(error)
+        kind = kind_of(error)
         foreseen = isinstance(error, KcontrolError)
         self._log.warning("engine: %s: %s", kind.value, error or type(error).__name__, exc_info=None if foreseen else error)
         return EngineFailed(kind, str(error) or type(error).__name__, self._now_ms(), self._openable())

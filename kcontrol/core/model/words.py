@@ -59,9 +59,9 @@ class FailureKind(StrEnum):
     """Whose fault a failed attempt is; only QUERY and LOST count towards a halt."""
 
     QUERY = "query"
-    """The user's code or data: the same attempt would fail again."""
+    """The user's code, data or settings: the same attempt would fail again."""
     LOST = "lost"
-    """A Spark task, Python worker or executor died, or a task was re-run behind our back."""
+    """A Spark task, Python worker, executor or JVM died, a task was re-run behind our back, or a disk or a store failed."""
     FENCED = "fenced"
     """The attempt's producer epoch is no longer valid."""
     BROKER = "broker"

@@ -79,7 +79,7 @@ class Board:
             self._trouble = self._trouble or error
             self._ended = True
             if self._attempt is not None:
-                self._attempt.fail(FailureKind(error.kind), str(error))
+                self._attempt.fail(error.kind, str(error))
             self._changed.notify_all()
             return True
 

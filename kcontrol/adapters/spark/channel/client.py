@@ -188,7 +188,7 @@ class ChannelClient:
                 FailureKind.LOST, f"the driver's kcontrol channel at {self._where} failed: {error}"
             ) from error
         if "failed" in answer:
-            raise StepFailedError(answer["failed"], answer["message"])
+            raise StepFailedError(FailureKind(answer["failed"]), answer["message"])
         kind: Any = type(question)
         result: A = from_plain(answer_of(kind))(answer["ok"])
         return result

@@ -13,8 +13,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError
+from kcontrol.core.failures import kind_of
 from kcontrol.core.model import FailureKind
-from kcontrol.errors import AccessError, FencedError, InputGoneError, KcontrolError, RetriableError, StepFailedError
+from kcontrol.errors import KcontrolError, StepFailedError
 
 _log = logging.getLogger(__name__)
 
@@ -22,14 +23,6 @@ MAX_MESSAGE_CHARS = 2_000
 
 SPARK_ERRORS = (PySparkException, Py4JError, OSError)
 """All that a call of PySpark raises: Spark's own errors, py4j's, and those of the connection to a JVM that is gone."""
-
-_KINDS: tuple[tuple[type[KcontrolError], FailureKind], ...] = (
-    (FencedError, FailureKind.FENCED),
-    (RetriableError, FailureKind.BROKER),
-    (InputGoneError, FailureKind.INPUT_GONE),
-    (AccessError, FailureKind.DENIED),
-    (KcontrolError, FailureKind.QUERY),
-)
 
 _LOST_WORDS = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|ExecutorLostFailure|Executor heartbeat timed out"
@@ -47,13 +40,6 @@ _CALL = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILI
 _LIBRARY = re.compile(
     r"[/\\](?:site-packages|dist-packages|pyspark|pyspark\.zip|lib[/\\]python[\d.]+|kcontrol[/\\]adapters)[/\\]|^<"
 )
-
-
-def kind_of(error: KcontrolError) -> FailureKind:
-    """The failure kind of one of kcontrol's own errors."""
-    if isinstance(error, StepFailedError):
-        return FailureKind(error.kind)
-    return next(kind for cls, kind in _KINDS if isinstance(error, cls))
 
 
 def as_step_failure(error: BaseException, step: int, query: str) -> StepFailedError:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
-from kcontrol.adapters.spark.channel.failures import kind_of
 from kcontrol.adapters.spark.channel.messages import ReportFailure
+from kcontrol.core.failures import kind_of
 from kcontrol.errors import KcontrolError, StepFailedError
 
 

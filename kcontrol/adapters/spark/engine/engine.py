@@ -239,7 +239,7 @@ class SparkEngine:
                 return
             except StepFailedError as error:
                 # Spark gives a planner process ten seconds to start, whatever the load of the machine.
-                again = number < OPEN_TRIES and error.kind == FailureKind.LOST and cancels == self._cancels
+                again = number < OPEN_TRIES and error.kind is FailureKind.LOST and cancels == self._cancels
                 if not again or time.monotonic() > deadline_s:
                     raise
                 _log.warning("opening at step %d failed and is tried again: %s", step, error)

@@ -42,9 +42,9 @@ class ReplayCheck:
 
         read: what the input was, as far as it is not known read again. Raises StepFailedError (DIGEST) if it differs.
         """
-        if error.kind == FailureKind.DIGEST and self.made_otherwise:
+        if error.kind is FailureKind.DIGEST and self.made_otherwise:
             raise StepFailedError(FailureKind.DIGEST, self._told(str(error))) from error
-        if error.kind != FailureKind.QUERY:
+        if error.kind is not FailureKind.QUERY:
             return
         try:
             found = read()

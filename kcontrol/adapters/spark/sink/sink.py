@@ -61,7 +61,7 @@ class Sink:
             result = self._run(batch, attempt)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
-            first = attempt.fail(FailureKind(failure.kind), str(failure))
+            first = attempt.fail(failure.kind, str(failure))
             # Short, and without its cause: Spark searches the text of an exception from here with a regular expression that
             # overflows the stack of the query's thread when it meets a long Java error.
             raise AttemptCancelledError(str(first)) from None
