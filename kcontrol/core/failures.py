@@ -1,7 +1,8 @@
-"""Which kind of failure an error is: the one table of kcontrol's own errors, for coordinators, nodes, planners and tasks.
+"""Which kind of failure an error is: the one table of kcontrol's own errors, for coordinators, nodes,
+planners and tasks.
 
-What Spark and py4j raise is told apart where Spark is known (`adapters/spark/channel/spark_errors.py`). What a kind leads to
-is in `retry.py`.
+What Spark and py4j raise is told apart where Spark is known (`adapters/spark/channel/spark_errors.py`). What
+a kind leads to is in `retry.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ KINDS: Mapping[type[BaseException], FailureKind] = {
     InputGoneError: FailureKind.INPUT_GONE,
     SparkLostError: FailureKind.LOST,
     CheckpointError: FailureKind.LOST,  # the disk, or where checkpoints are kept: not the query's doing
-    KcontrolError: FailureKind.QUERY,  # what is left is settings, topics and records that are not as they must be
+    KcontrolError: FailureKind.QUERY,  # settings, topics and records that are not as they must be
     BaseException: FailureKind.LOST,  # nobody foresaw it: it is tried again, but not for ever
 }
 """By class of error; for an error that is of several of them, the most special counts."""

@@ -8,11 +8,15 @@ of it as soon as there is a session, so that another Spark is one sentence at th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
+from py4j.java_gateway import JavaPackage, is_instance_of
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import ensure_callback_server_started
@@ -80,10 +84,20 @@ USED: Mapping[str, tuple[str, ...]] = {
     _SQL + "catalyst.trees.TreePattern": ("CURRENT_LIKE",),
     _SQL + "catalyst.analysis.UnsupportedOperationChecker": ("checkForStreaming",),
     "scala.PartialFunction": ("fromFunction",),
+    # An error.
+    "org.apache.spark.SparkThrowable": (),
+    "org.apache.spark.api.python.PythonErrorUtils": ("getCondition", "getMessageParameters"),
 }
 """By class of the JVM: the names of its methods and fields that kcontrol uses."""
 
 _METHOD = re.compile(r"([\w$]+)\(")
+_MISSING = (
+    # JavaClass.__getattr__ and JVMView.__getattr__: the member with its class
+    re.compile(r"(?P<member>\S+) does not exist in the JVM"),
+    # get_return_value, with what ReflectionEngine.java says: the member and the classes of its arguments
+    re.compile(r"An error occurred while calling \S+ Trace:\npy4j\.Py4JException: (?P<member>\w+ .*) does not exist\n"),
+)
+_MAX_CAUSES = 32
 
 
 # --- whether this is the Spark that kcontrol is made for ------------------------------------------------------------------
@@ -103,10 +117,25 @@ def check(spark: SparkSession) -> None:
         f"{name}.{member}" if member else name for name, members in USED.items() for member in _missing(spark, name, members)
     ]
     if missing:
-        raise SparkSettingError(
-            f"this Spark calls itself {spark.version}, but lacks what kcontrol needs of it: {', '.join(missing)}; use Apache "
-            f"Spark {'.'.join(map(str, SPARK_VERSION))} as it is released"
-        )
+        raise _lacking(missing, f" calls itself {spark.version}, but")
+
+
+def _lacking(missing: Iterable[str], although: str = "") -> SparkSettingError:
+    return SparkSettingError(
+        f"this Spark{although} lacks what kcontrol needs of it: {', '.join(missing)}; use Apache "
+        f"Spark {'.'.join(map(str, SPARK_VERSION))} as it is released"
+    )
+
+
+def lack_of(error: BaseException) -> SparkSettingError | None:
+    """What is to be said if an error of py4j's is that the JVM has no such class, method or field; None if it is another.
+
+    An object that the JVM has forgotten does not exist either, as py4j says it; that is no lack of this Spark.
+    """
+    if isinstance(error, TypeError) and str(error) == "'JavaPackage' object is not callable":
+        return _lacking(["a class that is called (py4j does not say which)"])
+    found = next((match for told in _MISSING if (match := told.match(str(error)))), None)
+    return None if found is None or isinstance(error, Py4JJavaError) else _lacking([found["member"]])
 
 
 def _missing(spark: SparkSession, name: str, members: tuple[str, ...]) -> list[str]:
@@ -115,8 +144,8 @@ def _missing(spark: SparkSession, name: str, members: tuple[str, ...]) -> list[s
     loader = view.java.lang.Thread.currentThread().getContextClassLoader()
     try:
         found = view.java.lang.Class.forName(name, False, loader)
-    except Exception as error:
-        if "ClassNotFoundException" in str(error):
+    except Py4JJavaError as error:
+        if thrown_by(error)[0].name == "java.lang.ClassNotFoundException":
             return [""]
         raise
     # A text for all methods together, because each question to the JVM takes a part of a millisecond.
@@ -132,10 +161,10 @@ def has_field(owner: Any, name: str) -> bool:
 def field_of(owner: Any, name: str) -> Any:
     """The field of that name of a class of the JVM, or of one above it, open to all; None if there is none."""
     while owner is not None:
-        for field in owner.getDeclaredFields():
-            if field.getName() == name:
-                field.setAccessible(True)
-                return field
+        for declared in owner.getDeclaredFields():
+            if declared.getName() == name:
+                declared.setAccessible(True)
+                return declared
         owner = owner.getSuperclass()
     return None
 
@@ -149,10 +178,12 @@ def jvm(spark: SparkSession) -> Any:
 
 
 def jvm_class(spark: SparkSession, name: str) -> Any:
-    """One of them, by its whole name."""
+    """One of them, by its whole name. Raises SparkSettingError if there is no such class."""
     found = jvm(spark)
     for part in name.split("."):
         found = getattr(found, part)
+    if isinstance(found, JavaPackage):  # so py4j takes what it does not know
+        raise _lacking([name])
     return found
 
 
@@ -231,3 +262,43 @@ def map_in_arrow(frame: DataFrame, function: JavaObject) -> DataFrame:
 def execution_of(query: StreamingQuery) -> Any:
     """What runs the query's batches, a MicroBatchExecution."""
     return query._jsq.streamingQuery()
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """An exception of the JVM, as it describes itself."""
+
+    name: str
+    """Of its class, with its package."""
+    message: str
+    condition: str = ""
+    """Spark's name for what is wrong; '' if it has none, or is not Spark's."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What the condition's message is made of."""
+
+
+def thrown_by(error: BaseException) -> tuple[Thrown, ...]:
+    """The exception of the JVM behind an error of PySpark's or py4j's, and its causes after it; none if it began in Python.
+
+    Asks the JVM. Raises Py4JError or OSError if that has ended.
+    """
+    first = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    return tuple(_described(each) for each in islice(_causes(first), _MAX_CAUSES))
+
+
+def _causes(thrown: Any) -> Iterator[Any]:
+    while thrown is not None:
+        yield thrown
+        thrown = thrown.getCause()
+
+
+def _described(thrown: Any) -> Thrown:
+    gateway = own_gateway()
+    name, message = thrown.getClass().getName(), thrown.getMessage() or ""
+    if not is_instance_of(gateway, thrown, "org.apache.spark.SparkThrowable"):
+        return Thrown(name, message)
+    told = gateway.jvm.org.apache.spark.api.python.PythonErrorUtils
+    return Thrown(name, message, told.getCondition(thrown) or "", dict(told.getMessageParameters(thrown)))

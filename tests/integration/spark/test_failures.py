@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 
 from kcontrol.adapters.spark.channel.client import ChannelClient
 from kcontrol.adapters.spark.channel.messages import AskGrant, Placement
+from kcontrol.adapters.spark.internals import execution_of
+from kcontrol.adapters.spark.sink import sink
 from kcontrol.adapters.spark.source.reading import count_split
 from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
@@ -60,6 +62,41 @@ def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(run_
         assert [row.value for row in stepper.committed("out")] == [b"20"]
 
     run_scenario([ratios], scenario, INPUT, OUTPUT)
+
+
+def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lost(run_scenario: RunScenario) -> None:
+    def asking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            raise ConnectionResetError(104, "Connection reset by peer")
+        yield from ()
+
+    def asked(events: Any) -> Any:
+        return {"out": events.select("value").mapInArrow(asking, "value binary")}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        _, error = await failed_step(stepper)
+        assert error.kind is FailureKind.QUERY
+        where = f"{__file__}, line {asking.__code__.co_firstlineno + 2}"
+        said = "ConnectionResetError: [Errno 104] Connection reset by peer"
+        assert str(error) == f"step 1, query 'out': {said} ({where})"
+
+    run_scenario([asked], scenario, INPUT, OUTPUT)
+
+
+def test_a_member_that_this_spark_lacks_is_named(run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(None, b"1")])
+        with monkeypatch.context() as other:
+            other.setattr(sink, "execution_of", lambda query: execution_of(query).executionOnce())
+            _, error = await failed_step(stepper)
+        assert error.kind is FailureKind.QUERY
+        assert "query 'out': this Spark lacks what kcontrol needs of it: Method executionOnce([]); use" in str(error)
+        await stepper.step()
+
+    run_scenario([values], scenario, INPUT, OUTPUT)
 
 
 def test_a_killed_python_worker_ends_the_attempt_as_lost(run_scenario: RunScenario, tmp_path: Path) -> None:

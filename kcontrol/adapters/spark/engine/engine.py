@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.channel.answers import DriverHost
 from kcontrol.adapters.spark.channel.attempt import Attempt, Counted
+from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.queries import RunningQueries
@@ -104,8 +105,7 @@ class SparkEngine:
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
         self._environment, self._said_otherwise = place.environment, ""
-        self._compares = compares
-        self._compression = compression or {}
+        self._compares, self._compression = compares, compression or {}
         self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
@@ -113,8 +113,7 @@ class SparkEngine:
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
-        host.own_partitions = self._own_partitions
-        host.columns_used = self._columns_used
+        host.own_partitions, host.columns_used = self._own_partitions, self._columns_used
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
@@ -215,6 +214,7 @@ class SparkEngine:
             self.cancel()
             raise
 
+    @judged()
     def _guarded(self, work: Callable[[], _Result]) -> _Result:
         with self._lock:
             self._phase = _Phase.BUSY

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
+from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.query.clock import StepClock
 from kcontrol.adapters.spark.sink.sink import Sink, SinkContext
@@ -85,7 +85,7 @@ class RunningQueries:
                 error: BaseException = StepFailedError(FailureKind.LOST, f"query {name!r} was stopped from outside")
             except SPARK_ERRORS as failure:
                 error = failure
-            self._on_end(session, as_step_failure(error, 0, name))
+            self._on_end(session, failure_of(error, f"query {name!r}: "))
 
         threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
 

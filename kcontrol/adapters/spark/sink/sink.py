@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kcontrol.adapters.spark.channel.attempt import Attempt, AttemptCancelledError, QueryResult
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.crossing import CarriedError
 from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.targets import OutputTarget
@@ -64,7 +65,7 @@ class Sink:
             first = attempt.fail(failure.kind, str(failure))
             # Short, and without its cause: Spark searches the text of an exception from here with a regular expression that
             # overflows the stack of the query's thread when it meets a long Java error.
-            raise AttemptCancelledError(str(first)) from None
+            raise CarriedError(first.kind, str(first)) from None
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
 

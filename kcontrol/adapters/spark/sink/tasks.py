@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, ReportWritten
 from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
@@ -32,7 +33,8 @@ class PlaceRows:
         self._address = address
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        job = job_of(_context())
+        with carried():
+            job = job_of(_context())
         with failures_reported(self._address, job.serial):
             for batch in batches:
                 numbers = pa.nulls(batch.num_rows, pa.int32()).fill_null(0)
@@ -49,7 +51,8 @@ class WriteRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = _context()
-        job = job_of(context)
+        with carried():
+            job = job_of(context)
         with failures_reported(self._address, job.serial):
             self._write((batch for batch in batches if batch.num_rows), job, context)
         yield from ()

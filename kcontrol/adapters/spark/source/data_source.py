@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import Announce, AskSplits, AwaitStep, ReadSplit, ReportReads
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class StepReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - PySpark's names
         """Blocks until the step after `start` is released. `query.stop()` ends it by killing this process."""
         while True:
-            step = client_of(self._address).ask(AwaitStep(start["step"])).step
+            with carried():
+                step = client_of(self._address).ask(AwaitStep(start["step"])).step
             if step is not None:
                 return {"step": step}
 
@@ -106,7 +108,8 @@ class StepReader(DataSourceStreamReader):
         """The tasks of the step `end`; also called when Spark plans a recorded batch again, without `latestOffset`."""
         if start == end:
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
-        cut = client_of(self._address).ask(AskSplits(self._input, end["step"]))
+        with carried():
+            cut = client_of(self._address).ask(AskSplits(self._input, end["step"]))
         return [
             SourceTask(
                 cut.serial,
@@ -129,12 +132,12 @@ class StepReader(DataSourceStreamReader):
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty(QUERY_PROPERTY) or ""
-        client = client_of(self._address)
         read = tuple(sorted({split[0] for split in partition.splits}))
-        told = client.ask(
-            Announce(partition.serial, query, self._input, read, context.taskAttemptId(), context.attemptNumber())
-        )
-        settings = cluster_settings(self._address)
+        who = (partition.serial, query, self._input)
+        with carried():
+            client = client_of(self._address)
+            told = client.ask(Announce(*who, read, context.taskAttemptId(), context.attemptNumber()))
+            settings = cluster_settings(self._address)
         with failures_reported(self._address, partition.serial):
             what = (self._input, partition.topic, partition.topic_id, partition.splits)
             check = None
@@ -149,7 +152,8 @@ class StepReader(DataSourceStreamReader):
             ReadSplit(number, lo, hi, found.records, found.digest)
             for (number, lo, hi), found in zip(partition.splits, counted, strict=True)
         )
-        client.ask(ReportReads(partition.serial, query, self._input, reads))
+        with carried():
+            client.ask(ReportReads(*who, reads))
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to forget: what is committed is told by the steps topic alone."""
