@@ -115,11 +115,12 @@ def test_what_a_query_does_is_the_querys(chain: list[Thrown]) -> None:
 def test_an_error_of_kcontrols_own_keeps_its_kind_and_its_text(kind: FailureKind) -> None:
     text = "step 1, output 'out': x\nand Connection reset"
     own = CarriedError(kind, text)
+    header = "Traceback (most recent call last):"
     last = f"{type(own).__module__}.{type(own).__qualname__}: {own}"
     for chain in (
         [python(last)],
-        [ended(last), spark(last, PLANNER, action="latestOffset", msg=f"Traceback (most recent call last):\n{last}\n")],
-        [ended(last), Thrown("py4j.Py4JException", f"An exception was raised. Return Message: Traceback\n{last}\n")],
+        [ended(last), spark(last, PLANNER, action="latestOffset", msg=f"{header}\n{last}\n")],
+        [ended(last), Thrown("py4j.Py4JException", f"An exception was raised. Return Message: {header}\n{last}\n")],
     ):
         assert judge(chain, "") == judge(chain, "all that Spark says")
         assert (judge(chain, "").kind, judge(chain, "").message) == (kind, text)
@@ -127,7 +128,8 @@ def test_an_error_of_kcontrols_own_keeps_its_kind_and_its_text(kind: FailureKind
 
 def test_a_users_error_that_speaks_of_one_of_kcontrols_is_the_users() -> None:
     own = f"{CarriedError.__module__}.CarriedError: [lost] x"
-    assert judge([python(f"ValueError: I have seen {own}")], "").kind is QUERY
+    for said in (f"I have seen {own}", f"two lines\n{own}"):
+        assert judge([python(f"ValueError: {said}")], "").kind is QUERY
 
 
 def test_the_users_file_and_line_are_shown() -> None:

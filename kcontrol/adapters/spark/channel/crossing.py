@@ -1,9 +1,8 @@
 """How kcontrol's own errors keep their kind on their way through Spark.
 
 Of an exception in a planner, a task or a callback only Python's text of it reaches the driver. So what leaves
-kcontrol's code there is a CarriedError, whose text begins with the kind; and in the text that Spark hands
-over, only what follows the last mention of that class at the beginning of a line is one. Whatever else users'
-own exceptions say is never looked at.
+kcontrol's code there is a CarriedError, whose text begins with the kind. Only the exception that a text ends
+with, below the last traceback, is read as one: what users' own exceptions say is never looked at.
 """
 
 from __future__ import annotations
@@ -25,15 +24,16 @@ class CarriedError(Exception):
         self.kind, self.message = kind, message
 
 
-_CARRIED = re.compile(
-    rf"^{re.escape(CarriedError.__module__)}\.{CarriedError.__qualname__}: \[(?P<kind>{'|'.join(FailureKind)})\] ", re.MULTILINE
-)
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(r"^[A-Za-z_].*", re.MULTILINE | re.DOTALL)
+"""What stands below the calls of a traceback, which are indented."""
+_NAME = re.escape(f"{CarriedError.__module__}.{CarriedError.__qualname__}")
+_CARRIED = re.compile(rf"{_NAME}: \[(?P<kind>{'|'.join(FailureKind)})\] (?P<message>.*)", re.DOTALL)
 
 
 @contextmanager
 def carried() -> Iterator[None]:
-    """Raises what goes wrong within as a CarriedError: kcontrol's own errors, and connections and disks that
-    fail.
+    """Raises kcontrol's own errors, and those of connections and disks, as a CarriedError.
 
     Nothing of a user's runs within. What else goes wrong there is a fault of kcontrol's code, and leaves with
     its traceback.
@@ -48,7 +48,6 @@ def carried() -> Iterator[None]:
 
 def carried_in(text: str) -> CarriedError | None:
     """The error that Python's text of an exception, with a traceback or without, ends with if it is kcontrol's."""
-    found = list(_CARRIED.finditer(text))
-    if not found:
-        return None
-    return CarriedError(FailureKind(found[-1]["kind"]), text[found[-1].end() :].strip())
+    last = _EXCEPTION.search(text.rpartition(_TRACEBACK)[2])
+    found = None if last is None else _CARRIED.fullmatch(last[0])
+    return None if found is None else CarriedError(FailureKind(found["kind"]), found["message"].strip())
