@@ -27,6 +27,9 @@ DECISIONS = "docs/decisions/"
 CITED = re.compile(r"\bdecision (\d{3})\b")
 SECTION = re.compile(r"\(?\bdesign,? \d+\b")
 
+PARTITION_CLIENT = "kcontrol/adapters/kafka/client/partitions.py"
+PARTITION_REQUESTS = frozenset({"OffsetRequest", "FetchByIdRequest", "ProduceRecordsRequest"})
+
 # Run by name: as a command, with `python -m`, or by pytest.
 ENTRY_POINTS = frozenset({"kcontrol", "kcontrol.cli.main"})
 
@@ -131,6 +134,14 @@ def pure_core(files: Files) -> Iterator[str]:
                     yield f"{module.path}: imports {name}; the core uses the standard library only"
 
 
+def one_partition_client(files: Files) -> Iterator[str]:
+    for module in modules(files):
+        if module.path.startswith("kcontrol/") and module.path != PARTITION_CLIENT:
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PARTITION_REQUESTS:
+                    yield f"{module.path}:{node.lineno}: makes a {node.func.id}; only {PARTITION_CLIENT} does"
+
+
 def nothing_unfinished(files: Files) -> Iterator[str]:
     for path, text in files.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -152,7 +163,7 @@ def cited_pages_exist(files: Files) -> Iterator[str]:
 
 RULES: list[Rule] = [
     *(short_files, short_functions, docstrings, no_orphans),
-    *(nothing_of_this_machine, no_prints, pure_core, nothing_unfinished, cited_pages_exist),
+    *(nothing_of_this_machine, no_prints, pure_core, one_partition_client, nothing_unfinished, cited_pages_exist),
 ]
 
 
@@ -192,6 +203,7 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
         (no_prints, "kcontrol/core/a.py", "print(1)\n"),
         (pure_core, "kcontrol/core/a.py", "import numpy\n"),
         (pure_core, "kcontrol/core/a.py", "from kcontrol.wire import codec\n"),
+        (one_partition_client, "kcontrol/apps/a.py", "FetchByIdRequest()\n"),
         (nothing_unfinished, "docs/a.md", "TO" + "DO: all of it"),
         (cited_pages_exist, "docs/a.md", "as decision " + "999 says"),
         (cited_pages_exist, "kcontrol/wire/a.py", '"""A sum (design ' + '3)."""\n'),
