@@ -1,6 +1,7 @@
 """`python -m tests.simulation --schedules 100000 --seed 1`: many schedules on all cores, and what they covered.
 
-Ends with 1 at the first violation, after one line that reproduces it.
+With `--sessions` they are schedules of the real sessions, each a hundred times as long. Ends with 1 at the first violation,
+after one line that reproduces it.
 """
 
 from __future__ import annotations
@@ -15,30 +16,41 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.invariants import Violation
 from tests.simulation.schedule import run_schedule, with_denials, with_replicas
+from tests.simulation.sessions.schedule import run_sessions
 
 _CHUNK = 500
+_CHUNK_OF_SESSIONS = 10
 
 
-def run_chunk(seeds: range, progress_every: int = 1) -> tuple[int, Counter[str], Counter[str], str]:
+def run_chunk(seeds: range, progress_every: int = 1, sessions: bool = False) -> tuple[int, Counter[str], Counter[str], str]:
     """Events, faults, transitions, and the first violation with the line that reproduces it, or ''."""
+    run_one = _run_sessions if sessions else _run_cores
     faults: Counter[str] = Counter()
     transitions: Counter[str] = Counter()
     events = 0
     with counted(transitions):
         for seed in seeds:
             try:
-                events += run_schedule(
-                    seed, faults, seed % progress_every == 0, with_denials(seed), replicas=with_replicas(seed)
-                ).decided()
+                events += run_one(seed, faults, seed % progress_every == 0)
             except Violation as violation:
-                line = f"python -m tests.simulation --schedules 1 --progress-every 1 --seed {seed}"
+                how = "--sessions" if sessions else "--progress-every 1"
+                line = f"python -m tests.simulation --schedules 1 {how} --seed {seed}"
                 return events, faults, transitions, f"{violation}\nreproduce with: {line}"
     return events, faults, transitions, ""
+
+
+def _run_cores(seed: int, faults: Counter[str], to_progress: bool) -> int:
+    return run_schedule(seed, faults, to_progress, with_denials(seed), replicas=with_replicas(seed)).decided()
+
+
+def _run_sessions(seed: int, faults: Counter[str], to_progress: bool) -> int:
+    return len(run_sessions(seed, faults).fleet.trace)
 
 
 def main(arguments: list[str]) -> int:
     """Run, print, and say whether all invariants held."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--sessions", action="store_true", help="drive the real sessions; each schedule goes on to progress")
     parser.add_argument("--schedules", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -52,11 +64,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quiet", action="store_true", help="do not print what was covered")
     options = parser.parse_args(arguments)
     seeds = range(options.seed, options.seed + options.schedules)
-    chunks = [seeds[begin : begin + _CHUNK] for begin in range(0, len(seeds), _CHUNK)]
+    size = _CHUNK_OF_SESSIONS if options.sessions else _CHUNK
+    chunks = [seeds[begin : begin + size] for begin in range(0, len(seeds), size)]
     began = time.monotonic()
     events, faults, transitions = 0, Counter[str](), Counter[str]()
     with ProcessPoolExecutor(options.processes) as pool:
-        for future in as_completed([pool.submit(run_chunk, chunk, options.progress_every) for chunk in chunks]):
+        for future in as_completed(
+            [pool.submit(run_chunk, chunk, options.progress_every, options.sessions) for chunk in chunks]
+        ):
             more, some_faults, some_transitions, violation = future.result()
             if violation:
                 _say(violation)

@@ -45,6 +45,14 @@ class Wire(Protocol):
         ...
 
 
+async def asked(wire: Wire, what: str, do: Callable[[], _T]) -> _T:
+    """The answer to a request. Raises RetriableError."""
+    try:
+        return await wire.request(what, do)
+    except Lost as error:
+        raise RetriableError(f"{what}: no answer") from error
+
+
 class _Reader:
     """A position in one partition. `position`: the next offset. One read at a time moves it."""
 
@@ -90,10 +98,7 @@ class _Reader:
         return begin, self.position
 
     async def ask(self, what: str, do: Callable[[], _T]) -> _T:
-        try:
-            return await self.wire.request(what, do)
-        except Lost as error:
-            raise RetriableError(f"{what}: no answer") from error
+        return await asked(self.wire, what, do)
 
 
 class BrokersControlLog:
@@ -107,7 +112,11 @@ class BrokersControlLog:
 
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
         everything = (*records, *map(Tombstone, forget))
-        return await self.reader.ask("append", lambda: [self._broker.append(record) for record in everything])
+        return await self.reader.ask("append", lambda: [self.write(record) for record in everything])
+
+    def write(self, record: ControlRecord | Tombstone) -> int:
+        """At the broker: one record; its offset."""
+        return self._broker.append(record)
 
     async def read_to_end(self) -> list[Logged]:
         return self._between(*await self.reader.read(self._ends, 0, False))
@@ -241,11 +250,9 @@ class BrokersTransaction:
 
     async def _request(self, what: str, do: Callable[[], _T]) -> _T:
         try:
-            return await self._wire.request(what, do)
+            return await asked(self._wire, what, do)
         except Fenced as error:
             raise FencedError("the producer epoch is no longer valid") from error
-        except Lost as error:
-            raise RetriableError(f"{what}: no answer") from error
 
 
 def lies_at_the_end(offset: int, expected_offset: int) -> bool:

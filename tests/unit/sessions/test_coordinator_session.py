@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -267,6 +268,14 @@ def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytes
 def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     Script(monkeypatch, {Assigned: [Resign("a newer one")]})
     assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
+
+
+def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(monkeypatch: pytest.MonkeyPatch) -> None:
+    Script(monkeypatch, {Assigned: [InitProducer(1_000), Resign("a newer one")]})
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        asyncio.run(asyncio.wait_for(session(World()).run(), 10))
+    assert [str(warning.message) for warning in warned] == []
 
 
 def opened_as(kind: type[CoordinatorSession]) -> Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]:

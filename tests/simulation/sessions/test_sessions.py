@@ -1,0 +1,56 @@
+"""The real sessions under a seeded loop: a sample in every test run; `python -m tests.simulation --sessions` does many more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import SystemRandom
+
+import pytest
+
+from kcontrol.core.model import ControlRecord, Logged, Tombstone
+from tests.simulation.__main__ import main
+from tests.simulation.coverage import all_transitions, counted
+from tests.simulation.sessions.schedule import SessionsSchedule, run_sessions
+
+_SCHEDULES = 25
+_COMMAND = "python -m tests.simulation --sessions --schedules 1"
+
+
+def test_invariants_hold_in_a_fresh_sample() -> None:
+    seed = SystemRandom().randrange(10**9)
+    faults: Counter[str] = Counter()
+    transitions: Counter[str] = Counter()
+    with counted(transitions):
+        for one in range(seed, seed + _SCHEDULES):
+            try:
+                run_sessions(one, faults)
+            except AssertionError as error:
+                pytest.fail(f"{error}\nreproduce with: {_COMMAND} --seed {one}")
+    rows = all_transitions()
+    assert sum(transitions[name] > 0 for name in rows) > 0.3 * len(rows)
+    assert faults["append: answer lost"] + faults["fetch: answer lost"] > 0
+    assert faults["coordinator killed"] > 0
+
+
+def _what_happened(schedule: SessionsSchedule) -> tuple[object, ...]:
+    """All but what a machine calls itself."""
+    return schedule.fleet.trace, [_of(logged) for logged in schedule.world.control], schedule.world.steps
+
+
+def _of(logged: Logged | None) -> tuple[int, ControlRecord | Tombstone] | None:
+    return None if logged is None else (logged.timestamp_ms, logged.record)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_seed_is_a_schedule(seed: int) -> None:
+    """The same seed gives the same events in the same order, whatever was run before."""
+    first = _what_happened(run_sessions(seed, Counter()))
+    run_sessions(seed + 1, Counter(), to_progress=False)
+    assert _what_happened(run_sessions(seed, Counter())) == first
+
+
+def test_command_line_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--sessions", "--schedules", "2", "--seed", "5", "--processes", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "2 schedules from seed 5" in out
+    assert "coordinator: committing, committed" in out
