@@ -1,11 +1,12 @@
 """What the tables of both state machines are made of.
 
-A row is a sentence: *in* this state, *on* this event, for this *cause*, the machine goes *to* that state. As in
-h11 there are two kinds of rows. Some are brought about by an event. Others follow from what is known, and no event
-is theirs: after each event, whichever it was, what is known is looked at. These have `Look` in place of the event.
+A row is a sentence: *in* this state, *on* this event, for this *cause*, the machine goes *to* that state. As
+in h11 there are two kinds of rows. Some are brought about by an event. Others follow from what is known, and
+no event is theirs: after each event, whichever it was, what is known is looked at. These have `Look` in place
+of the event.
 
-The event is part of the row so that what triggers an arrow of the diagram can be looked up. It is checked whenever
-a row is followed, so that no row says less than what happens.
+The event is part of the row so that what triggers an arrow of the diagram can be looked up. It is checked
+whenever a row is followed, so that no row says less than what happens.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What a coordinator looks at between two transactions: the user's wishes, halts, the nodes, the next step.
 
-It is looked at anew after each event, and is a function of what is known now, never of how it came about; so it does not
-matter which events were doubled or late.
+It is looked at anew after each event, and is a function of what is known now, never of how it came about; so
+it does not matter which events were doubled or late.
 
-`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it names; where it
-holds, its cause leads on, as table.py says, and what comes after it in the list is for the state that was led to. A guard
-without a cause holds back: the look ends there. A duty is what is done in a state, and found out for the guards after it.
+`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it
+names; where it holds, its cause leads on, as table.py says, and what comes after it in the list is for the
+state that was led to. A guard without a cause holds back: the look ends there. A duty is what is done in a
+state, and found out for the guards after it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Findings:
         self.missing = ""
         """What shows that the log of steps holds more than was read."""
         self.in_place = False
-        """All nodes are, so that they can save a checkpoint."""
+        """All nodes are, so that they can make a step or save one."""
         self.saves = False
         """The nodes have to stay open, because the last step is to be saved before the stop."""
         self.left = 0
@@ -169,7 +170,7 @@ def _take_note(found: Findings) -> None:
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.trouble.halt:
-            halt_if(state, _refused(state, spec) or growth_refused(spec, state.steps, state.view))
+            _halt_if(state, _refused(state, spec) or growth_refused(spec, state.steps, state.view))
     if found.mode is not DesiredMode.STOPPED:
         forget_stop(state)
 
@@ -191,7 +192,7 @@ def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
     )
 
 
-def halt_if(state: CoordinatorState, why: str) -> None:
+def _halt_if(state: CoordinatorState, why: str) -> None:
     """Halt, unless there is no reason to."""
     if why:
         state.trouble = state.trouble.halted(why)
@@ -240,10 +241,6 @@ def _stay_paused(found: Findings) -> None:
     found.in_place = found.spec is not None and all(now.place is Place.IN_PLACE for now in places)
 
 
-def _is_saved_in_pause(found: Findings) -> bool:
-    return found.in_place and can_record(found.turn)
-
-
 def _begin_in_pause(found: Findings) -> None:
     if found.in_place:
         checkpointing.must_pin(found.turn, found.defined)
@@ -265,6 +262,10 @@ def _tell_paused(found: Findings) -> None:
         turn.effects.append(Publish(tuple(commands)))
 
 
+def _is_saved(found: Findings) -> bool:
+    return found.in_place and can_record(found.turn)
+
+
 def _open_log(found: Findings) -> CoordinatorEffect:
     return open_log(found.turn.state)
 
@@ -276,10 +277,6 @@ def _save_first(found: Findings) -> None:
     state, spec = found.turn.state, found.spec
     found.saves = spec is not None and saves_first(found.turn, spec)
     found.in_place = found.saves and all_in_place(state, found.defined)
-
-
-def _is_last_saved(found: Findings) -> bool:
-    return found.in_place and can_record(found.turn)
 
 
 def _begin_last(found: Findings) -> None:
@@ -319,7 +316,7 @@ def _assemble(found: Findings) -> None:
     found.waiting = assemble(found.turn, spec.nodes)
     if not found.waiting and not state.trouble.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
-        halt_if(state, gone_input(spec, state.steps, state.view))
+        _halt_if(state, gone_input(spec, state.steps, state.view))
 
 
 def _must_halt(found: Findings) -> bool:
@@ -345,8 +342,8 @@ def _are_all_in_place(found: Findings) -> bool:
     return not found.waiting
 
 
-def _set_clock(found: Findings) -> None:
-    state = found.turn.state
+def _note_in_place(found: Findings) -> None:
+    state, found.in_place = found.turn.state, True
     state.nodes = state.nodes.whole()
     follow_clock(state, found.defined)
 
@@ -361,10 +358,6 @@ def _is_backing_off(found: Findings) -> bool:
         return False
     turn.wake_at(not_before_ms)
     return True
-
-
-def _is_saved(found: Findings) -> bool:
-    return can_record(found.turn)
 
 
 def _is_pinning(found: Findings) -> bool:
@@ -436,13 +429,13 @@ LOOK: tuple[Guard | Duty, ...] = (
     # --- halted, paused
     Duty((_S.HALTED,), "attempts are taken back, and a request for a checkpoint is refused", _stay_halted),
     Duty((_S.PAUSED,), "attempts are taken back; without all nodes a request for a checkpoint is refused", _stay_paused),
-    Guard((_S.PAUSED,), "all nodes have saved the checkpoint", _is_saved_in_pause, _C.SAVED, _open_log),
+    Guard((_S.PAUSED,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
     Duty((_S.PAUSED,), "a checkpoint is begun if one is due and all nodes are in place", _begin_in_pause),
     Guard((_S.PAUSED,), "a checkpoint is being saved", _is_saving, None),
     Duty((_S.PAUSED,), "nodes are told to pause", _tell_paused),
     # --- stopping
     Duty((_S.STOPPING,), "it is seen to whether the last step can be saved before the stop", _save_first),
-    Guard((_S.STOPPING,), "all nodes have saved the last step", _is_last_saved, _C.SAVED, _open_log),
+    Guard((_S.STOPPING,), "all nodes have saved the last step", _is_saved, _C.SAVED, _open_log),
     Duty((_S.STOPPING,), "its checkpoint is begun once all nodes are in place", _begin_last),
     Guard((_S.STOPPING,), "the last step can be saved, and is not yet", _is_last_awaited, None),
     Duty((_S.STOPPING, _S.STOPPED), "every node is closed, then its process is ended", _close_nodes),
@@ -457,7 +450,7 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard((_S.READY,), "a node is not in place", _is_a_node_awaited, _C.OUT_OF_PLACE),
     Guard((_S.ASSEMBLING,), "a node is not in place", _is_a_node_awaited, None),
     Guard((_S.ASSEMBLING,), "all nodes are in place", _are_all_in_place, _C.IN_PLACE),
-    Duty((_S.READY,), "the clock of steps is set", _set_clock),
+    Duty((_S.READY,), "it is noted that all nodes are in place, and the clock of steps is set", _note_in_place),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
     Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),

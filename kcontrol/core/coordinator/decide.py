@@ -1,8 +1,8 @@
-"""The coordinator of one pipeline: what happens in, what is to be done out.
+"""The coordinator of one pipeline: events in, effects out.
 
 `decide` is a pure function. It follows the table in table.py: a handler says only why the coordinator moves on
-(`turn.go`), the table says where to, and what that state begins with. What is looked at between two transactions is a list in
-between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
+(`turn.go`), the table says where to, and what that state begins with. What is looked at between two transactions
+is a list in between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a coordinator remembers between two events, as a value: `decide` works on a copy and never on what it was given.
 
-All that belongs together is a part, frozen, and changed only by its own methods (parts/); so for each field there is one
-module that says when it changes. `at` and the readings of the clocks are changed by the turn (turn.py), the two folds by what
-is read (decide.py).
+All that belongs together is a part, frozen, and changed only by its own methods (parts/); so for each field
+there is one module that says when it changes. `at` and the readings of the clocks are changed by the turn
+(turn.py), the two folds by what is read (decide.py).
 """
 
 from __future__ import annotations

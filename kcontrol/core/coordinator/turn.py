@@ -1,4 +1,4 @@
-"""One event's worth of work: a state of its own to change, the effects so far, and the one way from a state to the next."""
+"""One event's worth of work: a state to change, the effects so far, and the one way from a state to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcontrol.core.model import Claim, LimitsSpec
 from kcontrol.core.retry import DEFAULT_LIMITS
 
 _GAP_DIVISOR = 4
-"""A gap between two events of more than this part of the heartbeat timeout means that the coordinator itself did not run."""
+"""A gap between events of more than this part of the heartbeat timeout: the coordinator itself did not run."""
 
 
 class Turn:

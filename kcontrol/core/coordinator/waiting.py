@@ -1,9 +1,9 @@
 """What input waits: how far nodes say that it reaches, and since when that is known (parts/arrivals.py).
 
-A record's arrival is when its node's report of it was read, whatever the coordinator was doing then: a step's delay counts
-from there, also when the record came while the step before was made. Offsets that hold no record do not arrive. A coordinator
-that takes over knows nothing of what its predecessor heard, and counts from when it reads the reports itself; input that was
-paused counts from when it is read again.
+A record's arrival is when its node's report of it was read, whatever the coordinator was doing then: a step's
+delay counts from there, also when the record came while the step before was made. Offsets that hold no record
+do not arrive. A coordinator that takes over knows nothing of what its predecessor heard, and counts from when
+it reads the reports itself; input that was paused counts from when it is read again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Since when input waits: by partition, when the coordinator heard how far it reaches, by its own monotonic clock."""
+"""Since when input waits: when the coordinator heard how far it reaches, by its own monotonic clock."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Arrivals:
     marks: Mapping[tuple[str, int], Marks] = field(default_factory=dict)
     """By (input, partition)."""
     only_gaps_ms: int | None = None
-    """Since when nothing but offsets without a record waits; None if there are none, or records beside them."""
+    """Since when only offsets without a record wait; None if there are none, or records beside them."""
 
     def marked(self, place: tuple[str, int], begin: int, to: int, gaps: Iterable[Gap], now_ms: int) -> Arrivals:
-        """The input from `begin` reaches to there. What was marked before, or holds no record, does not arrive."""
+        """The input from `begin` on reaches to there. What was marked before, or holds no record, does not arrive."""
         marks = self.marks.get(place, ())
         if not records_between(gaps, max(begin, marks[-1][1]) if marks else begin, to):
             return self

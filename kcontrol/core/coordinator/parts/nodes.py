@@ -80,7 +80,7 @@ class Hearing:
     witnesses: Mapping[int, int] = field(default_factory=dict)
     """By node: what the log's timestamp of its newest state is ahead of the monotonic clock when that came in."""
     caught_up_ms: int = -1
-    """Since when silence of a node means something; -1: it means nothing, its records may just not have been read yet."""
+    """Since when silence of a node means something; -1: nothing, its records may just not have been read yet."""
 
     def heard_from(self, node: int, life: int, now_ms: int, stamped_ms: int) -> Hearing:
         """A sign of life was read now; the log's clock showed its timestamp, or later."""
