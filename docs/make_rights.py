@@ -32,7 +32,7 @@ def _row(need: Need) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew."""
+    """The page with its tables made again."""
     before, _, rest = text.partition(_BEGIN)
     return f"{before}{_BEGIN}\n{tables()}\n{_END}{rest.partition(_END)[2]}"
 

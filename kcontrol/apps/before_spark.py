@@ -28,7 +28,7 @@ async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, m
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Raises InputGoneError when an input of a recorded definition isn't there any more or was made anew, and AccessError."""
+    """Raises InputGoneError when an input of a recorded definition isn't there any more or was recreated, and AccessError."""
     rpc = KafkaRpc(settings)
     try:
         for item in spec.inputs:
@@ -40,7 +40,7 @@ async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
                 except TopicError as error:
                     raise InputGoneError(f"{where}: {error}") from error
                 if topic_id_text(found.topic_id) != item.topic_id:
-                    raise InputGoneError(f"{where}: topic {item.topic!r} was deleted and made anew since")
+                    raise InputGoneError(f"{where}: topic {item.topic!r} was deleted and recreated since")
     finally:
         await rpc.close()
 

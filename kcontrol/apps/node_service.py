@@ -125,7 +125,7 @@ class NodeService:
                     # Whoever waits for its answer within this process shall wait no more.
                     jvm.kill()
                     await end_task(working)
-                    raise SparkLostError(f"{wrong}; start the node again, if nobody does by himself")
+                    raise SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
                 if done:
                     if session.hung:
                         jvm.kill()

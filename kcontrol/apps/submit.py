@@ -64,7 +64,7 @@ async def resolve(
     one is an error.
 
     Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work, among others),
-    SpecChangedError (the log was made with another definition) or InputGoneError (an input's topic was made anew).
+    SpecChangedError (the log was made with another definition) or InputGoneError (an input's topic was recreated).
     """
     return (await _resolved(settings, pipeline, queries, output_partitions, control_partitions))[0]
 

@@ -166,7 +166,7 @@ class TopicCopies:
                 self._producer.poll(_POLL_S)
                 self._check(where)
                 if time.monotonic() > deadline:
-                    raise ClusterError(f"{where}: Kafka takes nothing since {self._deadline_s:g} s.") from None
+                    raise ClusterError(f"{where}: Kafka has accepted nothing for {self._deadline_s:g} s.") from None
             except KafkaException as error:
                 raise self._refused(where, topic, error.args[0]) from error
         self._producer.poll(0)

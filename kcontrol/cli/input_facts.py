@@ -11,7 +11,7 @@ def input_line(facts: WaitingInput) -> str:
     since = f", the oldest for {span_text(facts.waiting_ms)}" if facts.waiting and facts.waiting_ms is not None else ""
     said = [f"{facts.input}: {facts.waiting:,} offsets wait{since}"]
     if facts.unasked:
-        said[-1] += f", as far as its nodes have said (Kafka was asked in vain: {facts.unasked})"
+        said[-1] += f", as far as its nodes have said (Kafka could not be asked: {facts.unasked})"
     if facts.paused:
         said.append("paused")
     if not facts.noted:

@@ -65,7 +65,7 @@ def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) 
         return source
     if before.topic_id != source.topic_id:
         raise InputGoneError(
-            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} was made anew (its id was "
+            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} was recreated (its id was "
             f"{before.topic_id}, now it is {source.topic_id}), so the offsets in the log mean nothing any more; "
             "give the pipeline another name"
         )

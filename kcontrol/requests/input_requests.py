@@ -36,7 +36,7 @@ async def skip_request(
     begins anyway takes back a skip that waits.
 
     Raises NotFoundError for a pipeline, input or partition that is not there, ConfigurationError for an offset that can't be
-    gone to, NotNowError while steps read the input, InputGoneError for a topic that was made anew.
+    gone to, NotNowError while steps read the input, InputGoneError for a topic that was recreated.
     """
     input_name, partition, to = wanted
     item = projection.input(input_name)
@@ -52,7 +52,7 @@ def _check_reach(projection: PipelineProjection, item: InputSpec, partition: int
     where = f"pipeline {projection.pipeline!r}, input {item.name!r}"
     if found.topic_id != item.topic_id:
         raise InputGoneError(
-            f"{where}: topic {item.topic!r} was made anew (its id was {item.topic_id}, now it is {found.topic_id}), so its "
+            f"{where}: topic {item.topic!r} was recreated (its id was {item.topic_id}, now it is {found.topic_id}), so its "
             "offsets mean nothing to the log; submit the pipeline under a new name"
         )
     if not 0 <= partition < len(found.ends):

@@ -122,7 +122,7 @@ class EngineJobs:
                 self.hung = True
                 raise HungError(
                     f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, hangs. This life of the "
-                    "node ends; start the node again, if nobody does by himself"
+                    "node ends; start the node again, unless a supervisor does"
                 ) from error
 
     async def _carry_out(self, effect: EngineEffect, voided: bool) -> NodeEvent:

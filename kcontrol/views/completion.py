@@ -1,7 +1,7 @@
 """Completion: whether an input record is in a committed step, for whoever has produced it.
 
 A completion token is text: `TOPIC:PARTITION:OFFSET`, or `TOPIC@TOPIC_ID:PARTITION:OFFSET` if the topic's id is known, which
-tells a topic that was made anew from the one before; several of them are joined by commas. It holds nothing but where the
+tells a topic that was recreated from the one before; several of them are joined by commas. It holds nothing but where the
 record is, so it is valid for as long as topic and pipeline are, whoever restarts.
 """
 
@@ -144,7 +144,7 @@ def _of_record(projection: PipelineProjection, record: InputRecord) -> list[Comp
         if record.topic_id and record.topic_id != each.topic_id:
             raise NotFoundError(
                 f"pipeline {name!r}, input {each.name!r}: topic {record.topic!r} has the id {each.topic_id}, not "
-                f"{record.topic_id}: it was made anew, and the record is not in it"
+                f"{record.topic_id}: it was recreated, and the record is not in it"
             )
         count = len(projection.lag_of(each.name).partitions)
         if record.partition >= count:

@@ -151,7 +151,7 @@ class PipelineProjection:
         for item in self.spec().inputs:
             found = reaches.get(item.topic)
             if isinstance(found, Reach) and found.topic_id != item.topic_id:
-                found = f"topic {item.topic!r} was deleted or made anew: it is not the one that the pipeline reads any more"
+                found = f"topic {item.topic!r} was deleted or recreated: it is not the one that the pipeline reads any more"
             if isinstance(found, Reach):
                 self._ends[item.name] = found.ends
                 self._unasked.pop(item.name, None)

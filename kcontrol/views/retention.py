@@ -48,7 +48,7 @@ def _of(projection: PipelineProjection, item: InputSpec, kept: Kept | str) -> Re
     committed, stateful = projection.committed, projection.spec().stateful
     after = committed.step if not stateful else committed.checkpoints[0].step if committed.checkpoints else 0
     if isinstance(kept, Kept) and kept.topic_id != item.topic_id:
-        kept = f"topic {item.topic!r} was deleted or made anew: it is not the one that the pipeline reads any more"
+        kept = f"topic {item.topic!r} was deleted or recreated: it is not the one that the pipeline reads any more"
     if isinstance(kept, str):
         return ReplayInput(input=item.name, after_step=after, left=None, expiring=None, unknown=kept, warning="")
     needed = [_needed(projection, item, partition, after) for partition in range(len(kept.earliest))]

@@ -141,7 +141,7 @@ def _patience_ms(limits: LimitsSpec) -> int:
 def _silence(state: CoordinatorState, said: NodeState) -> str:
     doing = f"was {said.phase.value} at step {said.step}"
     if _is_to_end(state, said.node):
-        return f"node {said.node} says nothing ({doing}) and was told to end: start it again, if nobody does by himself"
+        return f"node {said.node} says nothing ({doing}) and was told to end: start it again, unless a supervisor does"
     return f"node {said.node} says nothing ({doing})"
 
 

@@ -18,7 +18,7 @@ ADDED_BEGINS_AT = 0
 
 
 def dealt_to(partition: int, nodes: int) -> int:
-    """The node that reads a partition, in a spec that is made anew and for every partition that is added later."""
+    """The node that reads a partition, in a spec that is made again and for every partition that is added later."""
     return partition % nodes
 
 

@@ -57,7 +57,7 @@ def test_what_the_pipeline_never_reads_is_said(run: Run) -> None:
         assert (await api.get(P, topic="input", partition=0, offset=4))["records"][0]["state"] == "not read"
         assert "its inputs read input" in (await api.get(P, 404, topic="else", partition=0, offset=4))["detail"]
         assert "the partitions 0 to 1" in (await api.get(P, 404, topic="input", partition=2, offset=4))["detail"]
-        assert "made anew" in (await api.get(P, 404, token="input@T9:0:5"))["detail"]
+        assert "recreated" in (await api.get(P, 404, token="input@T9:0:5"))["detail"]
         assert "give TOPIC:PARTITION:OFFSET" in (await api.get(P, 422, token="input:0"))["detail"]
         assert "give either token" in (await api.get(P, 422, topic="input"))["detail"]
 

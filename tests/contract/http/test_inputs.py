@@ -178,7 +178,7 @@ def test_a_topic_that_was_made_anew_can_not_be_skipped_in(run: Run) -> None:
         await api.told.begin()
         await api.seen(await api.told.status(PipelinePhase.HALTED))
         refused = await api.post(f"{IN}/skip", 409, {"partition": 0, "to_offset": 8, "by": "me"})
-        assert (refused["type"], "made anew" in refused["detail"]) == ("urn:kcontrol:problem:input-gone", True)
+        assert (refused["type"], "recreated" in refused["detail"]) == ("urn:kcontrol:problem:input-gone", True)
 
     run(scenario)
 

@@ -241,7 +241,7 @@ def test_an_input_that_is_gone_is_said_before_spark_is_started(
     assert "looking at the cluster and the topics ..." in said.stderr
     admin.create_topics([NewTopic(gone, 1)])[gone].result(30)
     again = command(name, file, **java.environment)
-    assert f"topic {gone!r} was deleted and made anew" in sentence(again, 8)
+    assert f"topic {gone!r} was deleted and recreated" in sentence(again, 8)
     assert "starting Spark" not in said.stderr + again.stderr
     assert not java.started.exists()
 

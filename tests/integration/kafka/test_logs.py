@@ -1,4 +1,4 @@
-"""The logs on a real Kafka, where it is not kind: foreign records, compaction, topics made anew, brokers that restart."""
+"""The logs on a real Kafka, where it is not kind: foreign records, compaction, topics recreated, brokers that restart."""
 
 from __future__ import annotations
 
@@ -170,9 +170,9 @@ def test_topics_that_were_made_anew_under_a_reader_are_an_error_and_not_a_new_be
         assert await steps.read_to_end() == []
         await asyncio.to_thread(bench.delete)
         await asyncio.to_thread(bench.create)
-        with pytest.raises(TopicError, match="made again"):
+        with pytest.raises(TopicError, match="recreated"):
             await control.read_to_end()
-        with pytest.raises(TopicError, match="made again"):
+        with pytest.raises(TopicError, match="recreated"):
             await anext(steps.tail())
 
     bench.run(scenario)

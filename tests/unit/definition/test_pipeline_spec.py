@@ -258,7 +258,7 @@ def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:
 
 def test_a_topic_that_was_made_anew_is_refused() -> None:
     later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-2", (0, 0, 0, 0))}})
-    with pytest.raises(InputGoneError, match=r"topic 'flights' was made anew .its id was id-f, now it is id-2"):
+    with pytest.raises(InputGoneError, match=r"topic 'flights' was recreated .its id was id-f, now it is id-2"):
         succeed(later, spec_of())
 
 

@@ -235,7 +235,7 @@ def test_a_skip_that_the_node_does_not_confirm_in_time_says_why() -> None:
         (skip(6), ConfigurationError, "the next step begins at offset 6 anyway: there is nothing to skip"),
         (skip(13), ConfigurationError, "the partition ends at offset 12; 13 lies beyond it"),
         (skip(8, partition=2), NotFoundError, "topic 'input' has no partition 2: it has 2"),
-        (skip(8, reach=Reach("T9", (12, 12))), InputGoneError, "was made anew .its id was T1, now it is T9"),
+        (skip(8, reach=Reach("T9", (12, 12))), InputGoneError, "was recreated .its id was T1, now it is T9"),
     ],
 )
 def test_a_skip_that_can_not_be_is_refused(make: Make, kind: type[Exception], text: str) -> None:

@@ -35,7 +35,7 @@ def test_who_works_for_a_deleted_pipeline_ends_and_another_of_its_name_begins_wi
         assert "was deleted while node 0 was at work" in ended.reason
         view = reduce(evolve, await MemoryControlLog(cluster.kafka, "p").read_to_end(), PipelineView.empty("p"))
         await control.append([], list(view.latest))
-        # Its topic is deleted, and made anew.
+        # Its topic is deleted, and made again.
         cluster.kafka.partition(f"p.{STEPS}").entries.clear()
         cluster.log.clear()
         again = cluster.coordinator()

@@ -130,7 +130,7 @@ def test_kafka_says_what_waits_when_no_node_does() -> None:
     assert (told.waiting, told.waiting_ms) == (5 + 1_000 + 2, 5)
     looker.found.see_ends({"input": Reach("T2", (0, 0))}, NOW_MS)
     (told,) = status_of(looker.found, looker.now_ms).inputs
-    assert "made anew" in told.unasked
+    assert "recreated" in told.unasked
 
 
 def test_lengths_of_time_for_people() -> None:

@@ -77,7 +77,7 @@ def test_a_pipeline_without_state_needs_only_what_no_step_has_read() -> None:
     [
         (None, "Kafka has not been asked yet"),
         ("no answer within 5 s", "no answer within 5 s"),
-        (replace(ALL, topic_id="T9"), "was deleted or made anew"),
+        (replace(ALL, topic_id="T9"), "was deleted or recreated"),
     ],
 )
 def test_what_is_not_known_is_said_to_be_unknown(kept: Kept | str | None, why: str) -> None:

@@ -1,7 +1,7 @@
 """Leaders, ends, fetches and batches of single partitions: what everything that reads or writes Kafka record
 by record stands on.
 
-Fetching is by topic id (KIP-516), so that a topic that was deleted and made again under its name can't give
+Fetching is by topic id (KIP-516), so that a topic that was deleted and recreated under its name can't give
 other records, and names the leader epoch of the very answer that named the leader (KIP-320), so that a broker
 that leads by another epoch refuses. A batch goes again, the same bytes, for as long as its answer is missing:
 the broker knows it by its sequence number (KIP-98). What a read proves, and what it does not:

@@ -3,7 +3,7 @@
 Answers of these, of ListOffsets and of Produce are read by field name: each named tuple has the fields of its
 layout, in order.
 
-A topic that was deleted and made again has the same name and other records. Only requests by topic id (KIP-516) can't mix
+A topic that was deleted and recreated has the same name and other records. Only requests by topic id (KIP-516) can't mix
 the two up, so everything that kcontrol reads is fetched by id. Layouts are those of Kafka's `MetadataRequest.json` version 12
 and `FetchRequest.json` version 13, both understood by every broker since 3.1.
 """

@@ -54,7 +54,7 @@ class _TooLargeError(Exception):
 
 
 class Appender:
-    """A producer for one partition, made at first use and made anew after a fault. One `append` at a time goes out."""
+    """A producer for one partition, made at first use, and again after a fault. One `append` at a time goes out."""
 
     def __init__(self, settings: ClusterSettings, topic: str, partition: int) -> None:
         self._topic = topic

@@ -2,7 +2,7 @@
 
 Both ways share the position and each has a connection of its own, so `read_to_end` answers promptly while a `tail` waits.
 What a fetch brought is taken only from the position on, in one go without a pause: each offset is returned once.
-Reading is by topic id: a topic that was made anew under its name is an error, never other records.
+Reading is by topic id: a topic that was recreated under its name is an error, never other records.
 
 Every end that a broker names may be old: a new leader's high watermark trails until its followers have fetched from it, and a
 broker that was leader until it was stopped answers with what it knew. The leader epoch in each fetch makes a broker refuse that
@@ -203,5 +203,5 @@ class PartitionReader:
         info = await self._partitions.topic(self._topic)
         self._topic_id = self._topic_id or info.topic_id
         if info.topic_id != self._topic_id:
-            raise TopicError(f"{self.where}: the topic was deleted and made again while it was in use; start again.")
+            raise TopicError(f"{self.where}: the topic was deleted and recreated while it was in use; start again.")
         return info

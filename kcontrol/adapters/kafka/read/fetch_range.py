@@ -1,6 +1,6 @@
 """One fetch of one partition from an offset on, tried until there is something, the range is known to be empty, or it is gone.
 
-Fetching is by topic id (KIP-516), so that a topic that was deleted and made again under its name can't give other records.
+Fetching is by topic id (KIP-516), so that a topic that was deleted and recreated under its name can't give other records.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class RangeFetcher:
             raise InputGoneError(f"{wanted.where}: {error} Offsets {wanted.from_} to {wanted.to} were to be read.") from error
         if info.topic_id != wanted.topic_id:
             raise InputGoneError(
-                f"{wanted.where}: the topic was recreated: it was deleted and made again since offsets {wanted.from_} to "
+                f"{wanted.where}: the topic was deleted and recreated since offsets {wanted.from_} to "
                 f"{wanted.to} were recorded, and holds other records now."
             )
         try:

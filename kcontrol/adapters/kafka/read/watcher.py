@@ -3,7 +3,7 @@
 Each fetch stands at the last stable offset that the one before it has shown, with read_committed, so the broker answers when
 that offset moves. Of what is fetched only the headers of batches are looked at, for offsets without a record (input_gaps.py);
 the offset beside it counts at once, whether all up to there was looked at or not. Fetches are by topic id: a topic that was
-deleted or made anew is told from one that goes on. Every few seconds the topic is looked at for partitions that were added.
+deleted or recreated is told from one that goes on. Every few seconds the topic is looked at for partitions that were added.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class KafkaInputWatcher:
             return self._state != before
         topic_id = topic_id_text(self._info.topic_id)
         for partition in self._partitions:
-            # A topic that was made anew may have fewer partitions; its id says that it is another one.
+            # A topic that was recreated may have fewer partitions; its id says that it is another one.
             first, end = earliest.get(partition, 0), latest.get(partition, 0)
             known = before.get(partition)
             if known is not None and known.topic_id != topic_id:

@@ -199,7 +199,7 @@ class Attempt:
         if attempt_number != 0:
             raise self._fail_locked(
                 FailureKind.LOST,
-                f"step {self.work.step}: Spark started {who} for the {attempt_number + 1}. time; an attempt never runs a "
+                f"step {self.work.step}: Spark started {who} again, as its attempt {attempt_number + 1}; an attempt never runs a "
                 f"task twice",
             )
 

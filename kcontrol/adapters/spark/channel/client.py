@@ -1,7 +1,7 @@
 """The side channel: how planner processes and Spark tasks speak with the driver's engine.
 
 Spark gives a data source no way to talk to its driver while a query runs, and tasks no way to ask before they write. So the
-driver listens on a socket (loopback when Spark is local). Both sides prove that they know a secret made anew for each driver
+driver listens on a socket (loopback when Spark is local). Both sides prove that they know a secret created for each driver
 process; messages are JSON with their length before them, never pickles, and bounded in size. Kafka's client settings, secrets
 included, travel only here. With executors on other hosts the connection is TLS, unless that is switched off.
 """
