@@ -61,8 +61,8 @@ MACHINES = {
     "node": Machine(
         "The node",
         node_table.__doc__ or "",
-        node_table.State.JOINING,
-        node_table.State,
+        node_table.NodeStage.JOINING,
+        node_table.NodeStage,
         node_table.ROWS,
         node_table.TABLE,
         node_table.ASKS,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Kind, Metric, Where
+from kcontrol.adapters.metrics.catalogue import CATALOGUE, Metric, MetricKind, Where
 
 PAGE = Path(__file__).parent / "metrics.md"
 
@@ -56,7 +56,7 @@ def _row(metric: Metric) -> str:
 
 
 def _buckets(metric: Metric) -> str:
-    if metric.kind is not Kind.HISTOGRAM:
+    if metric.kind is not MetricKind.HISTOGRAM:
         return ""
     return f" Buckets from {metric.buckets[0]:g} s to {metric.buckets[-1]:g} s."
 

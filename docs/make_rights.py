@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcontrol.adapters.kafka.admin.roles import ROLES, Need, Role, Topics, needs
+from kcontrol.adapters.kafka.admin.roles import ROLES, Role, RoleRight, Topics, needs
 from kcontrol.wire.names import Names
 
 PAGE = Path(__file__).parent / "security.md"
@@ -25,7 +25,7 @@ def _table(role: Role) -> str:
     return f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for |\n|---|---|---|\n{rows}"
 
 
-def _row(need: Need) -> str:
+def _row(need: RoleRight) -> str:
     operations = ", ".join(operation.value for operation in need.right.operations)
     why = f"optional: {need.why}" if need.optional else need.why
     return f"| {need.where} | {operations} | {why} |\n"

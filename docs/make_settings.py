@@ -21,7 +21,7 @@ from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration, span_text
 from kcontrol.definition.limits import Limits
-from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.sessions.health import DEFAULT_LIMITS, SHARES
 from kcontrol.settings.cluster import REFUSED_SETTINGS, ClusterSettings
@@ -76,7 +76,7 @@ _ENVIRONMENT = (
     ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
 )
 
-_PARTS = (Pipeline, KafkaInput, KafkaOutput, StepPolicy, Checkpoint, Layout, Limits)
+_PARTS = (Pipeline, KafkaInput, KafkaOutput, StepPolicy, CheckpointPolicy, TaskLayout, Limits)
 
 HANGING = """## What hangs
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.limits import Limits
-    from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+    from kcontrol.definition.parts import CheckpointPolicy as Checkpoint
+    from kcontrol.definition.parts import KafkaInput, KafkaOutput, StepPolicy
+    from kcontrol.definition.parts import TaskLayout as Layout
     from kcontrol.definition.pipeline import Pipeline
     from kcontrol.views.completion import completion_token
 
@@ -65,11 +67,14 @@ _MODULES = {
     "session": "kcontrol.adapters.spark.session.build",
 }
 
+_WITHIN = {"Checkpoint": "CheckpointPolicy", "Layout": "TaskLayout"}
+"""What is called otherwise within the package, where a record bears the name."""
+
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'kcontrol' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), _WITHIN.get(name, name))
     return value
 
 

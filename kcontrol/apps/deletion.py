@@ -62,7 +62,7 @@ async def look(settings: ClusterSettings, pipeline: str) -> Remains:
     TopicError: there is a topic by the name of the log of steps that kcontrol has not made.
     """
     check_pipeline_name(pipeline)
-    partition = await _Partition.open(settings, pipeline)
+    partition = await _PipelineKeys.open(settings, pipeline)
     try:
         await partition.look()
         state = await asyncio.to_thread(_steps_topic, settings, pipeline)
@@ -98,7 +98,7 @@ async def delete(
     Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it. RetriableError,
     ClusterError: Kafka is away. AccessError: not allowed; the message says what is.
     """
-    partition = await _Partition.open(settings, remains.pipeline)
+    partition = await _PipelineKeys.open(settings, remains.pipeline)
     try:
         await partition.read()
         definition = spec_key(remains.pipeline).encode()
@@ -112,7 +112,7 @@ async def delete(
         await asyncio.to_thread(TopicAdmin(settings).delete, remains.steps_topic)
 
 
-async def _forget_all(partition: _Partition, definition: bytes, longest_s: float) -> None:
+async def _forget_all(partition: _PipelineKeys, definition: bytes, longest_s: float) -> None:
     """Until nobody has said anything for longer than anybody who lives is silent."""
     over = time.monotonic() + longest_s
     while True:
@@ -134,7 +134,7 @@ async def _forget_all(partition: _Partition, definition: bytes, longest_s: float
             )
 
 
-class _Partition:
+class _PipelineKeys:
     """The keys of one pipeline in its control partition, whatever lies under them."""
 
     def __init__(self, settings: ClusterSettings, rpc: KafkaRpc, topic: str, number: int, pipeline: str) -> None:
@@ -147,7 +147,7 @@ class _Partition:
         """Those that have a value, by their newest offsets' order."""
 
     @classmethod
-    async def open(cls, settings: ClusterSettings, pipeline: str) -> _Partition:
+    async def open(cls, settings: ClusterSettings, pipeline: str) -> _PipelineKeys:
         rpc, topic, partitions = await reach_control_topic(settings)
         return cls(settings, rpc, topic, control_partition(pipeline, partitions), pipeline)
 

@@ -19,7 +19,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
-from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
@@ -78,7 +78,7 @@ class NodeService:
         self._pipeline = pipeline
         self._options = options
         self._environment = environment_of(spark)
-        self.host = DriverHost(spark, settings)
+        self.host = ChannelEndpoint(spark, settings)
         """The side channel; queries are bound to its address."""
 
     async def run(self, bound: BoundQueries, joined: Callable[[PipelineSpec], None] = lambda _: None) -> Exit:

@@ -11,7 +11,7 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.reader import PipelineReader
-from kcontrol.views.step_index import Place, place_of
+from kcontrol.views.step_index import OffsetPlace, place_of
 from kcontrol.wire.names import check_pipeline_name
 
 
@@ -48,9 +48,9 @@ class PipelineLogs(PipelineReader):
             if boundary is None:
                 return None
             place = place_of(boundary, input_name, partition, offset)
-            if place is Place.HERE:
+            if place is OffsetPlace.HERE:
                 return boundary
-            low, high = (middle + 1, high) if place is Place.LATER else (low, middle - 1)
+            low, high = (middle + 1, high) if place is OffsetPlace.LATER else (low, middle - 1)
         return None
 
     async def _boundary(self, step: int) -> StepBoundary | None:

@@ -20,7 +20,7 @@ from kcontrol.settings.cluster import ClusterSettings
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedSteps:
     """Which steps are asked for, `first` to `last`, both included, where to begin for them, and their boundaries."""
 
     spec: PipelineSpec
@@ -29,7 +29,7 @@ class Recorded:
     last: int
     begin: Beginning
 
-    def pieces(self) -> Iterator[Recorded]:
+    def pieces(self) -> Iterator[RecordedSteps]:
         """Cut where the number of nodes changed, each with the definition as it then was.
 
         Raises NotFoundError for a pipeline with state: its state was divided otherwise.
@@ -40,7 +40,7 @@ class Recorded:
                 yield self._piece(self.boundaries[begun:index])
                 begun = index
 
-    def _piece(self, boundaries: Sequence[StepBoundary]) -> Recorded:
+    def _piece(self, boundaries: Sequence[StepBoundary]) -> RecordedSteps:
         if len(boundaries) == len(self.boundaries):
             return replace(self, spec=of_size(self.spec, boundaries[0].nodes))
         first, last = boundaries[0].step, boundaries[-1].step
@@ -49,10 +49,12 @@ class Recorded:
                 f"pipeline {self.spec.pipeline!r} keeps state, and steps {first} to {last} alone of those needed were made by "
                 f"{boundaries[0].nodes} nodes: steps before and after a change of their number can't be run again in one go"
             )
-        return Recorded(of_size(self.spec, boundaries[0].nodes), boundaries, first, last, Beginning(first - 1))
+        return RecordedSteps(of_size(self.spec, boundaries[0].nodes), boundaries, first, last, Beginning(first - 1))
 
 
-async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int | None, last: int | None, own: Path) -> Recorded:
+async def recorded_steps(
+    cluster: ClusterSettings, pipeline: str, first: int | None, last: int | None, own: Path
+) -> RecordedSteps:
     """Read the log from the nearest checkpoint at or before `first` (None: the oldest step that can be run) on.
 
     own: where nodes of this machine have their own checkpoints.
@@ -72,7 +74,7 @@ async def recorded_steps(cluster: ClusterSettings, pipeline: str, first: int | N
         if last is not None and last < found:
             raise NotFoundError(f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}")
         boundaries = await _boundaries(logs, newest, begin.step + 1, last or end)
-    return Recorded(spec, boundaries, found, last or end, begin)
+    return RecordedSteps(spec, boundaries, found, last or end, begin)
 
 
 async def _boundaries(logs: PipelineLogs, read: Sequence[LoggedStep], first: int, last: int) -> list[StepBoundary]:

@@ -14,7 +14,7 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
@@ -22,7 +22,7 @@ from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.sink.spool import Spool, check_local
 from kcontrol.apps.before_spark import check_inputs
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
-from kcontrol.apps.recorded import Recorded
+from kcontrol.apps.recorded import RecordedSteps
 from kcontrol.core.model import Environment, StepBoundary
 from kcontrol.core.step.differences import Difference
 from kcontrol.core.step.environments import made_otherwise
@@ -78,7 +78,7 @@ def _own_checkpoints(_context: click.Context, _parameter: click.Parameter, value
 
 
 @dataclass(frozen=True)
-class Place:
+class RerunTarget:
     """Where steps are run again. `command` is named in Spark's application and the scratch directory."""
 
     command: str
@@ -91,7 +91,7 @@ class Place:
 
 
 async def run_again(
-    definition: Pipeline, recorded: Recorded, place: Place, report: Report, deliver: Deliver | None = None
+    definition: Pipeline, recorded: RecordedSteps, place: RerunTarget, report: Report, deliver: Deliver | None = None
 ) -> list[Difference]:
     """Run the steps, one node after the other, and compare those asked for with the log; returns all differences.
 
@@ -105,7 +105,7 @@ async def run_again(
     with phase(STARTING_SPARK, place.as_json):
         name = f"kcontrol {place.command} {definition.name}"
         spark = await asyncio.to_thread(session, name, place.master, hushed=True)
-    host = DriverHost(spark, place.cluster)
+    host = ChannelEndpoint(spark, place.cluster)
     differences: list[Difference] = []
     try:
         if deliver is not None:
@@ -131,7 +131,7 @@ async def run_again(
 
 
 async def _run_node(
-    engine: SparkEngine, node: int, recorded: Recorded, report: Report, ran: Callable[[int], None]
+    engine: SparkEngine, node: int, recorded: RecordedSteps, report: Report, ran: Callable[[int], None]
 ) -> list[Difference]:
     differences: list[Difference] = []
     try:
@@ -148,7 +148,7 @@ async def _run_node(
     return differences
 
 
-def _from_spool(spool: Spool | None, recorded: Recorded, node: int, deliver: Deliver | None) -> Callable[[int], None]:
+def _from_spool(spool: Spool | None, recorded: RecordedSteps, node: int, deliver: Deliver | None) -> Callable[[int], None]:
     """What is done with a node's step that was run: its rows are handed on and deleted."""
     if spool is None or deliver is None:
         return _ignore

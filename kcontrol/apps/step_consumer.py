@@ -16,7 +16,7 @@ from types import TracebackType
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.apps.ask import definition
-from kcontrol.apps.step_records import Record, Step, StepReader
+from kcontrol.apps.step_records import OutputRecord, Step, StepReader
 from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
@@ -24,7 +24,7 @@ from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.toml import resolve_settings
 
-__all__ = ["Record", "Step", "StepConsumer", "StreamedStep"]
+__all__ = ["OutputRecord", "Step", "StepConsumer", "StreamedStep"]
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ _SHARES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OutputRecord:
     """A record of an output topic. `headers` are without kcontrol's own `step`."""
 
     key: bytes | None
@@ -47,7 +47,7 @@ class Step:
 
     number: int
     now_ms: int
-    records: Mapping[str, list[Record]]
+    records: Mapping[str, list[OutputRecord]]
     boundary: StepBoundary
 
 
@@ -79,12 +79,12 @@ class StepReader:
 
     def read(self, boundary: StepBoundary) -> Step:
         """The step that ends with this boundary, whole. Raises InputGoneError or DigestMismatchError."""
-        records: dict[str, list[Record]] = {name: [] for name in sorted(self._outputs)}
+        records: dict[str, list[OutputRecord]] = {name: [] for name in sorted(self._outputs)}
         for output, chunk in self.chunks(boundary):
             records[output] += chunk
         return Step(boundary.step, boundary.now_ms, records, boundary)
 
-    def chunks(self, boundary: StepBoundary) -> Generator[tuple[str, list[Record]]]:
+    def chunks(self, boundary: StepBoundary) -> Generator[tuple[str, list[OutputRecord]]]:
         """The same piece by piece: the name of an output and some records of it, in order of output, partition and offset.
 
         Raises as `read` does, at the end of the partition in which something is wrong: after its records.
@@ -94,7 +94,7 @@ class StepReader:
                 for chunk in self._slice(boundary, part):
                     yield part.output, chunk
 
-    def _slice(self, boundary: StepBoundary, part: OutputSlice) -> Iterator[list[Record]]:
+    def _slice(self, boundary: StepBoundary, part: OutputSlice) -> Iterator[list[OutputRecord]]:
         where = f"Step {boundary.step} of pipeline {boundary.pipeline!r}, output {part.output!r}, partition {part.partition}"
         partitions = self._compared_partitions(boundary, part)
         count, digest = 0, EMPTY
@@ -115,7 +115,7 @@ class StepReader:
         if partitions is not None and digest.hex != part.digest:
             raise DigestMismatchError(f"{where}: the boundary has the digest {part.digest}, the records have {digest.hex}.")
 
-    def _records(self, step: int, part: OutputSlice) -> Iterator[list[Record]]:
+    def _records(self, step: int, part: OutputSlice) -> Iterator[list[OutputRecord]]:
         own = str(step).encode()
         topic_id = self._topic_id(part.topic)
         read = self._ranges.read(part.output, part.topic, topic_id, part.partition, part.from_, part.to, headers=True)
@@ -143,9 +143,9 @@ class StepReader:
         return self._topic_ids[topic]
 
 
-def _record(row: Mapping[str, Any], headers: Headers) -> Record:
+def _record(row: Mapping[str, Any], headers: Headers) -> OutputRecord:
     timestamp_ms = round(row["timestamp"].timestamp() * 1000)
-    return Record(row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms)
+    return OutputRecord(row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms)
 
 
 def pieces(batch: pa.RecordBatch, max_bytes: int | None) -> Iterator[pa.RecordBatch]:

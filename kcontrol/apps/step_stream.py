@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kcontrol.apps.step_records import Record, StepReader
+from kcontrol.apps.step_records import OutputRecord, StepReader
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
 
@@ -27,7 +27,7 @@ class StreamedStep:
         self.is_taken = False
         self._left = False
 
-    def chunks(self) -> Iterator[tuple[str, list[Record]]]:
+    def chunks(self) -> Iterator[tuple[str, list[OutputRecord]]]:
         """The name of an output and some records of it, in order of output, partition and offset.
 
         All records are of the committed step. That none is missing or changed is known when the iteration has ended: keep what
@@ -41,7 +41,7 @@ class StreamedStep:
         self._begun = True
         return self._iterate()
 
-    def _iterate(self) -> Iterator[tuple[str, list[Record]]]:
+    def _iterate(self) -> Iterator[tuple[str, list[OutputRecord]]]:
         try:
             for chunk in self._chunks:
                 yield chunk

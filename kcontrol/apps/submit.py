@@ -21,7 +21,7 @@ from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
+from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
@@ -131,7 +131,7 @@ async def _specs_in(settings: ClusterSettings, partition: int) -> dict[str, Pipe
 
 def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
-) -> tuple[Mapping[str, InputFacts], Mapping[str, OutputFacts]]:
+) -> tuple[Mapping[str, FoundInput], Mapping[str, OutputFacts]]:
     before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
     states = [admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ) for each in pipeline.inputs]
     for sentence in compaction_warnings(states, _replay_window_ms(pipeline)):
@@ -156,11 +156,11 @@ def _replay_window_ms(pipeline: Pipeline) -> int | None:
     return None if checkpoint is None else checkpoint.every_ms * (checkpoint.keep + 1)
 
 
-def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, continued: bool) -> InputFacts:
+def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, continued: bool) -> FoundInput:
     offsets = admin.offsets(source.topic, state.partitions)
     # An input with a history begins where it began then: what the setting says now may long have expired.
     start = offsets.earliest if continued else start_offsets(source, offsets.earliest, offsets.latest)
-    return InputFacts(state.topic_id, start)
+    return FoundInput(state.topic_id, start)
 
 
 def _output_state(admin: TopicAdmin, what: str, topic: str, partitions: int | None) -> TopicState:

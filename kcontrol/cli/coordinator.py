@@ -69,7 +69,7 @@ def coordinator(
     partitions = prepare_cluster(cluster)
     for sentence in safety_now(cluster, None).sentences:
         _log.warning("unsafe: %s", sentence)
-    assigned = Assigned()
+    assigned = FirstAssignment()
 
     def ready() -> None:
         if not assigned.is_set():
@@ -91,7 +91,7 @@ def coordinator(
         run_coordinator(cluster, partitions, options, ready)
 
 
-class Assigned(threading.Event):
+class FirstAssignment(threading.Event):
     """Set once the group has told this coordinator its partitions, be it none."""
 
     def __init__(self) -> None:

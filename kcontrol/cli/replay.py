@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.spark.sink.spool import check_local
-from kcontrol.apps.recorded import Recorded, recorded_steps
-from kcontrol.apps.rerun import Place, range_options, refuse, run_again, verdict
+from kcontrol.apps.recorded import RecordedSteps, recorded_steps
+from kcontrol.apps.rerun import RerunTarget, range_options, refuse, run_again, verdict
 from kcontrol.apps.topic_copies import open_copies
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.source import find_pipeline
@@ -102,7 +102,7 @@ def replay(
     if master is not None:
         check_local(master)
     definition = find_pipeline(pipeline, as_json)
-    place = Place("replay", cluster, master, own, as_json)
+    place = RerunTarget("replay", cluster, master, own, as_json)
     refuse(definition.name, asyncio.run(_replay(definition, (first, last), place, wanted)))
 
 
@@ -113,7 +113,9 @@ def _check_options(wanted: Wanted) -> None:
         raise click.UsageError("--overwrite is for --output DIR")
 
 
-async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], place: Place, wanted: Wanted) -> list[Difference]:
+async def _replay(
+    definition: Pipeline, steps: tuple[int | None, int | None], place: RerunTarget, wanted: Wanted
+) -> list[Difference]:
     recorded = await recorded_steps(place.cluster, definition.name, *steps, place.checkpoints)
     with ExitStack() as stack:
         destinations = await _open(stack, place.cluster, recorded, wanted)
@@ -130,7 +132,7 @@ async def _replay(definition: Pipeline, steps: tuple[int | None, int | None], pl
         return await run_again(definition, recorded, place, report, deliver)
 
 
-async def _open(stack: ExitStack, cluster: ClusterSettings, recorded: Recorded, wanted: Wanted) -> list[Destination]:
+async def _open(stack: ExitStack, cluster: ClusterSettings, recorded: RecordedSteps, wanted: Wanted) -> list[Destination]:
     destinations: list[Destination] = []
     if wanted.printed:
         destinations.append(PrintedRecords(wanted.limit or PRINTED_RECORDS, wanted.as_json))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.kafka.embedded import find_java
-from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.apps.before_spark import check_before_spark
@@ -58,7 +58,7 @@ async def _submit(
         await check_before_spark(cluster, pipeline, makes_outputs=output_partitions is not None)
     with phase(STARTING_SPARK, as_json):
         spark = await asyncio.to_thread(session, f"kcontrol submit {pipeline.name}", None, hushed=True)
-    host = DriverHost(spark, cluster)
+    host = ChannelEndpoint(spark, cluster)
     try:
         with phase(PLANNING, as_json):
             bound = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)

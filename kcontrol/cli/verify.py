@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from kcontrol.apps.recorded import recorded_steps
-from kcontrol.apps.rerun import Place, range_options, refuse, run_again, verdict
+from kcontrol.apps.rerun import RerunTarget, range_options, refuse, run_again, verdict
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.source import find_pipeline
 from kcontrol.core.step.differences import Difference
@@ -41,6 +41,6 @@ def verify(
 
     async def run() -> list[Difference]:
         recorded = await recorded_steps(cluster, definition.name, first, last, own)
-        return await run_again(definition, recorded, Place("verify", cluster, master, own, as_json), report)
+        return await run_again(definition, recorded, RerunTarget("verify", cluster, master, own, as_json), report)
 
     refuse(definition.name, asyncio.run(run()))

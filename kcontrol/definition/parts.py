@@ -183,7 +183,7 @@ class StepPolicy:
 
 
 @definition
-class Checkpoint:
+class CheckpointPolicy:
     """Where checkpoints are put, how often, and how many are kept. A pipeline without state makes none, unless told where.
 
     location: a URL or path that every node can write. None: `checkpoints` in the directory that each node works in, on its
@@ -224,7 +224,7 @@ class Checkpoint:
 
 
 @definition
-class Layout:
+class TaskLayout:
     """How a step is cut into Spark tasks. Part of the step: it is recorded and used again on replay, on any machine.
 
     max_tasks: most source tasks of a step, and most writer tasks of an output. records_per_task: one more source task for

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 from kcontrol.definition.errors import definition
 from kcontrol.definition.frames import FrameQuery, frame_queries
 from kcontrol.definition.limits import Limits
-from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput, Layout, StepPolicy
+from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.query_errors import query_error
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_no_collisions, check_part_name, check_pipeline_name
@@ -66,9 +66,9 @@ class Pipeline:
     outputs: Annotated[Sequence[KafkaOutput], Field(min_length=1), AfterValidator(tuple)]
     nodes: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
     steps: StepPolicy = field(default_factory=StepPolicy)
-    layout: Layout = field(default_factory=Layout)
+    layout: TaskLayout = field(default_factory=TaskLayout)
     limits: Limits = field(default_factory=Limits)
-    checkpoint: Checkpoint | None = field(default_factory=Checkpoint)
+    checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)

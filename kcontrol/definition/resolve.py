@@ -17,7 +17,7 @@ from kcontrol.core.model import CheckpointSpec, InputSpec, LateRowsPolicy, Layou
 from kcontrol.core.step.offsets import dealt_to
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.node_rules import check_nodes, check_query
-from kcontrol.definition.parts import Checkpoint, KafkaInput, KafkaOutput
+from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
 from kcontrol.errors import ConfigurationError
@@ -27,7 +27,7 @@ FINGERPRINT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class InputFacts:
+class FoundInput:
     """What was found of an input's topic: its id, and by partition where step 1 begins (`start_offsets`)."""
 
     topic_id: str
@@ -88,7 +88,7 @@ def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[
 
 def build_spec(
     pipeline: Pipeline,
-    inputs: Mapping[str, InputFacts],
+    inputs: Mapping[str, FoundInput],
     outputs: Mapping[str, OutputFacts],
     queries: Sequence[QueryFacts],
 ) -> PipelineSpec:
@@ -134,7 +134,7 @@ def build_spec(
     )
 
 
-def _checkpoint_spec(checkpoint: Checkpoint | None, stateful: bool) -> CheckpointSpec:
+def _checkpoint_spec(checkpoint: CheckpointPolicy | None, stateful: bool) -> CheckpointSpec:
     if checkpoint is None or (checkpoint.location is None and not stateful):
         return CheckpointSpec("", 0, 0, -1)
     return checkpoint.to_spec()
@@ -164,7 +164,7 @@ def _output_structure(sink: KafkaOutput) -> list[Any]:
     return [sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest]
 
 
-def _input_spec(source: KafkaInput, facts: InputFacts, nodes: int) -> InputSpec:
+def _input_spec(source: KafkaInput, facts: FoundInput, nodes: int) -> InputSpec:
     return InputSpec(
         name=source.name,
         topic=source.topic,

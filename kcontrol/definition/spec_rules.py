@@ -14,7 +14,7 @@ from typing import Any
 
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.definition.limits import Limits
-from kcontrol.definition.parts import Checkpoint, KafkaOutput, Layout, StepPolicy
+from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.names import check_part_name, check_pipeline_name, check_topic_name
 
@@ -136,10 +136,10 @@ def _check_settings(spec: PipelineSpec) -> None:
         late_rows=policy.late_rows.value,
         gaps_delay=policy.gaps_delay_ms,
     )
-    Layout(**asdict(spec.layout))
+    TaskLayout(**asdict(spec.layout))
     Limits(**{name.removesuffix("_ms"): value for name, value in asdict(spec.limits).items()})
     if checkpoint.location:
-        Checkpoint(
+        CheckpointPolicy(
             checkpoint.location,
             every=checkpoint.every_ms,
             keep=checkpoint.keep,

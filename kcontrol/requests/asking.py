@@ -9,7 +9,7 @@ from dataclasses import replace
 from kcontrol.core.model import CheckpointRequest, Desired, InputDesired, Resume, SkipRequest
 from kcontrol.errors import KcontrolError, RetriableError
 from kcontrol.requests.outcomes import Outcome, RequestState, newer_than, outcome_of, superseded_text
-from kcontrol.requests.record import Recorded, record
+from kcontrol.requests.record import RecordedRequest, record
 from kcontrol.views.pipeline_projection import PipelineProjection, Request
 from kcontrol.views.reader import PipelineReader
 
@@ -34,7 +34,7 @@ async def ask(logs: PipelineReader, requests: Sequence[Request], timeout_s: floa
             raise _too_late(logs, asked.request, outcome, timeout_s)
 
 
-async def await_outcome(logs: PipelineReader, asked: Recorded, timeout_s: float) -> Outcome:
+async def await_outcome(logs: PipelineReader, asked: RecordedRequest, timeout_s: float) -> Outcome:
     """What becomes of a request; `pending` if that is not decided in time.
 
     Of one that another for the very same took the place of, it is that one's: what a later checkpoint saves is newer still.

@@ -20,7 +20,7 @@ class NotNowError(KcontrolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRequest:
     """A request that is in the log, and the offset of its record in the pipeline's control partition."""
 
     request: Request
@@ -32,7 +32,7 @@ class Recorded:
         return self.request.request_id
 
 
-async def record(log: ControlLog, requests: Sequence[Request]) -> Recorded:
+async def record(log: ControlLog, requests: Sequence[Request]) -> RecordedRequest:
     """Write requests down, in order; the last is the one that is waited for, the others make room for it."""
     offsets = await log.append(requests)
-    return Recorded(requests[-1], offsets[-1])
+    return RecordedRequest(requests[-1], offsets[-1])

@@ -14,7 +14,7 @@ from kcontrol.core.model import ReceivedPartition
 Arrival = tuple[tuple[ReceivedPartition, ...], int]
 
 
-class Arrivals:
+class ArrivalReporter:
     """The arrivals of one input. `run` is to be kept running as a task of the session."""
 
     def __init__(self, every_ms: int, send: Callable[[tuple[ReceivedPartition, ...], int], None]) -> None:

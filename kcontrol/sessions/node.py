@@ -54,7 +54,7 @@ from kcontrol.core.model import (
 from kcontrol.core.node.decide import NodeMachine, decide
 from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import KcontrolError, NotFoundError
-from kcontrol.sessions.arrivals import Arrivals
+from kcontrol.sessions.arrivals import ArrivalReporter
 from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.observers import NOBODY, NodeObserver
@@ -253,7 +253,7 @@ class NodeSession:
         self._follow(self._ports.control.tail, self._see_control, "reading the control topic")
         self._follow(self._ports.steps.tail, self._see_steps, "reading the steps topic")
         for name, watcher in watchers.items():
-            arrivals = Arrivals(self._received_every_ms, partial(self._see_input, name))
+            arrivals = ArrivalReporter(self._received_every_ms, partial(self._see_input, name))
             self._spawn(arrivals.run())
             self._follow(watcher.arrivals, arrivals.put, f"watching input {name}")
 

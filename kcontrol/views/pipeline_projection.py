@@ -34,7 +34,7 @@ from kcontrol.errors import NotFoundError
 from kcontrol.sessions.ports import Kept, Reach
 from kcontrol.views.signs_of_life import SignsOfLife
 from kcontrol.views.step_index import StepIndex
-from kcontrol.views.waiting import WaitingInput
+from kcontrol.views.waiting import InputBacklog
 
 RECENT_STEPS = 1_000
 """So many of the newest boundaries are kept as they are; older ones are read from the log again when they are asked for."""
@@ -106,7 +106,7 @@ class PipelineProjection:
         """By topic of an input, what Kafka said last that it has of it, or why that is not known."""
         self.control_offset = -1
         self.steps_offset = -1
-        self._waiting = WaitingInput()
+        self._waiting = InputBacklog()
         self._ends: dict[str, tuple[int, ...]] = {}
         self._unasked: dict[str, str] = {}
 

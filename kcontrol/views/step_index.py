@@ -45,7 +45,7 @@ class _Slices:
         del self.steps[kept:], self.begins[kept:], self.ends[kept:]
 
 
-class Place(Enum):
+class OffsetPlace(Enum):
     """Of an input offset, as one boundary sees it."""
 
     EARLIER = "earlier"
@@ -53,15 +53,15 @@ class Place(Enum):
     LATER = "later"
 
 
-def place_of(boundary: StepBoundary, input_name: str, partition: int, offset: int) -> Place:
+def place_of(boundary: StepBoundary, input_name: str, partition: int, offset: int) -> OffsetPlace:
     """Whether a step, an earlier or a later one has read an offset or passed over it at a user's request."""
     for piece in boundary.inputs:
         if (piece.input, piece.partition) == (input_name, partition):
             skipped = (one.from_ for one in boundary.skipped_ranges if (one.input, one.partition) == (input_name, partition))
             begin = min((piece.from_, *skipped))
-            return Place.EARLIER if offset < begin else Place.HERE if offset < piece.to else Place.LATER
+            return OffsetPlace.EARLIER if offset < begin else OffsetPlace.HERE if offset < piece.to else OffsetPlace.LATER
     # The partition was added later.
-    return Place.LATER
+    return OffsetPlace.LATER
 
 
 def skips(boundary: StepBoundary, input_name: str, partition: int, offset: int) -> bool:

@@ -18,7 +18,7 @@ MAX_MARKS = 4_096
 _Place = tuple[str, int]
 
 
-class WaitingInput:
+class InputBacklog:
     """For one pipeline; partitions are known by (input, partition)."""
 
     def __init__(self) -> None:

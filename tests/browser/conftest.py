@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from tests.browser.chromium import VARIABLE, chromium, find_browser
 from tests.browser.served import Served, clock_ms, served
 from tests.support.scenes import Cluster, busy_cluster, live
@@ -95,7 +95,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
     """
     runner, browser = running
 
-    async def with_console(scenario: Scenario, token: Token | None, before: Play | None, options: dict[str, Any]) -> None:
+    async def with_console(scenario: Scenario, token: AccessToken | None, before: Play | None, options: dict[str, Any]) -> None:
         cluster = await busy_cluster(clock_ms)
         if before is not None:
             await before(cluster)
@@ -119,7 +119,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         assert console.complaints == []
         assert console.foreign == []
 
-    def run_one(scenario: Scenario, token: Token | None = None, before: Play | None = None, **options: Any) -> None:
+    def run_one(scenario: Scenario, token: AccessToken | None = None, before: Play | None = None, **options: Any) -> None:
         runner.run(asyncio.wait_for(with_console(scenario, token, before, options), DEADLINE_S))
 
     return run_one

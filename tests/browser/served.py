@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_interface
@@ -28,7 +28,7 @@ class Served:
     """`url` stays the same over restarts."""
 
     kafka: MemoryKafka
-    token: Token | None
+    token: AccessToken | None
     port: int = 0
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
@@ -52,7 +52,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(kafka: MemoryKafka, token: Token | None = None) -> AsyncIterator[Served]:
+async def served(kafka: MemoryKafka, token: AccessToken | None = None) -> AsyncIterator[Served]:
     """Answers for as long as the block runs."""
     server = Served(kafka, token)
     await server.begin()

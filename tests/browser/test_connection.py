@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from playwright.async_api import expect
 
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from tests.browser.conftest import Console, Run
 from tests.support.scenes import click_step
 
@@ -104,7 +104,7 @@ def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
         await expect(page.get_by_role("heading", level=1, include_hidden=True)).to_have_count(0)
         assert await page.evaluate("() => Object.values(sessionStorage)") == []
 
-    run(scenario, token=Token(SECRET))
+    run(scenario, token=AccessToken(SECRET))
 
 
 def test_the_browser_holds_the_page_to_its_policy(run: Run) -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.model import FailureKind, LoggedStep, StepBoundary
-from kcontrol.core.node.table import State as NodeAt
+from kcontrol.core.node.table import NodeStage as NodeAt
 from tests.golden.files import History
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kcontrol.core.model import FailureKind, StepBoundary
-from kcontrol.definition.parts import Layout
+from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
@@ -23,7 +23,7 @@ from tests.replay import queries
 STEPS = 5
 JSON = {"value_format": "json"}
 KEYED = {"value_format": "json", "key": "name"}
-SPREAD = Layout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
+SPREAD = TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
 """Cuts even these small steps into several tasks."""
 
 CASES = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer, PinStep, ReadToEnds, SavePart
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
-from kcontrol.core.node.table import State
+from kcontrol.core.node.table import NodeStage
 from tests.simulation.engine import Directory
 from tests.simulation.fleet import Fleet
 from tests.simulation.specs import CHECKPOINTS, MOST_NODES, PATIENT, simulated_spec
@@ -95,7 +95,7 @@ def node_killed_and_its_disk_lost(fleet: Fleet, counts: Counter[str]) -> bool:
 
 def node_killed_while_saving(fleet: Fleet, counts: Counter[str]) -> bool:
     for number, node in enumerate(fleet.nodes):
-        if node is not None and (node.engine.saving is not None or node.state.at is State.PINNING):
+        if node is not None and (node.engine.saving is not None or node.state.at is NodeStage.PINNING):
             fleet.kill_node(number)
             if fleet.random.random() < 0.5:
                 fleet.directories[number] = Directory()

@@ -17,7 +17,7 @@ from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, ReceivedPartition, SkipRequest
 from kcontrol.core.node import announce as node_voice
-from kcontrol.core.node.table import State as NodeState
+from kcontrol.core.node.table import NodeStage as NodeState
 from kcontrol.core.step import division, skips
 from kcontrol.core.step import offsets as inputs
 from tests.simulation.breaking import Patches, Rule, check_breaks

@@ -14,7 +14,7 @@ import pytest
 
 from kcontrol.core.coordinator import attempt, between_steps, checkpointing, node_progress, takeover
 from kcontrol.core.coordinator import decide as coordinator
-from kcontrol.core.coordinator.node_progress import Place, Standing
+from kcontrol.core.coordinator.node_progress import Readiness, Standing
 from kcontrol.core.coordinator.parts.checkpoint import Saving
 from kcontrol.core.coordinator.parts.current import Plan
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -40,8 +40,8 @@ from kcontrol.core.node import announce as node_voice
 from kcontrol.core.node import checkpoints as node_checkpoints
 from kcontrol.core.node import commands as node_commands
 from kcontrol.core.node import decide as node
-from kcontrol.core.node.table import Cause as NodeCause
-from kcontrol.core.node.table import State as NodeState
+from kcontrol.core.node.table import NodeCause as NodeCause
+from kcontrol.core.node.table import NodeStage as NodeState
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step import division
 from tests.simulation import world
@@ -133,14 +133,14 @@ def _with_standing(
 def _states_need_no_echo() -> Patches:
     def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
         said = state.view.node_state(number)
-        return found if found.place is not Place.UNAWARE or said is None else node_progress._at_rest(state, said, limits)
+        return found if found.place is not Readiness.UNAWARE or said is None else node_progress._at_rest(state, said, limits)
 
     return _with_standing(change)
 
 
 def _no_rollback_of_what_was_not_committed() -> Patches:
     def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
-        return node_progress._IN_PLACE if found.place is Place.DANGLING else found
+        return node_progress._IN_PLACE if found.place is Readiness.DANGLING else found
 
     return _with_standing(change)
 

@@ -96,6 +96,19 @@ def docstrings(files: Files) -> Iterator[str]:
             yield f"{module.path}:1: no docstring: say what the module is for"
 
 
+def class_names_are_unique(files: Files) -> Iterator[str]:
+    """Within kcontrol. A name within the package may not be that of another thing: see docs/glossary.md."""
+    found: dict[str, list[str]] = {}
+    for module in modules(files):
+        if module.path.startswith("kcontrol/"):
+            for node in module.tree.body:
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, []).append(module.path)
+    for name, paths in found.items():
+        if len(paths) > 1:
+            yield f"{paths[1]}: class {name} is in {paths[0]}, too: name one of them for what it is"
+
+
 def no_orphans(files: Files) -> Iterator[str]:
     everything = modules(files)
     users = [module for module in everything if not module.path.startswith("tests/")]
@@ -162,7 +175,7 @@ def cited_pages_exist(files: Files) -> Iterator[str]:
 
 
 RULES: list[Rule] = [
-    *(short_files, short_functions, docstrings, no_orphans),
+    *(short_files, short_functions, docstrings, no_orphans, class_names_are_unique),
     *(nothing_of_this_machine, no_prints, pure_core, one_partition_client, nothing_unfinished, cited_pages_exist),
 ]
 
@@ -201,6 +214,7 @@ LONG_FUNCTION = '"""."""\ndef f():\n' + "    x = 1\n" * MAX_FUNCTION_LINES
         (nothing_of_this_machine, "README.md", f"see {MACHINE_PATHS[0]}x"),
         (nothing_of_this_machine, "requirements.lock", f"https://{REGISTRIES[0]}/simple"),
         (no_prints, "kcontrol/core/a.py", "print(1)\n"),
+        (class_names_are_unique, "kcontrol/core/a.py", "class A: ...\nclass A: ...\n"),
         (pure_core, "kcontrol/core/a.py", "import numpy\n"),
         (pure_core, "kcontrol/core/a.py", "from kcontrol.wire import codec\n"),
         (one_partition_client, "kcontrol/apps/a.py", "FetchByIdRequest()\n"),

@@ -73,7 +73,7 @@ class Manifest(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class SavedPart:
+class PartReceipt:
     """A part that is whole in its place.
 
     manifest: its path from the location, as `restore`, `readable` and `drop` take it. files: how many. size_bytes: of all of

@@ -24,7 +24,7 @@ from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.manifests import is_stored, manifests_of, read_manifest, stored_sizes
-from kcontrol.adapters.checkpoints.model import Manifest, ManifestFile, PartPlace, SavedPart
+from kcontrol.adapters.checkpoints.model import Manifest, ManifestFile, PartPlace, PartReceipt
 from kcontrol.errors import CheckpointDamagedError, CheckpointError
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Pinned:
         return self.key[2]
 
 
-class Saving:
+class PartSave:
     """One call of `CheckpointStore.save`."""
 
     def __init__(
@@ -63,14 +63,14 @@ class Saving:
         self.read: dict[FileKey, str] = {}
         """SHA-256 of the files of this part, for the next save."""
 
-    def run(self, pinned: Path) -> SavedPart:
+    def run(self, pinned: Path) -> PartReceipt:
         """Raises CheckpointError, and CheckpointCancelledError."""
         try:
             return self._run(list(_pinned_files(pinned)))
         except OSError as error:
             raise CheckpointError(f"the pin {pinned} can't be read: {error}") from error
 
-    def _run(self, part: list[Pinned]) -> SavedPart:
+    def _run(self, part: list[Pinned]) -> PartReceipt:
         self._clear_marks()
         try:
             self._files.publish(self._mark, b"")
@@ -84,7 +84,7 @@ class Saving:
             self._undo()
             raise
 
-    def _copy_and_publish(self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]) -> SavedPart:
+    def _copy_and_publish(self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]) -> PartReceipt:
         stored: dict[tuple[str, int], ManifestFile] = {
             (file.path, file.size_bytes): file
             for manifest in earlier.values()
@@ -174,8 +174,8 @@ class Saving:
     def _stored(self, path: str) -> str:
         return f"data/{self._name}/{path}"
 
-    def _saved(self, manifest: Manifest, copied_bytes: int) -> SavedPart:
-        return SavedPart(self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes)
+    def _saved(self, manifest: Manifest, copied_bytes: int) -> PartReceipt:
+        return PartReceipt(self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes)
 
 
 def _pinned_files(pinned: Path) -> Iterator[Pinned]:

@@ -11,8 +11,8 @@ from kcontrol.adapters.checkpoints.files import Files, never
 from kcontrol.adapters.checkpoints.layout import LifeFolder, NodeFolder, incarnation_of
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.locations import Location, open_location
-from kcontrol.adapters.checkpoints.model import Manifest, PartPlace, SavedPart, StoredPart
-from kcontrol.adapters.checkpoints.saving import FileKey, Saving
+from kcontrol.adapters.checkpoints.model import Manifest, PartPlace, PartReceipt, StoredPart
+from kcontrol.adapters.checkpoints.saving import FileKey, PartSave
 
 _DEFAULT_LIMITS = StoreLimits()
 
@@ -33,14 +33,14 @@ class CheckpointStore:
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
-    def save(self, place: PartPlace, pinned: Path, cancelled: Callable[[], bool] = never) -> SavedPart:
+    def save(self, place: PartPlace, pinned: Path, cancelled: Callable[[], bool] = never) -> PartReceipt:
         """Copy everything under `pinned` to the part's place, except what an earlier part of the same life has stored.
 
         A part that is there already, whole, is left as it is. One save at a time: others wait. `cancelled` is asked by several
         threads, before every operation and every `chunk_bytes`; it raises CheckpointCancelledError then.
         """
         with self._saving:
-            saving = Saving(self._files(place.location, cancelled), place, self._limits, self._known, cancelled)
+            saving = PartSave(self._files(place.location, cancelled), place, self._limits, self._known, cancelled)
             saved = saving.run(pinned)
             self._known = saving.read or self._known
             return saved

@@ -19,7 +19,7 @@ MAX_TOKEN_BYTES = 4_096
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Token:
+class AccessToken:
     """A secret that can be compared and nothing else."""
 
     __slots__ = ("_digest",)
@@ -37,7 +37,7 @@ class Token:
         return "Token(...)"
 
 
-def read_token(file: Path) -> Token:
+def read_token(file: Path) -> AccessToken:
     """The token in a file, without white space around it. Raises ConfigurationError, which does not name its contents."""
     try:
         content = file.read_bytes()
@@ -49,10 +49,10 @@ def read_token(file: Path) -> Token:
             f"--token-file {file}: must hold one word of {MIN_TOKEN_CHARACTERS} to {MAX_TOKEN_BYTES} ASCII characters; "
             "make one with: openssl rand -hex 32"
         )
-    return Token(text)
+    return AccessToken(text)
 
 
-def check_address(host: str, token: Token | None) -> None:
+def check_address(host: str, token: AccessToken | None) -> None:
     """Raises ConfigurationError when others than this machine could ask without a token."""
     if token is None and not is_loopback(host):
         raise ConfigurationError(

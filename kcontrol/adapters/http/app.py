@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from kcontrol.adapters.http import console_pages, inputs, pipelines, requests, service, step_lines, steps, submission
-from kcontrol.adapters.http.access import Token
-from kcontrol.adapters.http.guard import Guard
+from kcontrol.adapters.http.access import AccessToken
+from kcontrol.adapters.http.guard import RequestGuard
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
@@ -63,15 +63,15 @@ def make_api(plane: Plane) -> FastAPI:
     return api
 
 
-def make_app(plane: Plane, limits: HttpLimits, token: Token | None) -> ASGIApp:
+def make_app(plane: Plane, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
     """What the server runs. token: None trusts whoever can reach it."""
-    return Guard(make_api(plane), limits, token)
+    return RequestGuard(make_api(plane), limits, token)
 
 
 def make_metrics_app(
     registry: CollectorRegistry,
     limits: HttpLimits,
-    token: Token | None,
+    token: AccessToken | None,
     profiler: Profiler | None = None,
     health: Health | None = None,
 ) -> ASGIApp:
@@ -92,4 +92,4 @@ def make_metrics_app(
     if profiler is not None:
         api.include_router(profile_routes(profiler))
     add_handlers(api)
-    return Guard(api, limits, token)
+    return RequestGuard(api, limits, token)

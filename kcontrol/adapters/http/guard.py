@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kcontrol.adapters.http.access import Token, is_foreign_host, is_foreign_write
+from kcontrol.adapters.http.access import AccessToken, is_foreign_host, is_foreign_write
 from kcontrol.adapters.http.console_pages import is_console
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.problems import problem
@@ -17,10 +17,10 @@ HEALTH = "/health/"
 """Paths under it are for probes: they need no token and are never turned away."""
 
 
-class Guard:
+class RequestGuard:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, limits: HttpLimits, token: Token | None) -> None:
+    def __init__(self, app: ASGIApp, limits: HttpLimits, token: AccessToken | None) -> None:
         self._app = app
         self._limits = limits
         self._token = token

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.types import ASGIApp
 
-from kcontrol.adapters.http.access import Token, check_address
+from kcontrol.adapters.http.access import AccessToken, check_address
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.errors import ConfigurationError
 
@@ -30,7 +30,7 @@ class HttpOptions:
 
     host: str = "127.0.0.1"
     port: int = 0
-    token: Token | None = None
+    token: AccessToken | None = None
     limits: HttpLimits = field(default_factory=HttpLimits)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """Of a metric."""
 
     COUNTER = "counter"
@@ -39,7 +39,7 @@ class Metric:
     """name: without the suffixes that a histogram's series have. labels: in order."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     where: Where
     labels: tuple[str, ...]
     text: str
@@ -47,11 +47,11 @@ class Metric:
 
 
 def _counter(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, Kind.COUNTER, where, labels, text)
+    return Metric(name, MetricKind.COUNTER, where, labels, text)
 
 
 def _gauge(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metric:
-    return Metric(name, Kind.GAUGE, where, labels, text)
+    return Metric(name, MetricKind.GAUGE, where, labels, text)
 
 
 _PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "node")
@@ -73,7 +73,7 @@ STEP_TIMESTAMP = _gauge(
 )
 TRANSACTION_OPEN = Metric(
     "kcontrol_transaction_open_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     Where.SERVER,
     _PIPELINE,
     "From the opening of a committed step's transaction to its commit.",
@@ -206,7 +206,7 @@ ACTIVE = _gauge(
 )
 COORDINATOR_PHASE = Metric(
     "kcontrol_coordinator_phase_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     Where.COORDINATOR,
     ("pipeline", "phase"),
     "Time in each phase of a step, as the coordinator sees it: fencing, reading, adding (partitions to the transaction), "
@@ -228,7 +228,7 @@ ABORTED = _counter(
 )
 RECOVERY = Metric(
     "kcontrol_recovery_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     Where.COORDINATOR,
     ("pipeline", "cause"),
     "takeover: from the beginning of a coordinator's session until all nodes are in place; attempt: from an aborted attempt "
@@ -237,7 +237,7 @@ RECOVERY = Metric(
 )
 NODE_PHASE_SECONDS = Metric(
     "kcontrol_node_step_phase_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     Where.NODE,
     ("pipeline", "node", "phase"),
     "Time in each phase of a step, as its node sees it: written (Spark reads, computes and writes), committed (waiting for the "

@@ -82,7 +82,7 @@ def _plain(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """Objects of one type. bytes: of the objects themselves, without what they refer to."""
 
     name: str
@@ -90,7 +90,7 @@ class Kind:
     bytes: int
 
 
-def heap_profile() -> list[Kind]:
+def heap_profile() -> list[ObjectKind]:
     """What the garbage collector knows of, by type, the largest first. Numbers, strings and bytes are not among it.
 
     Takes about a second for a million objects, in which other threads go on.
@@ -102,11 +102,11 @@ def heap_profile() -> list[Kind]:
         objects[kind] += 1
         # A type may have a size of its own that fails; only its objects then go without.
         sizes[kind] += sys.getsizeof(each, 0)
-    found = [Kind(f"{kind.__module__}.{kind.__qualname__}", count, sizes[kind]) for kind, count in objects.items()]
+    found = [ObjectKind(f"{kind.__module__}.{kind.__qualname__}", count, sizes[kind]) for kind, count in objects.items()]
     return sorted(found, key=lambda kind: (-kind.bytes, kind.name))
 
 
-def histogram(kinds: list[Kind], lines: int) -> str:
+def histogram(kinds: list[ObjectKind], lines: int) -> str:
     """The largest kinds as a table, with the process's memory above it."""
     memory = psutil.Process().memory_info()
     head = (

@@ -25,7 +25,7 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.requests.outcomes import RequestState, outcome_of
 from kcontrol.requests.pipeline_requests import mode_requests
-from kcontrol.requests.record import Recorded, record
+from kcontrol.requests.record import RecordedRequest, record
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.sessions.health import HangLimits
 from kcontrol.settings.cluster import ClusterSettings
@@ -67,7 +67,7 @@ class Running:
         limits = HangLimits.of(duration_ms(pipeline.limits.silence_timeout))
         self._children = Children(self._tell_child, limits, options.max_short_lives)
         self._said: Status | None = None
-        self._asked: Recorded | None = None
+        self._asked: RecordedRequest | None = None
         self._paused: tuple[str, ...] = ()
 
     async def run(self) -> None:

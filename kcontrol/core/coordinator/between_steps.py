@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
-from kcontrol.core.coordinator.node_progress import LOST, Place, all_in_place, assemble, give, roll_back, standing, unread
+from kcontrol.core.coordinator.node_progress import LOST, Readiness, all_in_place, assemble, give, roll_back, standing, unread
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
-from kcontrol.core.coordinator.parts.trouble import Trouble
+from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.stopping import (
     acknowledge,
@@ -139,7 +139,7 @@ def _take_resume(found: Findings) -> None:
     if resume is None or resume.request_id in state.asked.acknowledged:
         return
     state.asked = state.asked.acknowledging(resume.request_id)
-    state.trouble = Trouble()
+    state.trouble = TroubleState()
     failed = {
         node: (said.command_epoch, said.command_serial)
         for node in state.view.lives
@@ -238,7 +238,7 @@ def _stay_paused(found: Findings) -> None:
         checkpointing.refuse_request(
             state, f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: resume it first"
         )
-    found.in_place = found.spec is not None and all(now.place is Place.IN_PLACE for now in places)
+    found.in_place = found.spec is not None and all(now.place is Readiness.IN_PLACE for now in places)
 
 
 def _begin_in_pause(found: Findings) -> None:
@@ -256,7 +256,7 @@ def _tell_paused(found: Findings) -> None:
     commands = [
         give(turn, node, CommandKind.PAUSE, state.steps.step)
         for node in range(nodes)
-        if standing(state, node, limits).place is Place.IN_PLACE and not was_told(state, node, CommandKind.PAUSE)
+        if standing(state, node, limits).place is Readiness.IN_PLACE and not was_told(state, node, CommandKind.PAUSE)
     ]
     if commands:
         turn.effects.append(Publish(tuple(commands)))

@@ -24,7 +24,7 @@ from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, N
 _OPENING = (CommandKind.CREATE, CommandKind.OPEN)
 
 
-class Place(Enum):
+class Readiness(Enum):
     """Where a node stands to the last committed step."""
 
     ABSENT = auto()
@@ -49,32 +49,32 @@ class Standing:
     limit_ms: 0 when there is nobody who could do anything: a process that is not there must be started by somebody.
     """
 
-    place: Place
+    place: Readiness
     what: tuple[str | int, ...] = ()
     text: str = ""
     limit_ms: int = 0
 
 
-LOST = (Place.ABSENT, Place.CLOSED, Place.BROKEN)
+LOST = (Readiness.ABSENT, Readiness.CLOSED, Readiness.BROKEN)
 """Only a command, a new life or a person makes these nodes come back."""
-_IN_PLACE = Standing(Place.IN_PLACE)
+_IN_PLACE = Standing(Readiness.IN_PLACE)
 
 
 def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing:
     """Where a node stands, judged by what its newest life said last."""
     life = state.view.incarnation(node)
     if life is None:
-        return Standing(Place.ABSENT, ("join",), f"node {node} has not joined")
+        return Standing(Readiness.ABSENT, ("join",), f"node {node} has not joined")
     said = state.view.node_state(node)
     if said is None:
         # It reads the logs, and looks what it can restore.
         limit_ms = _patience_ms(limits) + limits.save_timeout_ms
-        return Standing(Place.ABSENT, ("joining", life), f"node {node} has joined and says nothing yet", limit_ms)
+        return Standing(Readiness.ABSENT, ("joining", life), f"node {node} has joined and says nothing yet", limit_ms)
     if is_silent(state, node, limits):
-        return Standing(Place.ABSENT, ("silent", life), _silence(state, said))
+        return Standing(Readiness.ABSENT, ("silent", life), _silence(state, said))
     if said.claim_epoch != state.tenure.epoch and not _is_to_end(state, node):
         text = f"node {node} has not seen this coordinator's claim"
-        return Standing(Place.UNAWARE, ("claim", life), text, _patience_ms(limits))
+        return Standing(Readiness.UNAWARE, ("claim", life), text, _patience_ms(limits))
     command = state.nodes.commands.get(node)
     if command is not None and command.incarnation == life:
         told = _told(state, command, said, limits)
@@ -90,19 +90,19 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
         case CommandKind.CREATE | CommandKind.OPEN if not done:
             text = f"node {node} opens step {command.step}"
             restoring_ms = limits.save_timeout_ms if state.steps.checkpoint_of(command.step) is not None else 0
-            return Standing(Place.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms)
+            return Standing(Readiness.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms)
         case CommandKind.STEP if command.step > state.steps.step:
             text = f"node {node} holds an attempt that is over"
-            return Standing(Place.DANGLING, ("attempt", command.serial), text, _patience_ms(limits))
+            return Standing(Readiness.DANGLING, ("attempt", command.serial), text, _patience_ms(limits))
         case CommandKind.STOP if not done and said.step < command.step:
             text = f"node {node} goes on from step {said.step} to {command.step} before it closes"
-            return Standing(Place.BUSY, ("stop", command.serial, said.step), text, limits.replay_timeout_ms)
+            return Standing(Readiness.BUSY, ("stop", command.serial, said.step), text, limits.replay_timeout_ms)
         case CommandKind.STOP if not done:
-            return Standing(Place.BUSY, ("stop", command.serial), f"node {node} closes", _patience_ms(limits))
+            return Standing(Readiness.BUSY, ("stop", command.serial), f"node {node} closes", _patience_ms(limits))
         case CommandKind.SHUTDOWN if not done:
-            return Standing(Place.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits))
+            return Standing(Readiness.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits))
         case CommandKind.SHUTDOWN:
-            return Standing(Place.ABSENT, ("ended", command.serial), f"node {node} was shut down and has not joined again")
+            return Standing(Readiness.ABSENT, ("ended", command.serial), f"node {node} was shut down and has not joined again")
         case CommandKind.CREATE | CommandKind.OPEN | CommandKind.STEP | CommandKind.STOP:
             return None
         case CommandKind.PAUSE | CommandKind.CHECKPOINT:
@@ -116,19 +116,19 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
     if said.attempt is not None:
         if said.step >= committed:
             text = f"node {node} holds an attempt that is over"
-            return Standing(Place.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
+            return Standing(Readiness.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
         return Standing(
-            Place.BUSY, ("finish", said.step), f"node {node} finishes step {said.step + 1}", limits.replay_timeout_ms
+            Readiness.BUSY, ("finish", said.step), f"node {node} finishes step {said.step + 1}", limits.replay_timeout_ms
         )
     if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (said.command_epoch, said.command_serial):
-        return Standing(Place.BROKEN, ("failed",), f"node {node} failed: {said.error}")
+        return Standing(Readiness.BROKEN, ("failed",), f"node {node} failed: {said.error}")
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
-        return Standing(Place.CLOSED, ("closed",), f"node {node} is closed", _patience_ms(limits) + limits.max_backoff_ms)
+        return Standing(Readiness.CLOSED, ("closed",), f"node {node} is closed", _patience_ms(limits) + limits.max_backoff_ms)
     if said.step > committed:
-        return Standing(Place.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log", _patience_ms(limits))
+        return Standing(Readiness.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log", _patience_ms(limits))
     if said.step < committed:
         return Standing(
-            Place.BUSY, ("replay", said.step), f"node {node} replays step {said.step + 1}", limits.replay_timeout_ms
+            Readiness.BUSY, ("replay", said.step), f"node {node} replays step {said.step + 1}", limits.replay_timeout_ms
         )
     return _IN_PLACE
 
@@ -200,14 +200,14 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
     for node in range(nodes):
         _count_losses(turn, node)
         now = standing(turn.state, node, limits)
-        if now.place is Place.IN_PLACE:
+        if now.place is Readiness.IN_PLACE:
             turn.state.nodes = turn.state.nodes.not_waiting(node)
             wake_before_silence(turn, node, limits)
             continue
         waiting.append(now.text)
         if now.place in LOST:
             turn.state.nodes = turn.state.nodes.not_whole()
-        if now.place is Place.BROKEN:
+        if now.place is Readiness.BROKEN:
             turn.state.trouble = turn.state.trouble.halted(now.text)
         elif now.what[0] == "silent":
             commands.extend(end_if_silent(turn, node, limits))
@@ -221,7 +221,7 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
 
 def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
     """Whether a step can be asked of every node now."""
-    return all(standing(state, node, spec.limits).place is Place.IN_PLACE for node in range(spec.nodes))
+    return all(standing(state, node, spec.limits).place is Readiness.IN_PLACE for node in range(spec.nodes))
 
 
 def unread(state: CoordinatorState, nodes: int) -> str:
@@ -250,7 +250,7 @@ def roll_back(turn: Turn, nodes: int) -> None:
     commands: list[Command] = []
     for node in range(nodes):
         now = standing(turn.state, node, limits)
-        if now.place is Place.DANGLING:
+        if now.place is Readiness.DANGLING:
             commands.extend(_remedy(turn, node, now))
     if commands:
         turn.effects.append(Publish(tuple(commands)))
@@ -258,9 +258,9 @@ def roll_back(turn: Turn, nodes: int) -> None:
 
 def _remedy(turn: Turn, node: int, now: Standing) -> list[Command]:
     state = turn.state
-    if now.place is Place.DANGLING:
+    if now.place is Readiness.DANGLING:
         return _open(turn, node)
-    if now.place is Place.CLOSED:
+    if now.place is Readiness.CLOSED:
         if state.now_ms >= state.trouble.retry.not_before_ms:
             return _open(turn, node)
         turn.wake_at(state.trouble.retry.not_before_ms)

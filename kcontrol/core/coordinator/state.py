@@ -19,7 +19,7 @@ from kcontrol.core.coordinator.parts.step_clock import StepClock
 from kcontrol.core.coordinator.parts.stop import NO_STOP, Stop
 from kcontrol.core.coordinator.parts.tenure import Tenure
 from kcontrol.core.coordinator.parts.transaction import TransactionState
-from kcontrol.core.coordinator.parts.trouble import Trouble
+from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
@@ -49,7 +49,7 @@ class CoordinatorState:
     tenure: Tenure = field(default_factory=Tenure)
     transaction: TransactionState = field(default_factory=TransactionState)
     current: CurrentStep = field(default_factory=CurrentStep)
-    trouble: Trouble = field(default_factory=Trouble)
+    trouble: TroubleState = field(default_factory=TroubleState)
     arrivals: Arrivals = field(default_factory=Arrivals)
     nodes: NodesState = field(default_factory=NodesState)
     hearing: Hearing = field(default_factory=Hearing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.coordinator.node_progress import Place, standing
+from kcontrol.core.coordinator.node_progress import Readiness, standing
 from kcontrol.core.coordinator.stopping import stopping_reason
 from kcontrol.core.coordinator.table import RESTING, State
 from kcontrol.core.coordinator.turn import Turn
@@ -87,7 +87,7 @@ def _missing(turn: Turn) -> str:
     if spec is None:
         return "waiting for the pipeline's definition"
     limits = turn.limits()
-    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Place.IN_PLACE]
+    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Readiness.IN_PLACE]
     parts = ["waiting: " + ", ".join(missing)] if missing else []
     if state.trouble.failure is not None:
         parts.append(state.trouble.failure.text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.node_progress import LOST, give, is_overdue, roll_back, standing
 from kcontrol.core.coordinator.parts.stop import NO_STOP
-from kcontrol.core.coordinator.parts.trouble import Trouble
+from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AddPartitions, Publish
@@ -133,7 +133,7 @@ def close_nodes(turn: Turn, nodes: int) -> int:
 
 def stopped(state: CoordinatorState) -> None:
     """All is over, and the pipeline starts afresh."""
-    state.trouble = Trouble()
+    state.trouble = TroubleState()
     state.nodes = state.nodes.not_whole()
     acknowledge(state)
     checkpointing.refuse_request(

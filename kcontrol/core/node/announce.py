@@ -22,8 +22,8 @@ from kcontrol.core.model import (
     Written,
 )
 from kcontrol.core.node.checkpoints import all_openable
-from kcontrol.core.node.state import Arrivals, NodeMachine, Said
-from kcontrol.core.node.table import State
+from kcontrol.core.node.state import NodeMachine, Said, SeenInput
+from kcontrol.core.node.table import NodeStage
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step.gaps import gaps_after, records_between
 from kcontrol.core.step.offsets import next_offset
@@ -31,17 +31,17 @@ from kcontrol.core.step.offsets import next_offset
 STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
 
-_ATTEMPTING = (State.WRITING, State.WRITTEN, State.FINISHING)
-_RUNNING = (*_ATTEMPTING, State.REPLAYING, State.OPENING)
+_ATTEMPTING = (NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING)
+_RUNNING = (*_ATTEMPTING, NodeStage.REPLAYING, NodeStage.OPENING)
 """A step is under way, the one after `step`: attempted, replayed, or to be replayed once its own attempt is taken back."""
-_SAYS_INPUT = (State.IDLE, State.WRITING, State.WRITTEN, State.FAILED)
+_SAYS_INPUT = (NodeStage.IDLE, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FAILED)
 """A failed node says it too: it may have failed for want of input, and how far that reaches now is what a person must know."""
 
 
 def speak(turn: NodeTurn) -> None:
     """Add what is due to the records of this turn."""
     state = turn.state
-    if state.at in (State.JOINING, State.EXITED):
+    if state.at in (NodeStage.JOINING, NodeStage.EXITED):
         return
     _say_received(turn)
     _say_state(turn)
@@ -63,9 +63,9 @@ def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
 
 
 def _phase(state: NodeMachine) -> NodePhase:
-    if state.at is State.FAILED:
+    if state.at is NodeStage.FAILED:
         return NodePhase.FAILED
-    if state.at is State.CLOSED or (state.at is State.OPENING and state.obeying is not None):
+    if state.at is NodeStage.CLOSED or (state.at is NodeStage.OPENING and state.obeying is not None):
         return NodePhase.CLOSED
     return NodePhase.RUNNING if state.at in _RUNNING else NodePhase.OPEN
 
@@ -116,7 +116,7 @@ def hear_arrivals(state: NodeMachine, event: InputArrived) -> None:
     known = {} if before is None else {seen.partition: seen for seen in before.partitions}
     for seen in event.partitions:
         known[seen.partition] = _grown(known.get(seen.partition), seen)
-    after = Arrivals(tuple(known[partition] for partition in sorted(known)), event.size_bytes)
+    after = SeenInput(tuple(known[partition] for partition in sorted(known)), event.size_bytes)
     if before is None or before.partitions != after.partitions:
         state.arrivals = {**state.arrivals, event.input: after}
         state.unsaid = (*(name for name in state.unsaid if name != event.input), event.input)

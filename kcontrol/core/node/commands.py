@@ -9,7 +9,7 @@ from kcontrol.core.model import Command, CommandKind
 from kcontrol.core.node.announce import speak
 from kcontrol.core.node.checkpoints import opening, refuse
 from kcontrol.core.node.state import SHUT_DOWN, NodeMachine
-from kcontrol.core.node.table import AT_WORK, CANCELLED, UNANSWERED, Cause, State
+from kcontrol.core.node.table import AT_WORK, CANCELLED, UNANSWERED, NodeCause, NodeStage
 from kcontrol.core.node.turn import NodeTurn
 
 
@@ -17,19 +17,19 @@ def obey(turn: NodeTurn) -> None:
     """Carry out the newest command of the newest claim, if it is meant for this life and was not carried out before."""
     state = turn.state
     command = state.view.command(state.node)
-    if command is None or command.incarnation != state.incarnation or state.at is State.EXITED:
+    if command is None or command.incarnation != state.incarnation or state.at is NodeStage.EXITED:
         return
     if (command.claim_epoch, command.serial) <= state.done or command == state.obeying:
         return
-    if state.at in (State.OPENING, State.CLOSING) and not _interrupts(state, command):
+    if state.at in (NodeStage.OPENING, NodeStage.CLOSING) and not _interrupts(state, command):
         return
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN:
             state.obeying = command
-            open_at(turn, Cause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
+            open_at(turn, NodeCause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
         case CommandKind.STEP:
             _step(turn, command)
-        case CommandKind.SHUTDOWN if state.at is State.CLOSING:
+        case CommandKind.SHUTDOWN if state.at is NodeStage.CLOSING:
             # It was told twice, or does not close: there is nothing that must be waited for.
             done(state, command)
             end(turn, SHUT_DOWN)
@@ -52,12 +52,12 @@ def _interrupts(state: NodeMachine, command: Command) -> bool:
     if command.kind is CommandKind.SHUTDOWN:
         return True
     opens = command.kind in (CommandKind.CREATE, CommandKind.OPEN, CommandKind.STOP)
-    return opens and state.at is State.OPENING
+    return opens and state.at is NodeStage.OPENING
 
 
 def _goes_on(state: NodeMachine, command: Command) -> bool:
     """Whether the step to stop at is still to come, by replaying it or as its own attempt; the command waits for that."""
-    return state.at in (State.OPENING, *AT_WORK) and state.step < command.step
+    return state.at in (NodeStage.OPENING, *AT_WORK) and state.step < command.step
 
 
 def done(state: NodeMachine, command: Command) -> None:
@@ -66,7 +66,7 @@ def done(state: NodeMachine, command: Command) -> None:
     state.obeying = None
 
 
-def open_at(turn: NodeTurn, cause: Cause, step: int, create: bool) -> None:
+def open_at(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
     """Give up what runs, and have the engine open `step`, the last one that it is to hold complete."""
     _cancel(turn)
     turn.go(cause, opening(turn.state, step, create))
@@ -85,9 +85,9 @@ def _cancel(turn: NodeTurn) -> None:
 
 
 def _close(turn: NodeTurn) -> None:
-    if turn.state.at in (State.OPENING, *AT_WORK):
+    if turn.state.at in (NodeStage.OPENING, *AT_WORK):
         _cancel(turn)
-        turn.go(Cause.CLOSE, CloseEngine())
+        turn.go(NodeCause.CLOSE, CloseEngine())
     else:
         closed(turn, turn.state.error)
 
@@ -96,7 +96,7 @@ def closed(turn: NodeTurn, error: str) -> None:
     """The queries have stopped: acknowledge, and end the process if that was asked for."""
     state = turn.state
     command = state.obeying
-    turn.go(Cause.CLOSED)
+    turn.go(NodeCause.CLOSED)
     state.error = error
     if command is not None:
         done(state, command)
@@ -112,17 +112,17 @@ def end(turn: NodeTurn, reason: str) -> None:
         _cancel(turn)
     state.error = reason
     replaced = state.view.lives.get(state.node, -1) > state.incarnation
-    turn.go(Cause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN))
+    turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN))
 
 
 def _step(turn: NodeTurn, command: Command) -> None:
     """Begin an attempt: only at the end of the log, and only at the step that follows what the engine holds."""
     state, work = turn.state, command.work
-    if state.at is not State.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
+    if state.at is not NodeStage.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
         return
     done(state, command)
     state.work, state.begun_ms = work, state.now_ms
-    turn.go(Cause.STEP, RunStep(work, None))
+    turn.go(NodeCause.STEP, RunStep(work, None))
 
 
 def _pin(turn: NodeTurn, command: Command) -> None:
@@ -130,9 +130,9 @@ def _pin(turn: NodeTurn, command: Command) -> None:
     state = turn.state
     if state.at in UNANSWERED:
         return
-    if state.at is State.IDLE and state.step == command.step:
+    if state.at is NodeStage.IDLE and state.step == command.step:
         state.obeying = command
-        turn.go(Cause.PIN, PinStep(command.step))
+        turn.go(NodeCause.PIN, PinStep(command.step))
         return
     done(state, command)
     refuse(turn, command, f"it was {state.at} at step {state.step} when asked to save step {command.step}")

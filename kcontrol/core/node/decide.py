@@ -40,7 +40,7 @@ from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_
 from kcontrol.core.node.commands import closed, done, end, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import NodeMachine
-from kcontrol.core.node.table import AT_WORK, UNANSWERED, Cause, State
+from kcontrol.core.node.table import AT_WORK, UNANSWERED, NodeCause, NodeStage
 from kcontrol.core.node.turn import NodeDecision, NodeTurn
 from kcontrol.core.retry import NEVER_RETRIED
 
@@ -55,7 +55,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
     come in.
     """
-    if state.at is State.EXITED:
+    if state.at is NodeStage.EXITED:
         return NodeDecision(state, ())
     turn = NodeTurn(state.copy(), type(event))
     turn.state.now_ms = now_ms = max(state.now_ms, event.now_ms)
@@ -63,7 +63,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     if state.wake_ms is not None and state.wake_ms <= turn.state.now_ms:
         turn.state.wake_ms = None
     _handle(turn, event)
-    if turn.state.at is not State.JOINING:
+    if turn.state.at is not NodeStage.JOINING:
         turn.occasion = Look
         obey(turn)
         _replay(turn)
@@ -112,7 +112,7 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     state = turn.state
     state.view = control_view.evolve(state.view, event.logged)
     record = event.logged.record
-    if state.at is State.JOINING:
+    if state.at is NodeStage.JOINING:
         return
     if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline and record.fingerprint != state.fingerprint:
         # Its queries, and which partitions it reads, are those of the old one; no command that follows is meant for them.
@@ -130,21 +130,21 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
     state.steps = steps_view.evolve(state.steps, event.logged)
     boundary = event.logged.record
     if not isinstance(boundary, StepBoundary):
-        if state.at is not State.JOINING:
+        if state.at is not NodeStage.JOINING:
             on_log(turn, boundary)
         return
     state.boundaries = state.boundaries.extended(boundary)
-    if state.at in (State.WRITING, State.WRITTEN) and state.work is not None and boundary.step == state.work.step:
+    if state.at in (NodeStage.WRITING, NodeStage.WRITTEN) and state.work is not None and boundary.step == state.work.step:
         _on_boundary(turn, boundary, state.work)
 
 
 def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
     """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
-    if boundary.token == work.token and turn.state.at is State.WRITTEN:
+    if boundary.token == work.token and turn.state.at is NodeStage.WRITTEN:
         turn.state.seen_ms = turn.state.now_ms
-        turn.go(Cause.OWN_BOUNDARY, FinishStep(boundary.step))
+        turn.go(NodeCause.OWN_BOUNDARY, FinishStep(boundary.step))
     else:
-        open_at(turn, Cause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
+        open_at(turn, NodeCause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
 
 # --- behind the log ---------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
 def _replay(turn: NodeTurn) -> None:
     """Behind the log and idle: run the next logged step again, writing nothing."""
     state = turn.state
-    if state.at is not State.IDLE or state.step >= state.steps.step:
+    if state.at is not NodeStage.IDLE or state.step >= state.steps.step:
         return
     boundary = state.boundaries.get(state.step + 1)
     if boundary is None:
@@ -169,7 +169,7 @@ def _replay(turn: NodeTurn) -> None:
         end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
     state.work = work_of(boundary, spec, state.node)
-    turn.go(Cause.BEHIND, RunStep(state.work, boundary))
+    turn.go(NodeCause.BEHIND, RunStep(state.work, boundary))
     say_replaying(turn, boundary.step)
 
 
@@ -180,7 +180,7 @@ def _without_boundary(turn: NodeTurn) -> None:
         end(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
         return
     state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
-    turn.go(Cause.BROKEN)
+    turn.go(NodeCause.BROKEN)
 
 
 # --- what the engine answers --------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state.incarnation = event.incarnation
     spec = state.view.spec()
     state.fingerprint = "" if spec is None else spec.fingerprint
-    turn.go(Cause.JOINED)
+    turn.go(NodeCause.JOINED)
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
     drop_parts(turn)
@@ -218,12 +218,12 @@ def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:
 def _on_opened(turn: NodeTurn, event: EngineOpened) -> None:
     """Answers come in order, so whatever was cancelled before this opening can't answer any more."""
     state = turn.state
-    if state.at is State.OPENING and _overdue(state):
+    if state.at is NodeStage.OPENING and _overdue(state):
         return
     state.overdue_answers = 0
-    if state.at is not State.OPENING or event.step != state.step:
+    if state.at is not NodeStage.OPENING or event.step != state.step:
         return
-    turn.go(Cause.OPENED)
+    turn.go(NodeCause.OPENED)
     state.error = ""
     if state.step > 0 and state.step not in state.openable:
         state.openable = (state.step, *state.openable)
@@ -235,20 +235,20 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
     state, work = turn.state, turn.state.work
     if _overdue(state) or work is None:
         return
-    if state.at is State.REPLAYING:
-        turn.go(Cause.AGREED, FinishStep(work.step))
+    if state.at is NodeStage.REPLAYING:
+        turn.go(NodeCause.AGREED, FinishStep(work.step))
         state.seen_ms = 0
-    elif state.at is State.WRITING:
-        turn.go(Cause.WROTE)
+    elif state.at is NodeStage.WRITING:
+        turn.go(NodeCause.WROTE)
         say_ended(turn, event.result)
         turn.records.append(report(state, work, event.result, None, ""))
 
 
 def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
     state = turn.state
-    if _overdue(state) or state.at is not State.FINISHING:
+    if _overdue(state) or state.at is not NodeStage.FINISHING:
         return
-    turn.go(Cause.FINISHED)
+    turn.go(NodeCause.FINISHED)
     state.work = None
     state.go_on(event.step)
     _now_openable(state, event.openable)
@@ -256,9 +256,9 @@ def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
 
 def _on_pinned(turn: NodeTurn, event: StepPinned) -> None:
     state, command = turn.state, turn.state.obeying
-    if _overdue(state) or state.at is not State.PINNING or command is None:
+    if _overdue(state) or state.at is not NodeStage.PINNING or command is None:
         return
-    turn.go(Cause.PINNED)
+    turn.go(NodeCause.PINNED)
     done(state, command)
     if event.error:
         refuse(turn, command, event.error)
@@ -271,14 +271,14 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
     state = turn.state
     if state.at in UNANSWERED and _overdue(state):
         return
-    if state.at is State.CLOSING:
+    if state.at is NodeStage.CLOSING:
         closed(turn, event.error)
         return
-    if state.at not in (State.OPENING, *AT_WORK):
+    if state.at not in (NodeStage.OPENING, *AT_WORK):
         return
-    if state.at is State.WRITING and state.work is not None:
+    if state.at is NodeStage.WRITING and state.work is not None:
         turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error))
-    if state.at is State.PINNING and state.obeying is not None:
+    if state.at is NodeStage.PINNING and state.obeying is not None:
         refuse(turn, state.obeying, event.error)
     what = f"step {state.work.step}: " if state.work is not None else ""
     state.error = f"{what}{event.error}"
@@ -287,10 +287,10 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
         _now_openable(state, event.openable)
     if state.obeying is not None:
         done(state, state.obeying)
-    turn.go(Cause.BROKEN if event.kind in NEVER_RETRIED else Cause.FAILED)
+    turn.go(NodeCause.BROKEN if event.kind in NEVER_RETRIED else NodeCause.FAILED)
 
 
 def _on_closed(turn: NodeTurn) -> None:
     turn.state.overdue_answers = 0
-    if turn.state.at is State.CLOSING:
+    if turn.state.at is NodeStage.CLOSING:
         closed(turn, "")

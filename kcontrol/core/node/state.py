@@ -9,14 +9,14 @@ from typing import NamedTuple
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import Boundaries, StepsView
 from kcontrol.core.model import Checkpoint, Command, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
-from kcontrol.core.node.table import State
+from kcontrol.core.node.table import NodeStage
 
 SHUT_DOWN = "shut down by command"
 """Why a life ends that nothing went wrong with."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class SeenInput:
     """What a node's watchers have seen of one input."""
 
     partitions: tuple[ReceivedPartition, ...]
@@ -47,7 +47,7 @@ class NodeMachine:
     steps: StepsView
     boundaries: Boundaries
     """Of the steps that may have to be replayed."""
-    at: State = State.JOINING
+    at: NodeStage = NodeStage.JOINING
     now_ms: int = 0
     """The newest reading of the monotonic clock; so are all times here but those in records."""
     wall_ahead_ms: int = 0
@@ -85,7 +85,7 @@ class NodeMachine:
     """(claim epoch, serial) of the newest command that was carried out."""
 
     # --- what is said
-    arrivals: Mapping[str, Arrivals] = field(default_factory=dict)
+    arrivals: Mapping[str, SeenInput] = field(default_factory=dict)
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0

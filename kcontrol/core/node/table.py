@@ -39,7 +39,7 @@ from kcontrol.core.events import (
 from kcontrol.core.machine import Look, Row, next_states, occasions
 
 
-class State(StrEnum):
+class NodeStage(StrEnum):
     """Where a node is."""
 
     JOINING = "joining"
@@ -56,7 +56,7 @@ class State(StrEnum):
     EXITED = "exited"
 
 
-class Cause(StrEnum):
+class NodeCause(StrEnum):
     """Why a node leaves a state."""
 
     JOINED = "joined"
@@ -78,17 +78,17 @@ class Cause(StrEnum):
     EXIT = "shut down or replaced"
 
 
-AT_WORK = (State.IDLE, State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING, State.PINNING)
+AT_WORK = (NodeStage.IDLE, NodeStage.REPLAYING, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING, NodeStage.PINNING)
 """The queries run; a command to open or close interrupts, as it does an opening."""
 
-ASKS: dict[State, type[NodeEffect]] = {
-    State.OPENING: OpenEngine,
-    State.REPLAYING: RunStep,
-    State.WRITING: RunStep,
-    State.FINISHING: FinishStep,
-    State.PINNING: PinStep,
-    State.CLOSING: CloseEngine,
-    State.EXITED: Exit,
+ASKS: dict[NodeStage, type[NodeEffect]] = {
+    NodeStage.OPENING: OpenEngine,
+    NodeStage.REPLAYING: RunStep,
+    NodeStage.WRITING: RunStep,
+    NodeStage.FINISHING: FinishStep,
+    NodeStage.PINNING: PinStep,
+    NodeStage.CLOSING: CloseEngine,
+    NodeStage.EXITED: Exit,
 }
 """What a state asks for when it is entered; the others ask for nothing."""
 
@@ -104,13 +104,13 @@ ANSWERED_BY: dict[type[NodeEffect], type[NodeEvent]] = {
 UNANSWERED = tuple(state for state, asked in ASKS.items() if asked in ANSWERED_BY)
 """The engine owes an answer."""
 
-CANCELLED = (State.REPLAYING, State.WRITING, State.WRITTEN, State.FINISHING)
+CANCELLED = (NodeStage.REPLAYING, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING)
 """The engine holds a step that is not recorded: what interrupts it asks for `CancelAttempt`."""
 
-_S, _C = State, Cause
-_LIVE = tuple(state for state in State if state not in (State.JOINING, State.EXITED))
+_S, _C = NodeStage, NodeCause
+_LIVE = tuple(state for state in NodeStage if state not in (NodeStage.JOINING, NodeStage.EXITED))
 
-ROWS: tuple[Row[State, Cause], ...] = (
+ROWS: tuple[Row[NodeStage, NodeCause], ...] = (
     (_S.JOINING, Joined, _C.JOINED, _S.CLOSED),
     # --- opening
     ((_S.CLOSED, _S.FAILED, _S.OPENING, *AT_WORK), Look, _C.OPEN, _S.OPENING),

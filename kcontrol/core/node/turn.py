@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kcontrol.core.events import Exit, NodeEffect, WakeAt
 from kcontrol.core.model import ControlRecord
 from kcontrol.core.node.state import NodeMachine
-from kcontrol.core.node.table import ASKS, OCCASIONS, TABLE, Cause
+from kcontrol.core.node.table import ASKS, OCCASIONS, TABLE, NodeCause
 
 
 class NodeTurn:
@@ -25,7 +25,7 @@ class NodeTurn:
         self.records: list[ControlRecord] = []
         self.exit: Exit | None = None
 
-    def go(self, cause: Cause, ask: NodeEffect | None = None) -> None:
+    def go(self, cause: NodeCause, ask: NodeEffect | None = None) -> None:
         """Follow the table, and ask for what the new state begins with.
 
         Raises LookupError where the table has no such row, and where that state begins with something else.

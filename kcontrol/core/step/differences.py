@@ -22,7 +22,7 @@ _NOTHING: Content = (0, EMPTY_DIGEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NodePart:
     """What one node has read and written of a step: (input, partition), and by output its partitions."""
 
     inputs: frozenset[tuple[str, int]]
@@ -70,11 +70,11 @@ def _text(value: object) -> str:
     return str(value)
 
 
-def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> Part:
+def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> NodePart:
     """A node's part of a step that was made by as many nodes as `spec` has. Inputs and outputs that the spec no longer has
     are in nobody's part: which changes fit the log, its user has said with `compatible_with`."""
     inputs = {item.name: item for item in spec.inputs}
-    return Part(
+    return NodePart(
         frozenset(
             (piece.input, piece.partition)
             for piece in boundary.inputs
@@ -88,7 +88,7 @@ def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> Part:
     )
 
 
-def differences(boundary: StepBoundary, part: Part, work: StepWork, found: StepResult) -> list[Difference]:
+def differences(boundary: StepBoundary, part: NodePart, work: StepWork, found: StepResult) -> list[Difference]:
     """Everything in which what a node was told to run again, and what it found, differ from its part of the log.
 
     Where what went into the step differs, that is all that is said.
@@ -104,7 +104,7 @@ def differences(boundary: StepBoundary, part: Part, work: StepWork, found: StepR
     ]
 
 
-def input_differences(boundary: StepBoundary, part: Part, found: Iterable[InputSlice]) -> list[Difference]:
+def input_differences(boundary: StepBoundary, part: NodePart, found: Iterable[InputSlice]) -> list[Difference]:
     """What was read otherwise. A partition of which nothing was found counts as read empty."""
     wanted = {
         (piece.input, piece.partition): piece for piece in boundary.inputs if (piece.input, piece.partition) in part.inputs
@@ -132,7 +132,7 @@ def _range(piece: InputSlice) -> str:
     return f"offsets {piece.from_} to {piece.to} of topic {piece.topic} ({piece.topic_id})"
 
 
-def _outputs(boundary: StepBoundary, part: Part, found: Iterable[OutputSlice]) -> Iterator[Difference]:
+def _outputs(boundary: StepBoundary, part: NodePart, found: Iterable[OutputSlice]) -> Iterator[Difference]:
     wanted = {
         (piece.output, piece.partition): piece
         for piece in boundary.outputs
@@ -149,7 +149,7 @@ def _content(piece: InputSlice | OutputSlice | None) -> Content:
     return _NOTHING if piece is None else (piece.records, piece.digest)
 
 
-def _bad_records(boundary: StepBoundary, part: Part, found: StepResult) -> Iterator[Difference]:
+def _bad_records(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:
     """The log has the sum over all nodes: of one among several it is only known that it left out no more."""
     wanted, given = _counts(boundary.skipped), _counts(found.skipped)
     for name in sorted(wanted.keys() | given.keys()):
@@ -162,7 +162,7 @@ def _counts(skipped: Iterable[Skipped]) -> dict[str, int]:
     return {each.input: each.records for each in skipped if each.records}
 
 
-def _watermark(boundary: StepBoundary, part: Part, found: StepResult) -> Iterator[Difference]:
+def _watermark(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:
     """It has moved in the step if it has on any node."""
     if found.watermark_moved != boundary.watermark_moved and (part.whole or found.watermark_moved):
         yield Difference(boundary.step, "watermark", "", None, boundary.watermark_moved, found.watermark_moved)

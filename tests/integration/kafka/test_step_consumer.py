@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 import kcontrol
 from kcontrol.apps.step_consumer import Step, StepConsumer
-from kcontrol.apps.step_records import RECORD_BYTES, Record, StepReader, pieces
+from kcontrol.apps.step_records import RECORD_BYTES, OutputRecord, StepReader, pieces
 from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
@@ -134,7 +134,7 @@ def _large(number: int) -> dict[str, Rows]:
     return {"delays": {partition: [of_step.randbytes(4_000) for _ in range(4_000)] for partition in (0, 1)}}
 
 
-def _chunk_bytes(records: list[Record]) -> int:
+def _chunk_bytes(records: list[OutputRecord]) -> int:
     return sum(len(each.key or b"") + len(each.value or b"") + RECORD_BYTES for each in records)
 
 

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from kcontrol import KafkaInput, KafkaOutput, Pipeline, StepConsumer
 from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.groups import check_may_join
-from kcontrol.adapters.kafka.admin.roles import Need, Role, Topics, needs
+from kcontrol.adapters.kafka.admin.roles import Role, RoleRight, Topics, needs
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.kafka.client.rights import Operation, Right
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
@@ -72,7 +72,7 @@ class World:
     def topics(self) -> Topics:
         return Topics((self.input,), tuple(self.maker.topics.values()))
 
-    def needs(self, role: Role) -> list[Need]:
+    def needs(self, role: Role) -> list[RoleRight]:
         return [need for need in needs(role, self.names, PIPELINE, self.topics) if not need.optional]
 
     def user(self, role: Role, without: tuple[int, Operation] | None = None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.session.build import session
-from kcontrol.definition.parts import KafkaInput, KafkaOutput, Layout
+from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
@@ -44,7 +44,7 @@ def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: 
         scenario: Scenario,
         inputs: dict[str, tuple[int, dict[str, Any]]],
         outputs: dict[str, tuple[int, dict[str, Any]]],
-        layout: Layout | None = None,
+        layout: TaskLayout | None = None,
         allow_nondeterministic: bool = False,
     ) -> None:
         pipeline = Pipeline(
@@ -54,7 +54,7 @@ def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: 
                 for name, (n, more) in inputs.items()
             ],
             outputs=[KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()],
-            layout=layout or Layout(),
+            layout=layout or TaskLayout(),
         )
         for query in queries:
             pipeline.query(query)

@@ -94,7 +94,7 @@ async def rerun_task(bootstrap: str, scratch: Path) -> None:
     work = await stepper.begin(1, stepper.division(stepper.ends()))
     error = await _failure(stepper.engine.run_step(work, None))
     assert error.kind == FailureKind.LOST, error
-    assert "for the 2. time" in str(error), error
+    assert "again, as its attempt 2" in str(error), error
     await stepper.commit_nothing(work)
     assert stepper.committed("out") == []
     await stepper.close()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
-from kcontrol.adapters.spark.channel.answers import DriverHost
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
@@ -21,7 +21,7 @@ from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, 
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.definition.resolve import InputFacts, OutputFacts, build_spec
+from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
@@ -58,7 +58,7 @@ class Stepper:
     def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.failed = asyncio.Event()
-        self.host = DriverHost(self.spark, self.settings)
+        self.host = ChannelEndpoint(self.spark, self.settings)
         self.bound: BoundQueries = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
         self.spec: PipelineSpec = self._spec()
         self.engine = self._engine()
@@ -78,7 +78,7 @@ class Stepper:
     def _spec(self) -> PipelineSpec:
         topics = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
         inputs = {
-            i.name: InputFacts(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
+            i.name: FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
             for i in self.pipeline.inputs
         }
         written = {o.name: o.topic for o in self.pipeline.outputs}

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from kcontrol.core.model import FailureKind
-from kcontrol.definition.parts import Layout
+from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import ConfigurationError, StepFailedError
 from kcontrol.wire.murmur2 import partition_of
 from tests.integration.spark.conftest import RunScenario
@@ -166,7 +166,7 @@ def test_raw_rows_bring_keys_headers_and_partitions(run_scenario: RunScenario) -
                 assert row.partition == partition_of(row.key, 3)
         assert [row.value for row in rows if row.key == b"gone"] == [None]
 
-    run_scenario([raw], scenario, {"events": (1, {})}, {"out": (3, {})}, layout=Layout(max_tasks=3, records_per_task=5))
+    run_scenario([raw], scenario, {"events": (1, {})}, {"out": (3, {})}, layout=TaskLayout(max_tasks=3, records_per_task=5))
 
 
 def test_the_input_can_show_headers(run_scenario: RunScenario) -> None:

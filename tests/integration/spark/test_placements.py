@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.targets import NOTHING_TYPE
 from kcontrol.adapters.spark.sink.tasks import WriteRows
-from kcontrol.definition.parts import Layout
+from kcontrol.definition.parts import TaskLayout
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Row, Stepper
 
 SIZES = (1, 4, 2, 0, 5)
 """Records of each input partition, by step: with three to a task, these make steps of one task and of two."""
 TASKS = [1, 2, 2, 1, 2]
-LAYOUT = Layout(records_per_task=3)
+LAYOUT = TaskLayout(records_per_task=3)
 INPUT = {"events": (2, {})}
 
 

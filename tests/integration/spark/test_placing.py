@@ -14,7 +14,7 @@ from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.definition.resolve import InputFacts, OutputFacts, build_spec
+from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.errors import ConfigurationError
 from tests.replay.queries import Reminder
 
@@ -122,7 +122,7 @@ def facts_of(frames: Frames, query: Query, mode: OutputMode = "update") -> Any:
 
 
 def spec_of(facts: Any) -> Any:
-    inputs = {each.name: InputFacts("i", (0, 0)) for each in PIPELINE.inputs}
+    inputs = {each.name: FoundInput("i", (0, 0)) for each in PIPELINE.inputs}
     return build_spec(PIPELINE, inputs, {"out": OutputFacts("o", 2)}, facts)
 
 

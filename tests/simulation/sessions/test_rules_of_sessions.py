@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from kcontrol.core.events import Publish, Tick
-from kcontrol.sessions.arrivals import Arrival, Arrivals
+from kcontrol.sessions.arrivals import Arrival, ArrivalReporter
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.coordinator import CoordinatorSession
 from kcontrol.sessions.engine_jobs import EngineJobs
@@ -128,12 +128,12 @@ def _a_part_is_saved_while_the_next_is_pinned() -> Patches:
 
 
 def _the_first_arrival_counts() -> Patches:
-    def put(self: Arrivals, arrival: Arrival) -> None:
+    def put(self: ArrivalReporter, arrival: Arrival) -> None:
         if not self._arrived.is_set():
             self._latest = self._latest or arrival
         self._arrived.set()
 
-    return (patch.object(Arrivals, "put", put),)
+    return (patch.object(ArrivalReporter, "put", put),)
 
 
 def _nodes_do_not_read_through_their_join() -> Patches:

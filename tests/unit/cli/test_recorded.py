@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.apps.recorded import Recorded
+from kcontrol.apps.recorded import RecordedSteps
 from kcontrol.core.step.division import of_size
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning
@@ -15,10 +15,10 @@ from tests.unit.core.made import SPEC, boundary
 STATELESS = replace(SPEC, stateful=False, nodes=2, inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),))
 
 
-def recorded(*sizes: int) -> Recorded:
+def recorded(*sizes: int) -> RecordedSteps:
     """Steps 4, 5, ... of so many nodes each."""
     steps = [boundary(4 + index, nodes=size) for index, size in enumerate(sizes)]
-    return Recorded(STATELESS, steps, 4, 3 + len(sizes), Beginning(3))
+    return RecordedSteps(STATELESS, steps, 4, 3 + len(sizes), Beginning(3))
 
 
 def test_steps_of_one_size_are_one_piece() -> None:

@@ -34,7 +34,7 @@ from kcontrol.core.model import (
     Token,
     Tombstone,
 )
-from kcontrol.core.node.table import State
+from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary, checkpoint
 
@@ -136,7 +136,7 @@ def test_an_engine_that_fails_while_it_pins_has_no_part() -> None:
     driver.command(CommandKind.CHECKPOINT, 3)
     effects = driver.feed(EngineFailed(FailureKind.LOST, "gone", driver.log.now_ms))
     assert [one.error for one in parts(effects)] == ["gone"]
-    assert driver.state.at is State.CLOSED
+    assert driver.state.at is NodeStage.CLOSED
 
 
 def test_a_pin_that_was_overtaken_by_an_opening_saves_nothing() -> None:

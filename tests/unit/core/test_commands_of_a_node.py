@@ -23,7 +23,7 @@ from kcontrol.core.model import (
     Replaying,
     Written,
 )
-from kcontrol.core.node.table import State
+from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import boundary
 from tests.unit.core.test_node import RESULT, opened, states, work_of, writing, written
@@ -42,18 +42,18 @@ def test_a_command_to_open_interrupts_an_opening_and_its_late_answer_means_nothi
     driver = opening()
     assert OpenEngine(1, False) in driver.command(CommandKind.OPEN, 1)
     driver.feed(EngineOpened(0, driver.log.now_ms))
-    assert (driver.state.at, driver.state.step) == (State.OPENING, 1)
+    assert (driver.state.at, driver.state.step) == (NodeStage.OPENING, 1)
     said = states(driver.feed(EngineOpened(1, driver.log.now_ms)))[0]
-    assert (driver.state.at, said.command_serial) == (State.IDLE, 2)
+    assert (driver.state.at, said.command_serial) == (NodeStage.IDLE, 2)
 
 
 def test_an_opening_that_was_interrupted_may_fail_late() -> None:
     driver = opening()
     driver.command(CommandKind.OPEN, 1)
     driver.feed(EngineFailed(FailureKind.LOST, "cancelled", driver.log.now_ms))
-    assert driver.state.at is State.OPENING
+    assert driver.state.at is NodeStage.OPENING
     driver.feed(EngineOpened(1, driver.log.now_ms))
-    assert driver.state.at is State.IDLE
+    assert driver.state.at is NodeStage.IDLE
 
 
 def test_a_stop_interrupts_an_opening() -> None:
@@ -79,7 +79,7 @@ def test_a_command_to_open_interrupts_an_attempt_and_its_late_answer_means_nothi
     assert driver.command(CommandKind.CREATE, 0)[:2] == [CancelAttempt(), OpenEngine(0, True)]
     assert not published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))
     driver.feed(EngineOpened(0, driver.log.now_ms))
-    assert driver.state.at is State.IDLE
+    assert driver.state.at is NodeStage.IDLE
     again = work_of(driver, 1, attempt=2)
     driver.command(CommandKind.STEP, 1, again)
     assert published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0].token == again.token
@@ -160,7 +160,7 @@ def test_a_node_never_says_both_that_it_received_a_step_and_that_it_replays_it()
     effects = driver.see_step(boundary(1))
     effects += driver.feed(EngineFailed(FailureKind.LOST, "cancelled", driver.log.now_ms))
     effects += driver.feed(EngineOpened(0, driver.log.now_ms))
-    assert driver.state.at is State.REPLAYING
+    assert driver.state.at is NodeStage.REPLAYING
     assert published(Replaying, effects) == []
     assert states(effects)[-1].phase is NodePhase.RUNNING
     driver.see_step(boundary(2, (6, 1), (7, 2)))

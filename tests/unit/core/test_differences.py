@@ -9,7 +9,7 @@ import pytest
 
 from kcontrol.core.model import InputSlice, LateRows, Layout, OutputLayout, OutputSlice, Skipped, StepResult
 from kcontrol.core.node.replay import work_of
-from kcontrol.core.step.differences import Difference, Part, differences, part_of
+from kcontrol.core.step.differences import Difference, NodePart, differences, part_of
 from tests.unit.core.made import SPEC, boundary
 
 ONE, TWO = f"{1:032x}", f"{2:032x}"
@@ -117,4 +117,4 @@ def test_what_the_definition_no_longer_has_is_nobodys() -> None:
 
 
 def test_a_part_may_be_empty() -> None:
-    assert differences(MADE, Part(frozenset(), {}, False), WORK, StepResult((), (), (), False)) == []
+    assert differences(MADE, NodePart(frozenset(), {}, False), WORK, StepResult((), (), (), False)) == []

@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
-from kcontrol.core.node.table import State
+from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary
 
@@ -143,7 +143,7 @@ def test_a_node_replays_by_itself_what_it_lacks() -> None:
         assert (run.work.step, run.expected.step, run.work.now_ms) == (step, step, 1_000 + step)
         assert driver.feed(AttemptWritten(step, RESULT, driver.log.now_ms))[0] == FinishStep(step)
         effects = driver.feed(StepFinished(step, (step, 1), driver.log.now_ms))
-    assert driver.state.at is State.IDLE
+    assert driver.state.at is NodeStage.IDLE
     assert states(effects)[-1].step == 3
     assert not published(Written, effects)
 
@@ -228,7 +228,7 @@ def test_a_step_is_begun_only_where_the_node_and_the_log_are() -> None:
     opened(driver)
     assert driver.command(CommandKind.STEP, 2, work_of(driver, 2)) == []
     driver.see_step(boundary(1))
-    assert driver.state.at is State.REPLAYING
+    assert driver.state.at is NodeStage.REPLAYING
     driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
     effects = driver.feed(StepFinished(1, (1,), driver.log.now_ms))
     assert only(RunStep, effects).work.step == 2

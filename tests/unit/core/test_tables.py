@@ -24,7 +24,7 @@ def turn(at: coordinator_table.State, occasion: type) -> Turn:
     return Turn(state, occasion)
 
 
-def node_turn(at: node_table.State, occasion: type) -> NodeTurn:
+def node_turn(at: node_table.NodeStage, occasion: type) -> NodeTurn:
     state = NodeMachine.initial("p", 0)
     state.at = at
     return NodeTurn(state, occasion)
@@ -41,21 +41,21 @@ def test_a_cause_on_an_event_of_no_row_stops_the_machine() -> None:
     with pytest.raises(LookupError, match="step due while ready on Tick"):
         turn(coordinator_table.State.READY, Tick).go(coordinator_table.Cause.DUE)
     with pytest.raises(LookupError, match="attempt written while writing on StepSeen"):
-        node_turn(node_table.State.WRITING, StepSeen).go(node_table.Cause.WROTE)
+        node_turn(node_table.NodeStage.WRITING, StepSeen).go(node_table.NodeCause.WROTE)
 
 
 def test_a_pair_of_no_row_stops_the_machine() -> None:
     with pytest.raises(LookupError):
         turn(coordinator_table.State.READY, ProducerReady).go(coordinator_table.Cause.PRODUCER_READY)
     with pytest.raises(LookupError):
-        node_turn(node_table.State.IDLE, AttemptWritten).go(node_table.Cause.WROTE)
+        node_turn(node_table.NodeStage.IDLE, AttemptWritten).go(node_table.NodeCause.WROTE)
 
 
 def test_a_state_begins_with_nothing_else() -> None:
     with pytest.raises(LookupError, match="adding does not begin with None"):
         turn(coordinator_table.State.READY, Look).go(coordinator_table.Cause.DUE)
     with pytest.raises(LookupError, match="replaying does not begin with None"):
-        node_turn(node_table.State.IDLE, Look).go(node_table.Cause.BEHIND)
+        node_turn(node_table.NodeStage.IDLE, Look).go(node_table.NodeCause.BEHIND)
 
 
 def test_what_answers_is_what_the_shells_answer_with() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, StepPolicy
+from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Limits, StepPolicy, TaskLayout
 from kcontrol.core.model import BadRecords, LimitsSpec
 from kcontrol.errors import ConfigurationError
 
@@ -15,7 +15,7 @@ DDL = "carrier STRING, delay INT"
 
 
 def test_the_defaults_of_steps_and_tasks() -> None:
-    policy, layout, checkpoint = StepPolicy(), Layout(), Checkpoint("file:///tmp/c")
+    policy, layout, checkpoint = StepPolicy(), TaskLayout(), CheckpointPolicy("file:///tmp/c")
     assert (policy.min_records, policy.max_delay_ms, policy.max_records, policy.clock_ms) == (1, 100, 1_000_000, 0)
     assert (layout.max_tasks, layout.records_per_task, layout.shuffle_partitions) == (2, 50_000, 2)
     assert (checkpoint.every_ms, checkpoint.keep) == (60_000, 2)

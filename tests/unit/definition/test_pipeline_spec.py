@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
+from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Limits, Pipeline, StepPolicy, TaskLayout
 from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
-from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec, start_offsets
+from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec, start_offsets
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {
 QUERIES = (QueryFacts("delays", ("delays",), "append", (), brings_key=False),)
 STATEFUL = (replace(QUERIES[0], stateful_operators=("stateStoreSave[carrier]",)),)
 FACTS: dict[str, Any] = {
-    "inputs": {"flights": InputFacts("id-f", (5, 6, 7, 8))},
+    "inputs": {"flights": FoundInput("id-f", (5, 6, 7, 8))},
     "outputs": {"delays": OutputFacts("id-d", 4), "flights.dead_letter": OutputFacts("id-x", 1)},
 }
 
@@ -34,8 +34,8 @@ def test_everything_is_in_the_spec() -> None:
         STATEFUL,
         nodes=2,
         steps=StepPolicy(min_records=3, max_delay="1 s", max_records=9, clock="2 s"),
-        layout=Layout(max_tasks=4, records_per_task=100, shuffle_partitions=3),
-        checkpoint=Checkpoint("file:///c", every="5 s", keep=3),
+        layout=TaskLayout(max_tasks=4, records_per_task=100, shuffle_partitions=3),
+        checkpoint=CheckpointPolicy("file:///c", every="5 s", keep=3),
         compatible_with=["0" * 64],
     )
     assert spec == PipelineSpec(
@@ -77,7 +77,7 @@ def test_how_offsets_without_a_record_are_told_and_passed_over_is_in_the_spec() 
         {"steps": StepPolicy(gaps_delay="5 s")},
         {"inputs": [replace(BASE["inputs"][0], look_bytes_per_s=1)]},
         {"limits": Limits(max_attempts=9)},
-        {"checkpoint": Checkpoint("file:///elsewhere")},
+        {"checkpoint": CheckpointPolicy("file:///elsewhere")},
         {"compatible_with": ["1" * 64]},
         {"outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json", compression="zstd")]},
     ],
@@ -102,7 +102,7 @@ def test_everything_that_state_and_history_depend_on_is_in_the_fingerprint() -> 
         spec_of((replace(QUERIES[0], mode="update"),)).fingerprint,
         spec_of((replace(QUERIES[0], name="other"),)).fingerprint,
         spec_of(nodes=2).fingerprint,
-        spec_of(layout=Layout(shuffle_partitions=5)).fingerprint,
+        spec_of(layout=TaskLayout(shuffle_partitions=5)).fingerprint,
         *(spec_of(inputs=[KafkaInput("flights", **{**flights, **each})]).fingerprint for each in changed_inputs),
         *(spec_of(outputs=[KafkaOutput("delays", **{**delays, **each})]).fingerprint for each in changed_outputs),
     ]
@@ -207,7 +207,7 @@ def test_what_is_right_on_several_nodes_is_accepted() -> None:
 
 def test_the_same_definition_goes_on_where_the_earlier_one_began() -> None:
     earlier = replace(spec_of(), compatible_with=("2" * 64,))
-    later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-f", (50, 60, 70, 80, 90))}})
+    later = spec_of(facts={**FACTS, "inputs": {"flights": FoundInput("id-f", (50, 60, 70, 80, 90))}})
     succeeded = succeed(later, earlier)
     assert succeeded.inputs[0].start_offsets == (5, 6, 7, 8, 0)
     assert succeeded.compatible_with == ("2" * 64,)
@@ -215,7 +215,7 @@ def test_the_same_definition_goes_on_where_the_earlier_one_began() -> None:
 
 
 def test_added_partitions_are_refused_where_the_state_of_keys_is_on_several_nodes() -> None:
-    wider: dict[str, Any] = {"inputs": {"flights": InputFacts("id-f", (0,) * 8)}, "outputs": {"delays": OutputFacts("id-d", 8)}}
+    wider: dict[str, Any] = {"inputs": {"flights": FoundInput("id-f", (0,) * 8)}, "outputs": {"delays": OutputFacts("id-d", 8)}}
     assert len(succeed(spec_of(STATEFUL, wider), spec_of(STATEFUL)).inputs[0].start_offsets) == 8
     with pytest.raises(ConfigurationError, match="topic 'flights' has 8 partitions, the pipeline was made with 4; on 2 nodes"):
         succeed(spec_of(STATEFUL, wider, nodes=2), spec_of(STATEFUL, nodes=2))
@@ -257,7 +257,7 @@ def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:
 
 
 def test_a_topic_that_was_made_anew_is_refused() -> None:
-    later = spec_of(facts={**FACTS, "inputs": {"flights": InputFacts("id-2", (0, 0, 0, 0))}})
+    later = spec_of(facts={**FACTS, "inputs": {"flights": FoundInput("id-2", (0, 0, 0, 0))}})
     with pytest.raises(InputGoneError, match=r"topic 'flights' was recreated .its id was id-f, now it is id-2"):
         succeed(later, spec_of())
 

@@ -14,7 +14,7 @@ import click
 import httpx
 import yaml
 
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_api, make_metrics_app
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
@@ -59,7 +59,7 @@ def serves(command: str, path: str) -> bool:
     """Whether the HTTP server within such a process answers that path."""
     if command != "node":
         return path in make_api(cast(Plane, None)).openapi()["paths"]
-    app = make_metrics_app(make_registry(), HttpLimits(), Token(SECRET))
+    app = make_metrics_app(make_registry(), HttpLimits(), AccessToken(SECRET))
 
     async def ask() -> int:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://node-0:8481") as client:

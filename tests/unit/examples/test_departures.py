@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from examples import departures, departures_feed
-from kcontrol.definition.resolve import InputFacts, OutputFacts, QueryFacts, build_spec
+from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.errors import ConfigurationError
 
 QUERIES = (
@@ -18,7 +18,7 @@ QUERIES = (
 
 
 def spec_with(partitions: int, output_partitions: int) -> Any:
-    inputs = {"departures": InputFacts("id-d", (0,) * partitions)}
+    inputs = {"departures": FoundInput("id-d", (0,) * partitions)}
     outputs = {name: OutputFacts(f"id-{name}", output_partitions) for name in ("carriers", "late")}
     return build_spec(departures.pipeline, inputs, outputs, QUERIES)
 

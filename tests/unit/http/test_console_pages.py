@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_app
 from kcontrol.adapters.http.console_pages import assets
 from kcontrol.adapters.http.limits import HttpLimits
@@ -27,7 +27,7 @@ MAX_LINES = 250
 SECRET = "0123456789abcdef-secret"
 
 
-def asked(scenario: Callable[[httpx.AsyncClient], Awaitable[None]], token: Token | None = None) -> None:
+def asked(scenario: Callable[[httpx.AsyncClient], Awaitable[None]], token: AccessToken | None = None) -> None:
     """Runs a scenario on the whole application, which waits for Kafka."""
     clock, settings = SystemClock(), ClusterSettings(bootstrap_servers="127.0.0.1:1")
     plane = Plane(settings, Projections(MemorySource(MemoryKafka()), clock), clock, make_registry())
@@ -110,7 +110,7 @@ def test_the_page_needs_no_token_and_everything_else_does() -> None:
         for path in ("/v1/pipelines", "/v1/metadata", "/v1/openapi.json", "/metrics", "/consoles", "/console/../v1/metadata"):
             assert (await client.get(path)).status_code == 401, path
 
-    asked(scenario, Token(SECRET))
+    asked(scenario, AccessToken(SECRET))
 
 
 def test_without_a_token_the_page_is_for_this_machines_names_only() -> None:

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from kcontrol.adapters.http.access import Token, check_address, read_token
-from kcontrol.adapters.http.guard import Guard
+from kcontrol.adapters.http.access import AccessToken, check_address, read_token
+from kcontrol.adapters.http.guard import RequestGuard
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.listener import HttpOptions, Listener
 from kcontrol.adapters.http.problems import add_handlers
@@ -27,7 +27,7 @@ Client = httpx.AsyncClient
 def asked(
     scenario: Callable[[Client], Awaitable[Any]],
     limits: HttpLimits | None = None,
-    token: Token | None = None,
+    token: AccessToken | None = None,
     url: str = "http://127.0.0.1",
     begun: asyncio.Event | None = None,
 ) -> Any:
@@ -56,7 +56,7 @@ def asked(
         raise LookupError("of the inside")
 
     async def run() -> Any:
-        transport = httpx.ASGITransport(Guard(api, limits or HttpLimits(), token), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(RequestGuard(api, limits or HttpLimits(), token), raise_app_exceptions=False)
         async with Client(transport=transport, base_url=url, timeout=20) as client:
             return await asyncio.wait_for(scenario(client), 20)
 
@@ -86,7 +86,7 @@ def test_without_the_token_nothing_but_probes_is_answered(header: str | None) ->
         assert refused.headers["www-authenticate"].startswith("Bearer")
         assert (await client.get("/health/live", headers=headers)).status_code == 200
 
-    asked(scenario, token=Token(SECRET), url="http://kcontrol.example")
+    asked(scenario, token=AccessToken(SECRET), url="http://kcontrol.example")
 
 
 def test_with_the_token_everything_is_answered_and_the_token_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
@@ -98,7 +98,7 @@ def test_with_the_token_everything_is_answered_and_the_token_is_shown_nowhere(ca
         is_problem(await client.get("/broken", headers=headers), 500, "internal")
         is_problem(await client.get("/nowhere", headers=headers), 404, "not-found")
 
-    token = Token(SECRET)
+    token = AccessToken(SECRET)
     asked(scenario, token=token, url="http://kcontrol.example")
     assert "of the inside" in caplog.text
     assert SECRET not in caplog.text
@@ -163,7 +163,7 @@ def test_a_request_that_takes_too_long_ends() -> None:
 def test_an_address_of_others_needs_a_token(host: str) -> None:
     with pytest.raises(ConfigurationError, match="--token-file"):
         check_address(host, None)
-    check_address(host, Token(SECRET))
+    check_address(host, AccessToken(SECRET))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
@@ -196,7 +196,7 @@ def test_an_address_that_is_taken_is_an_error_before_anything_is_started() -> No
 
 
 def test_others_are_told_an_address_that_they_can_reach() -> None:
-    here, everywhere = Listener(HttpOptions()), Listener(HttpOptions("0.0.0.0", token=Token(SECRET)))
+    here, everywhere = Listener(HttpOptions()), Listener(HttpOptions("0.0.0.0", token=AccessToken(SECRET)))
     assert here.reachable_url == here.url
     port = everywhere.url.rpartition(":")[2]
     assert everywhere.reachable_url == f"http://{socket.gethostname()}:{port}"

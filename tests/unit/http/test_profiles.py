@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from kcontrol.adapters.http.access import Token
+from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_metrics_app
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.profiles import Profiler
@@ -34,7 +34,7 @@ class MadeUpJvm:
         return "num  class"
 
 
-def asked(scenario: Scenario, profiler: Profiler, token: Token | None = None) -> None:
+def asked(scenario: Scenario, profiler: Profiler, token: AccessToken | None = None) -> None:
     app = make_metrics_app(make_registry(), HttpLimits(), token, profiler)
 
     async def run() -> None:
@@ -101,4 +101,4 @@ def test_a_node_with_a_token_wants_it() -> None:
         mine = {"Authorization": f"Bearer {SECRET}"}
         assert (await client.get("/profile/heap", headers=mine)).status_code == 200
 
-    asked(scenario, Profiler(), Token(SECRET))
+    asked(scenario, Profiler(), AccessToken(SECRET))

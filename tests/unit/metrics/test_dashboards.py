@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from kcontrol.adapters.metrics.catalogue import CATALOGUE, Kind, Metric
+from kcontrol.adapters.metrics.catalogue import CATALOGUE, Metric, MetricKind
 
 
 def series_of(metric: Metric) -> tuple[str, ...]:
     """The names that a query may use."""
-    if metric.kind is Kind.HISTOGRAM:
+    if metric.kind is MetricKind.HISTOGRAM:
         return tuple(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
     return (metric.name,)
 

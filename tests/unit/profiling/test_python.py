@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kcontrol.adapters.profiling.python import Kind, cpu_profile, folded, heap_profile, histogram
+from kcontrol.adapters.profiling.python import ObjectKind, cpu_profile, folded, heap_profile, histogram
 from tests.support.processes import until
 
 SECONDS = 0.2
@@ -65,7 +65,7 @@ def test_the_objects_of_the_heap_are_counted_by_type() -> None:
 
 
 def test_a_histogram_shows_the_largest_and_the_sums_of_all() -> None:
-    text = histogram([Kind("m.Big", 2, 4_000), Kind("m.Small", 3, 30)], lines=1)
+    text = histogram([ObjectKind("m.Big", 2, 4_000), ObjectKind("m.Small", 3, 30)], lines=1)
     assert "5, 4,030 bytes" in text
     assert "m.Big" in text
     assert "m.Small" not in text

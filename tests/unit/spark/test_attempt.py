@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, AttemptCancelledError, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, Counted, QueryResult, ReadRange
 from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
@@ -16,8 +16,8 @@ RESULT = QueryResult((), (), False)
 DEADLINE_S = 20.0
 
 
-def attempt(*queries: str) -> Attempt:
-    return Attempt(7, work(), None, frozenset(queries or ("q",)))
+def attempt(*queries: str) -> AttemptLedger:
+    return AttemptLedger(7, work(), None, frozenset(queries or ("q",)))
 
 
 def slice_of(output: str, partition: int) -> OutputSlice:
@@ -28,7 +28,7 @@ def test_a_node_reads_its_own_partitions_and_no_others() -> None:
     """Both nodes have a task 0."""
     splits = tuple(SourceSplit("events", 0, partition, 0, 10) for partition in range(4))
     one, two = (
-        Attempt(1, work(splits=splits), None, frozenset({"q"}), frozenset(("events", p) for p in own))
+        AttemptLedger(1, work(splits=splits), None, frozenset({"q"}), frozenset(("events", p) for p in own))
         for own in ((0, 2), (1, 3))
     )
     assert [[split.partition for split in task] for task in one.source_tasks("events")] == [[0, 2]]
@@ -174,7 +174,7 @@ def test_source_tasks_follow_the_layout_and_leave_out_empty_splits() -> None:
         SourceSplit("events", 1, 2, 0, 9),
         SourceSplit("others", 0, 0, 0, 1),
     )
-    it = Attempt(1, work(splits=splits), None, frozenset({"q"}))
+    it = AttemptLedger(1, work(splits=splits), None, frozenset({"q"}))
     assert it.source_tasks("events") == [(splits[0],), (splits[2],)]
 
 

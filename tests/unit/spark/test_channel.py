@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import Attempt
-from kcontrol.adapters.spark.channel.board import Board, Peer
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.board import Peer, StepGate
 from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
 from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.core.model import FailureKind
@@ -98,28 +98,28 @@ def test_connections_know_during_which_session_they_were_made(server: ChannelSer
 
 
 def test_a_planner_waits_until_its_step_is_released() -> None:
-    board = Board()
+    board = StepGate()
     board.begin_session(1, queries=1)
     got: list[int | None] = []
     planner = threading.Thread(target=lambda: got.append(board.next_step(Peer(1, 0), 4, DEADLINE_S)))
     planner.start()
     board.wait_queries(4, DEADLINE_S)
-    board.release(Attempt(1, work(step=5), None, frozenset({"q"})))
+    board.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
     planner.join(DEADLINE_S)
     assert got == [5]
 
 
 def test_a_planner_never_gets_a_step_that_is_not_the_next() -> None:
-    board = Board()
+    board = StepGate()
     board.begin_session(1, queries=1)
-    board.release(Attempt(1, work(step=7), None, frozenset({"q"})))
+    board.release(AttemptLedger(1, work(step=7), None, frozenset({"q"})))
     with pytest.raises(StepFailedError, match="at step 4"):
         board.next_step(Peer(1, 0), 4, DEADLINE_S)
     assert board.next_step(Peer(1, 0), 7, 0.01) is None
 
 
 def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
-    board = Board()
+    board = StepGate()
     board.begin_session(1, queries=1)
     failures: list[StepFailedError] = []
 
@@ -142,7 +142,7 @@ def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
 
 
 def test_what_is_recorded_is_waited_for_although_somebody_gave_up_but_not_once_a_query_has_ended() -> None:
-    board = Board()
+    board = StepGate()
     board.begin_session(1, queries=1)
     board.give_up(StepFailedError(FailureKind.LOST, "cancelled"))
     planner = threading.Thread(target=lambda: board.next_step(Peer(1, 0), 4, 0.01))
@@ -158,9 +158,9 @@ def test_what_is_recorded_is_waited_for_although_somebody_gave_up_but_not_once_a
 
 
 def test_a_query_that_ends_is_told_to_who_waits_and_to_the_attempt() -> None:
-    board = Board()
+    board = StepGate()
     board.begin_session(3, queries=2)
-    attempt = Attempt(1, work(), None, frozenset({"q"}))
+    attempt = AttemptLedger(1, work(), None, frozenset({"q"}))
     board.release(attempt)
     assert not board.query_ended(2, StepFailedError(FailureKind.QUERY, "of an older session"))
     assert attempt.failure is None
@@ -169,4 +169,4 @@ def test_a_query_that_ends_is_told_to_who_waits_and_to_the_attempt() -> None:
     with pytest.raises(StepFailedError, match="boom"):
         board.wait_queries(0, DEADLINE_S)
     with pytest.raises(StepFailedError, match="boom"):
-        board.release(Attempt(2, work(), None, frozenset({"q"})))
+        board.release(AttemptLedger(2, work(), None, frozenset({"q"})))

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
 from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
 from kcontrol.core.model import FailureKind, InputSlice, SourceSplit, StepBoundary, StepResult
-from kcontrol.core.step.differences import Part
+from kcontrol.core.step.differences import NodePart
 from kcontrol.errors import RetriableError, StepFailedError
 from tests.unit.spark.works import TOPIC_ID, work
 
@@ -43,12 +43,12 @@ def boundary() -> StepBoundary:
     )
 
 
-CHECK = ReplayCheck(boundary(), Part(frozenset({("events", 0), ("events", 1)}), {}, True), compares=True)
+CHECK = ReplayCheck(boundary(), NodePart(frozenset({("events", 0), ("events", 1)}), {}, True), compares=True)
 
 
-def attempt(check: ReplayCheck = CHECK) -> Attempt:
+def attempt(check: ReplayCheck = CHECK) -> AttemptLedger:
     it = work(splits=SPLITS)
-    return Attempt(1, it, check.expected, frozenset({"a", "b"}), None, check.of_input(it))
+    return AttemptLedger(1, it, check.expected, frozenset({"a", "b"}), None, check.of_input(it))
 
 
 def test_the_attempt_ends_with_the_last_split_of_a_partition_that_differs_and_before_any_query_is_done() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, QueryResult, ReadRange
 from kcontrol.adapters.spark.engine.results import step_result
 from kcontrol.core.model import (
     EMPTY_DIGEST,
@@ -27,8 +27,8 @@ WHOLE = InputRange("events", "events", TOPIC_ID, 0, 0, 8)
 IDLE = InputRange("events", "events", TOPIC_ID, 1, 3, 3)
 
 
-def attempt() -> Attempt:
-    return Attempt(1, work(splits=SPLITS), None, frozenset({"a", "b"}))
+def attempt() -> AttemptLedger:
+    return AttemptLedger(1, work(splits=SPLITS), None, frozenset({"a", "b"}))
 
 
 def written(partition: int, digest: str = ONE) -> OutputSlice:

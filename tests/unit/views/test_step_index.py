@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcontrol.core.model import OutputSlice, SkippedRange, StepBoundary
-from kcontrol.views.step_index import Place, StepIndex, place_of, skips
+from kcontrol.views.step_index import OffsetPlace, StepIndex, place_of, skips
 from tests.unit.core.made import boundary
 
 NO_DIGEST = "0" * 32
@@ -44,11 +44,11 @@ def test_what_is_dropped_is_forgotten() -> None:
 
 def test_a_boundary_alone_tells_on_which_side_of_it_an_offset_is() -> None:
     assert [place_of(SECOND, "in", 0, offset) for offset in (7, 8, 14, 15)] == [
-        *(Place.EARLIER, Place.HERE),
-        *(Place.HERE, Place.LATER),
+        *(OffsetPlace.EARLIER, OffsetPlace.HERE),
+        *(OffsetPlace.HERE, OffsetPlace.LATER),
     ]
     assert [skips(SECOND, "in", 0, offset) for offset in (7, 8, 11, 12)] == [False, True, True, False]
-    assert place_of(SECOND, "in", 7, 0) is Place.LATER, "the partition was added later"
+    assert place_of(SECOND, "in", 7, 0) is OffsetPlace.LATER, "the partition was added later"
 
 
 def test_outputs_have_their_writers() -> None:

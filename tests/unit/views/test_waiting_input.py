@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcontrol.core.model import Received, ReceivedPartition
-from kcontrol.views.waiting import MAX_MARKS, WaitingInput
+from kcontrol.views.waiting import MAX_MARKS, InputBacklog
 
 
 def received(*to: int, name: str = "in") -> Received:
@@ -12,7 +12,7 @@ def received(*to: int, name: str = "in") -> Received:
 
 
 def test_the_oldest_report_counts_until_its_input_is_committed() -> None:
-    waiting = WaitingInput()
+    waiting = InputBacklog()
     done = {("in", 0): 5, ("in", 1): 0}
     waiting.reported(received(5, 0), 100, done)
     assert waiting.since_ms("in") is None
@@ -28,14 +28,14 @@ def test_the_oldest_report_counts_until_its_input_is_committed() -> None:
 
 
 def test_a_part_of_what_was_reported_at_once_still_waits() -> None:
-    waiting = WaitingInput()
+    waiting = InputBacklog()
     waiting.reported(received(9), 200, {("in", 0): 0})
     waiting.committed({("in", 0): 4})
     assert waiting.since_ms("in") == 200
 
 
 def test_a_long_wait_is_never_said_too_short_however_many_reports_there_were() -> None:
-    waiting = WaitingInput()
+    waiting = InputBacklog()
     for number in range(1, 3 * MAX_MARKS):
         waiting.reported(received(number), number, {("in", 0): 0})
     for done in (0, 1, MAX_MARKS // 2, MAX_MARKS, 2 * MAX_MARKS):

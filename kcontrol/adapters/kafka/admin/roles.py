@@ -61,7 +61,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RoleRight:
     """One right of a role. why: what it is for. where: the resource in general, as the documentation shows it.
     optional: only for what `why` says; all else works without."""
 
@@ -71,11 +71,11 @@ class Need:
     optional: bool = False
 
 
-def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[Need, ...]:
+def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[RoleRight, ...]:
     """All that a role needs for one pipeline. Raises ConfigurationError for names that can't be."""
     control = topic(names.control_topic())
     steps = topic(names.steps_topic(pipeline))
-    found: dict[Role, Iterator[Need]] = {
+    found: dict[Role, Iterator[RoleRight]] = {
         Role.COORDINATOR: _coordinator(control, steps, names, pipeline, topics),
         Role.NODE: _node(control, steps, names, pipeline, topics),
         Role.CONSUMER: _consumer(control, steps, topics),
@@ -86,7 +86,7 @@ def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[Need
     return tuple(found[role])
 
 
-def commands(found: Sequence[Need], principal: str, bootstrap_servers: str) -> list[str]:
+def commands(found: Sequence[RoleRight], principal: str, bootstrap_servers: str) -> list[str]:
     """A `kafka-acls.sh` command for each right, ready for a shell."""
     return [
         f"kafka-acls.sh --bootstrap-server {bootstrap_servers} --add --allow-principal {shlex.quote(principal)} "
@@ -105,78 +105,78 @@ _TRANSACTIONS = f"Kafka's `{TRANSACTIONS}`"
 _ID, _GROUP = "transactional id `PREFIX.PIPELINE`", "group `PREFIX.coordinator`"
 
 
-def _coordinator(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ, _WRITE), _CONTROL, "follows nodes and users; claims, commands, status")
-    yield Need(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
-    yield Need(_on(control, _CREATE), _CONTROL, "makes the topic if it is missing", optional=True)
-    yield Need(group(names.coordinator_group(), _READ), _GROUP, "shares the pipelines out with other coordinators")
-    yield Need(_on(steps, _READ, _WRITE), _STEPS, "reads what is committed; writes boundaries and checkpoints")
-    yield Need(
+def _coordinator(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "follows nodes and users; claims, commands, status")
+    yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
+    yield RoleRight(_on(control, _CREATE), _CONTROL, "makes the topic if it is missing", optional=True)
+    yield RoleRight(group(names.coordinator_group(), _READ), _GROUP, "shares the pipelines out with other coordinators")
+    yield RoleRight(_on(steps, _READ, _WRITE), _STEPS, "reads what is committed; writes boundaries and checkpoints")
+    yield RoleRight(
         transactional_id(names.transactional_id(pipeline), _WRITE), _ID, "opens, commits and aborts each step's transaction"
     )
     for name in topics.outputs:
-        yield Need(topic(name, _WRITE), _OUTPUT, "adds its partitions to the transaction")
-    yield Need(
+        yield RoleRight(topic(name, _WRITE), _OUTPUT, "adds its partitions to the transaction")
+    yield RoleRight(
         topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, "warns at its start if it is not safe", optional=True
     )
 
 
-def _node(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ, _WRITE), _CONTROL, "submits the definition, follows commands, says what it has done")
-    yield Need(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
-    yield Need(_on(steps, _READ, _DESCRIBE_CONFIGS), _STEPS, "learns what is committed; checks the topic")
-    yield Need(_on(steps, _CREATE), _STEPS, "makes the topic if it is missing", optional=True)
+def _node(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "submits the definition, follows commands, says what it has done")
+    yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
+    yield RoleRight(_on(steps, _READ, _DESCRIBE_CONFIGS), _STEPS, "learns what is committed; checks the topic")
+    yield RoleRight(_on(steps, _CREATE), _STEPS, "makes the topic if it is missing", optional=True)
     for name in topics.inputs:
-        yield Need(topic(name, _READ, _DESCRIBE_CONFIGS), _INPUT, "reads it; warns of compaction")
+        yield RoleRight(topic(name, _READ, _DESCRIBE_CONFIGS), _INPUT, "reads it; warns of compaction")
     for name in topics.outputs:
-        yield Need(topic(name, _WRITE, _DESCRIBE_CONFIGS), _OUTPUT, "writes it; learns how large a record may be")
-        yield Need(topic(name, _CREATE), _OUTPUT, "makes the topic, with `--create-outputs`", optional=True)
-    yield Need(transactional_id(names.transactional_id(pipeline), _WRITE), _ID, "writes in the coordinator's transaction")
+        yield RoleRight(topic(name, _WRITE, _DESCRIBE_CONFIGS), _OUTPUT, "writes it; learns how large a record may be")
+        yield RoleRight(topic(name, _CREATE), _OUTPUT, "makes the topic, with `--create-outputs`", optional=True)
+    yield RoleRight(transactional_id(names.transactional_id(pipeline), _WRITE), _ID, "writes in the coordinator's transaction")
 
 
-def _consumer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ), _CONTROL, "finds the pipeline's definition")
-    yield Need(_on(steps, _READ), _STEPS, "follows the committed steps")
+def _consumer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ), _CONTROL, "finds the pipeline's definition")
+    yield RoleRight(_on(steps, _READ), _STEPS, "follows the committed steps")
     for name in topics.outputs:
-        yield Need(topic(name, _READ), _OUTPUT, "reads what they wrote")
+        yield RoleRight(topic(name, _READ), _OUTPUT, "reads what they wrote")
 
 
-def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ), _CONTROL, "reads definition, status, what nodes say")
-    yield Need(_on(steps, _READ), _STEPS, "reads the committed steps")
+def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ), _CONTROL, "reads definition, status, what nodes say")
+    yield RoleRight(_on(steps, _READ), _STEPS, "reads the committed steps")
     for name in topics.inputs:
         why = "asks how far it reaches; without it, what waits is told as far as its nodes have said"
-        yield Need(topic(name, _DESCRIBE), _INPUT, why, optional=True)
+        yield RoleRight(topic(name, _DESCRIBE), _INPUT, why, optional=True)
         why = "completion: tells what was aborted, or compacted away, from what was read"
-        yield Need(topic(name, _READ), _INPUT, why, optional=True)
+        yield RoleRight(topic(name, _READ), _INPUT, why, optional=True)
     yield from _safety(control, steps, topics)
 
 
-def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
+def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
     """What `kcontrol status` needs to say which topics are not safe."""
     why = "`status` says whether it is safe"
-    yield Need(_on(control, _DESCRIBE_CONFIGS), _CONTROL, why, optional=True)
-    yield Need(_on(steps, _DESCRIBE_CONFIGS), _STEPS, why, optional=True)
+    yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, why, optional=True)
+    yield RoleRight(_on(steps, _DESCRIBE_CONFIGS), _STEPS, why, optional=True)
     for name in topics.inputs:
-        yield Need(
+        yield RoleRight(
             topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, f"{why}, and warns before what is needed expires", optional=True
         )
     for name in topics.outputs:
-        yield Need(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _OUTPUT, why, optional=True)
-    yield Need(topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, why, optional=True)
+        yield RoleRight(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _OUTPUT, why, optional=True)
+    yield RoleRight(topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, why, optional=True)
 
 
-def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ, _WRITE), _CONTROL, "writes the request, waits until it is acknowledged")
-    yield Need(_on(steps, _READ), _STEPS, "reads the committed steps")
-    yield Need(_on(steps, _DELETE, _DESCRIBE_CONFIGS), _STEPS, "`kcontrol delete`: deletes the topic", optional=True)
+def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "writes the request, waits until it is acknowledged")
+    yield RoleRight(_on(steps, _READ), _STEPS, "reads the committed steps")
+    yield RoleRight(_on(steps, _DELETE, _DESCRIBE_CONFIGS), _STEPS, "`kcontrol delete`: deletes the topic", optional=True)
     for name in topics.inputs:
-        yield Need(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends")
+        yield RoleRight(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends")
     yield from _safety(control, steps, topics)
 
 
-def _replayer(control: Right, steps: Right, topics: Topics) -> Iterator[Need]:
-    yield Need(_on(control, _READ), _CONTROL, "finds the pipeline's definition")
-    yield Need(_on(steps, _READ), _STEPS, "reads the recorded steps")
+def _replayer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
+    yield RoleRight(_on(control, _READ), _CONTROL, "finds the pipeline's definition")
+    yield RoleRight(_on(steps, _READ), _STEPS, "reads the recorded steps")
     for name in topics.inputs:
-        yield Need(topic(name, _READ), _INPUT, "reads what the steps read")
+        yield RoleRight(topic(name, _READ), _INPUT, "reads what the steps read")

@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, ReadRange
-from kcontrol.adapters.spark.channel.board import Board, Peer
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
+from kcontrol.adapters.spark.channel.board import Peer, StepGate
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.channel.messages import (
     Announce,
@@ -41,13 +41,13 @@ from kcontrol.settings.cluster import ClusterSettings
 LOOPBACK = "127.0.0.1"
 
 
-class DriverHost:
+class ChannelEndpoint:
     """Side channel and board of one Spark application. Close it after the engine."""
 
     def __init__(self, spark: SparkSession, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.board = Board()
-        self.own_partitions: Callable[[Attempt, str], dict[str, tuple[int, ...]]] = lambda _attempt, _query: {}
+        self.board = StepGate()
+        self.own_partitions: Callable[[AttemptLedger, str], dict[str, tuple[int, ...]]] = lambda _attempt, _query: {}
         """By query: what this node may write of each of its outputs; set by the engine."""
         self.columns_used: Callable[[str, str], tuple[str, ...] | None] = lambda _query, _input: None
         """By query and input: the columns that the query can see, None for all; set by the engine."""
@@ -108,7 +108,7 @@ class DriverHost:
             digest_version=attempt.digest_version,
         )
 
-    def _grant(self, attempt: Attempt, asked: AskGrant) -> Grant:
+    def _grant(self, attempt: AttemptLedger, asked: AskGrant) -> Grant:
         who = (asked.query, asked.writer, asked.task_attempt, asked.attempt_number)
         own = self.own_partitions(attempt, asked.query)
         if asked.placement is Placement.DIRECT:

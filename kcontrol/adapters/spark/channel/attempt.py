@@ -50,7 +50,7 @@ class AttemptCancelledError(Exception):
     """Raised in a query's batch when its attempt is over, so that Spark does not record the batch."""
 
 
-class Attempt:
+class AttemptLedger:
     """One try at `work`; with `expected` a replay, in which nothing is written. Every method may be called by any thread."""
 
     def __init__(
@@ -199,8 +199,8 @@ class Attempt:
         if attempt_number != 0:
             raise self._fail_locked(
                 FailureKind.LOST,
-                f"step {self.work.step}: Spark started {who} again, as its attempt {attempt_number + 1}; an attempt never runs a "
-                f"task twice",
+                f"step {self.work.step}: Spark started {who} again, as its attempt {attempt_number + 1}; an attempt never "
+                f"runs a task twice",
             )
 
     # --- how it ends --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from kcontrol.adapters.spark.channel.attempt import Attempt
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
@@ -28,14 +28,14 @@ class Peer:
     number: int
 
 
-class Board:
+class StepGate:
     """The current attempt, and who waits for which step. Every method may be called by any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._session = 0
         self._queries = 0
-        self._attempt: Attempt | None = None
+        self._attempt: AttemptLedger | None = None
         self._asked: dict[Peer, tuple[int, float]] = {}
         """The last step that a planner's query has recorded, and by the monotonic clock since when it waits for the next."""
         self._trouble: StepFailedError | None = None
@@ -52,7 +52,7 @@ class Board:
             self._ended = False
             self._changed.notify_all()
 
-    def release(self, attempt: Attempt) -> None:
+    def release(self, attempt: AttemptLedger) -> None:
         """Let every planner that waits for this attempt's step go. Raises what ended a query meanwhile."""
         with self._changed:
             if self._trouble is not None:
@@ -60,11 +60,11 @@ class Board:
             self._attempt = attempt
             self._changed.notify_all()
 
-    def current(self) -> Attempt | None:
+    def current(self) -> AttemptLedger | None:
         """The attempt that was released last."""
         return self._attempt
 
-    def attempt(self, serial: int) -> Attempt:
+    def attempt(self, serial: int) -> AttemptLedger:
         """The attempt a task belongs to. Raises StepFailedError when it is not the current one."""
         attempt = self._attempt
         if attempt is None or attempt.serial != serial:

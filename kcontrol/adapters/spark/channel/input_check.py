@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kcontrol.core.model import InputSlice, SourceSplit, StepBoundary
-from kcontrol.core.step.differences import Difference, Part, input_differences
+from kcontrol.core.step.differences import Difference, NodePart, input_differences
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, add_digests, input_kind
 
@@ -44,7 +44,7 @@ def recorded_version(expected: StepBoundary | None, own: Collection[tuple[str, i
 class InputCheck:
     """What a replay has read so far, against what the log says of it. Not safe for threads."""
 
-    def __init__(self, expected: StepBoundary, part: Part, splits: Sequence[SourceSplit]) -> None:
+    def __init__(self, expected: StepBoundary, part: NodePart, splits: Sequence[SourceSplit]) -> None:
         self._expected = expected
         self._slices = {(piece.input, piece.partition): piece for piece in expected.inputs}
         self._whole = part.whole
@@ -65,7 +65,7 @@ class InputCheck:
         if unread or key not in self._slices:
             return []
         found = self._found(self._slices[key], counted)
-        return input_differences(self._expected, Part(frozenset({key}), {}, self._whole), [found])
+        return input_differences(self._expected, NodePart(frozenset({key}), {}, self._whole), [found])
 
     def _found(self, expected: InputSlice, counted: Sequence[tuple[int, str]]) -> InputSlice:
         return replace(

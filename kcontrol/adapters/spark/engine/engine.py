@@ -22,8 +22,8 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints import CheckpointStore
-from kcontrol.adapters.spark.channel.answers import DriverHost
-from kcontrol.adapters.spark.channel.attempt import Attempt, Counted
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.engine.parts import NodeParts
@@ -92,7 +92,7 @@ class SparkEngine:
         self,
         spark: SparkSession,
         bound: BoundQueries,
-        host: DriverHost,
+        host: ChannelEndpoint,
         place: NodePlace,
         spec: PipelineSpec,
         incarnation: int,
@@ -128,7 +128,7 @@ class SparkEngine:
         self._phase = _Phase.CLOSED
         self._cancels = 0
         self._serial = 0
-        self._attempt: Attempt | None = None
+        self._attempt: AttemptLedger | None = None
         self._recording: int | None = None
         """The step whose batches Spark was let record, until somebody has waited for it."""
         self._recorded_s: float | None = None
@@ -287,7 +287,7 @@ class SparkEngine:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            attempt = self._attempt = Attempt(self._serial, work, expected, frozenset(self._bound.names), own, of_input)
+            attempt = self._attempt = AttemptLedger(self._serial, work, expected, frozenset(self._bound.names), own, of_input)
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
@@ -341,7 +341,7 @@ class SparkEngine:
         self._settle(time.monotonic() + self._spec.limits.open_timeout_ms / 1000)
         self._queries.stop()
 
-    def _read_again(self, attempt: Attempt, item: InputRange, split: SourceSplit) -> Counted:
+    def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
         return count_split(self._host.settings, item, split, attempt.digest_version)
 
     # --- who reads and writes what ------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ class SparkEngine:
         spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
         return node_of(spec, self._spec.nodes, item.partition) == self._node
 
-    def _own_partitions(self, attempt: Attempt, query: str) -> dict[str, tuple[int, ...]]:
+    def _own_partitions(self, attempt: AttemptLedger, query: str) -> dict[str, tuple[int, ...]]:
         return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}
 
     def _columns_used(self, query: str, input_name: str) -> tuple[str, ...] | None:
@@ -359,7 +359,7 @@ class SparkEngine:
     def _bound_query(self, name: str) -> BoundQuery:
         return next(query for query in self._bound.queries if query.name == name)
 
-    def _targets(self, bound: BoundQuery, attempt: Attempt) -> tuple[OutputTarget, ...]:
+    def _targets(self, bound: BoundQuery, attempt: AttemptLedger) -> tuple[OutputTarget, ...]:
         layouts = {layout.output: layout for layout in attempt.work.layout.outputs}
         added = [name for name in bound.outputs if name not in layouts]
         if added:

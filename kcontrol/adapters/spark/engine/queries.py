@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
 from kcontrol.adapters.spark.query.bound import BoundQueries
-from kcontrol.adapters.spark.query.clock import StepClock
+from kcontrol.adapters.spark.query.clock import QueryClock
 from kcontrol.adapters.spark.sink.sink import Sink, SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.adapters.spark.state.workdir import WorkDir
@@ -40,7 +40,7 @@ class RunningQueries:
         self._shuffle_partitions = shuffle_partitions
         self._on_end = on_end
         self._running: dict[str, StreamingQuery] = {}
-        self.clock = StepClock(spark)
+        self.clock = QueryClock(spark)
 
     @property
     def running(self) -> bool:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kcontrol.adapters.spark.channel.attempt import Attempt
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.input_check import InputCheck
 from kcontrol.core.model import FailureKind, InputSlice, StepBoundary, StepResult, StepWork
-from kcontrol.core.step.differences import Difference, Part, differences, input_differences
+from kcontrol.core.step.differences import Difference, NodePart, differences, input_differences
 from kcontrol.errors import KcontrolError, StepFailedError
 
 _log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class ReplayCheck:
     """What a replay must give. compares: a difference ends it; False where the caller compares, and wants to know of all."""
 
     expected: StepBoundary
-    part: Part
+    part: NodePart
     compares: bool
     made_otherwise: str = ""
     """How what made the step differs from what runs it again; '' if it does not. It is named before any difference."""
@@ -29,7 +29,7 @@ class ReplayCheck:
         """For the attempt: judges the input while it is read."""
         return InputCheck(self.expected, self.part, work.layout.splits) if self.compares else None
 
-    def result(self, attempt: Attempt, found: StepResult) -> None:
+    def result(self, attempt: AttemptLedger, found: StepResult) -> None:
         """Raises StepFailedError (DIGEST), which ends the attempt, if anything that was found is not as in the log."""
         if self.compares:
             wrong = differences(self.expected, self.part, attempt.work, found)

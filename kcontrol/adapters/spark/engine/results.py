@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, QueryResult, ReadRange
 from kcontrol.adapters.spark.channel.input_check import splits_by_partition
 from kcontrol.core.model import (
     FailureKind,
@@ -22,7 +22,7 @@ ReadAgain = Callable[[InputRange, SourceSplit], Counted]
 
 
 def step_result(
-    attempt: Attempt, results: Mapping[str, QueryResult], mine: Sequence[InputRange], read_again: ReadAgain, node: int
+    attempt: AttemptLedger, results: Mapping[str, QueryResult], mine: Sequence[InputRange], read_again: ReadAgain, node: int
 ) -> StepResult:
     """Put together what all queries of one attempt found and wrote.
 
@@ -45,7 +45,7 @@ def step_result(
     )
 
 
-def input_slices(attempt: Attempt, mine: Sequence[InputRange], read_again: ReadAgain) -> tuple[InputSlice, ...]:
+def input_slices(attempt: AttemptLedger, mine: Sequence[InputRange], read_again: ReadAgain) -> tuple[InputSlice, ...]:
     """What the step's input was, by partition. See `step_result`."""
     reads = attempt.reads()
     splits = splits_by_partition(attempt.work.layout.splits)
@@ -61,7 +61,7 @@ def input_slices(attempt: Attempt, mine: Sequence[InputRange], read_again: ReadA
     return tuple(inputs)
 
 
-def _outputs(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[OutputSlice, ...]:
+def _outputs(attempt: AttemptLedger, results: Mapping[str, QueryResult]) -> tuple[OutputSlice, ...]:
     found: dict[tuple[str, int], OutputSlice] = {}
     for query in sorted(results):
         for item in results[query].outputs:
@@ -74,7 +74,7 @@ def _outputs(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[Outp
     return tuple(found[key] for key in sorted(found))
 
 
-def _skipped(attempt: Attempt, results: Mapping[str, QueryResult]) -> tuple[Skipped, ...]:
+def _skipped(attempt: AttemptLedger, results: Mapping[str, QueryResult]) -> tuple[Skipped, ...]:
     counts: dict[str, int] = {}
     for query in sorted(results):
         for item in results[query].skipped:

@@ -17,7 +17,7 @@ from kcontrol.adapters.spark.internals import analyzed, execution_of, field_of, 
 from kcontrol.errors import SparkSettingError
 
 
-class StepClock:
+class QueryClock:
     """One manual clock for all queries of a node. Works on Spark's driver through py4j."""
 
     def __init__(self, spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kcontrol.adapters.spark.channel.attempt import Attempt, AttemptCancelledError, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.crossing import CarriedError
 from kcontrol.adapters.spark.channel.failures import as_step_failure
@@ -36,10 +36,10 @@ class SinkContext:
     """What a sink needs of the engine. `query` gives the running query once it has started; `spool` keeps a replay's rows."""
 
     address: ChannelAddress
-    current: Callable[[], Attempt | None]
+    current: Callable[[], AttemptLedger | None]
     planned_steps: Callable[[str, int], list[int]]
     query: Callable[[str], StreamingQuery]
-    targets: Callable[[BoundQuery, Attempt], tuple[OutputTarget, ...]]
+    targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
     spool: Spool | None = None
 
 
@@ -69,7 +69,7 @@ class Sink:
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
 
-    def _check(self, attempt: Attempt, batch_id: int) -> None:
+    def _check(self, attempt: AttemptLedger, batch_id: int) -> None:
         """All sources of the batch must end at the step, and the batch must be the step's own."""
         step = attempt.work.step
         ends = self._context.planned_steps(self._bound.name, batch_id)
@@ -79,7 +79,7 @@ class Sink:
                 f"query {self._bound.name!r}: Spark's batch {batch_id} has sources that end at steps {ends}, not all at {step}",
             )
 
-    def _run(self, batch: DataFrame, attempt: Attempt) -> QueryResult:
+    def _run(self, batch: DataFrame, attempt: AttemptLedger) -> QueryResult:
         targets = self._context.targets(self._bound, attempt)
         tasks = max(layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs)
         placement = self._placement(attempt, targets, tasks)
@@ -93,7 +93,7 @@ class Sink:
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
         return QueryResult(outputs, skipped, moved, self._late.rows(execution))
 
-    def _placement(self, attempt: Attempt, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
+    def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs no shuffle. Several need none either if the rows can stay where they were read.
 
         That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no two source tasks
@@ -114,7 +114,7 @@ class Sink:
                 seen |= residues
         return Placement.DIRECT
 
-    def _has_one_partition(self, attempt: Attempt) -> bool:
+    def _has_one_partition(self, attempt: AttemptLedger) -> bool:
         """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
         inputs = self._bound.inputs
         return self._bound.narrow and len(inputs) == 1 and len(attempt.source_tasks(inputs[0])) == 1

@@ -76,10 +76,10 @@ class KcontrolSource(DataSource):
         return _COLUMNS + (_HEADERS if self.options.get("headers") == "true" else "")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
-        return StepReader(self.options)
+        return StepStreamReader(self.options)
 
 
-class StepReader(DataSourceStreamReader):
+class StepStreamReader(DataSourceStreamReader):
     """Plans in the planner process, reads in tasks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:

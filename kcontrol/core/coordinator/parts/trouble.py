@@ -17,7 +17,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class TroubleState:
     """None, as it is made."""
 
     failure: Failure | None = None
@@ -26,34 +26,34 @@ class Trouble:
     halt: str = ""
     """Why the pipeline halted, '' if it has not."""
 
-    def noted(self, kind: FailureKind, text: str) -> Trouble:
+    def noted(self, kind: FailureKind, text: str) -> TroubleState:
         """For the status alone."""
         return replace(self, failure=Failure(kind, text))
 
-    def passing(self, failure: Failure, counts_as: FailureKind, limits: LimitsSpec, now_ms: int) -> Trouble:
+    def passing(self, failure: Failure, counts_as: FailureKind, limits: LimitsSpec, now_ms: int) -> TroubleState:
         """It passes by itself: tried again, each time later, and never a reason to halt."""
         return replace(self, failure=failure, retry=after_failure(self.retry, counts_as, limits, now_ms))
 
-    def counted(self, kind: FailureKind, text: str, limits: LimitsSpec, now_ms: int) -> Trouble:
+    def counted(self, kind: FailureKind, text: str, limits: LimitsSpec, now_ms: int) -> TroubleState:
         """Tried again later, or a halt if it was one too many."""
         retry = after_failure(self.retry, kind, limits, now_ms)
         halts = must_halt(retry, kind, limits)
-        return Trouble(
+        return TroubleState(
             Failure(kind, text), retry, f"{text}. Look for the cause, then resume the pipeline" if halts else self.halt
         )
 
-    def put_off(self, text: str, until_ms: int) -> Trouble:
+    def put_off(self, text: str, until_ms: int) -> TroubleState:
         """A broker that is behind: no count, for it is over as soon as the brokers agree."""
         return replace(self, failure=Failure(FailureKind.BROKER, text), retry=replace(self.retry, not_before_ms=until_ms))
 
-    def halted(self, why: str) -> Trouble:
+    def halted(self, why: str) -> TroubleState:
         """Until a person has looked; '' if there is no reason to."""
         return replace(self, halt=why)
 
-    def refused(self, kind: FailureKind, text: str) -> Trouble:
+    def refused(self, kind: FailureKind, text: str) -> TroubleState:
         """Nothing is tried until a person asks for it."""
         return replace(self, failure=Failure(kind, text), halt=text)
 
-    def progressed(self) -> Trouble:
+    def progressed(self) -> TroubleState:
         """A step was committed, or another tenure begins: nothing is retried. A halt stays."""
-        return Trouble(halt=self.halt)
+        return TroubleState(halt=self.halt)
