@@ -61,7 +61,7 @@ class KcontrolProcess:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Begin a new life; what is left of the process group of the one before is killed first."""
+        """Begin a new incarnation; what is left of the process group of the one before is killed first."""
         self._clear()
         self.home.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:

@@ -136,13 +136,13 @@ class ReplacedError(KcontrolError):
 
 
 class SparkLostError(KcontrolError):
-    """The JVM of this process's Spark application has ended; a new life of the node takes its place."""
+    """The JVM of this process's Spark application has ended; a new incarnation of the node takes its place."""
 
     exit_code = 13
 
 
 class HungError(SparkLostError):
-    """A node's engine, or its event loop, does not answer: another life has to take its place."""
+    """A node's engine, or its event loop, does not answer: another incarnation has to take its place."""
 
 
 class CheckpointError(KcontrolError):

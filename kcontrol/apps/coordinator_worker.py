@@ -51,7 +51,7 @@ class WorkerOptions:
 
 
 def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerOptions, ready: Callable[[], None]) -> None:
-    """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new life begins after a back-off.
+    """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new incarnation begins after a back-off.
 
     partitions: of the control topic, which exists. ready: called whenever partitions (or none) have been assigned.
     Raises AccessError: Kafka refuses the login, or does not let this process look after any pipeline.
@@ -64,7 +64,7 @@ def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerO
             life = _Life(settings, partitions, options, Path(datadir), ready)
             try:
                 life.run()
-            except Exception:  # noqa: BLE001 - logged whole; the next life starts from the logs, not from this one's state
+            except Exception:  # noqa: BLE001 - logged whole; the next incarnation starts from the logs, not from this one's state
                 _log.exception("the Faust worker crashed; starting again")
             if time.monotonic() - began > RESTARTS.longest_ms / 1000:
                 tries.succeeded()

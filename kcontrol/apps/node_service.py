@@ -70,7 +70,7 @@ class NodeOptions:
 
 
 class NodeService:
-    """Submits the pipeline and runs one life of one of its nodes."""
+    """Submits the pipeline and runs one incarnation of one of its nodes."""
 
     def __init__(self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions) -> None:
         self._spark = spark
@@ -82,7 +82,7 @@ class NodeService:
         """The side channel; queries are bound to its address."""
 
     async def run(self, bound: BoundQueries, joined: Callable[[PipelineSpec], None] = lambda _: None) -> Exit:
-        """Submit, join and work until this life of the node is over; cancel it to end it earlier.
+        """Submit, join and work until this incarnation of the node is over; cancel it to end it earlier.
 
         joined: called when the spec is in the log. Raises what `submit` and `NodeSession.run` raise.
         """
@@ -114,7 +114,7 @@ class NodeService:
         return ended
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
-        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that is the end of this life."""
+        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that is the end of this incarnation."""
         jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
         working = asyncio.create_task(session.run())
         try:

@@ -368,7 +368,7 @@ class CloseEngine:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """This life ends: shut down by command, replaced by a newer incarnation, or of no use any more."""
+    """This incarnation ends: shut down by command, replaced by a newer incarnation, or of no use any more."""
 
     reason: str
     replaced: bool

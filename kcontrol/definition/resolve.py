@@ -2,7 +2,7 @@
 
 The fingerprint covers the structure that state and history depend on: nodes, inputs, outputs, queries with their modes and
 stateful operators, layout. It does not cover the code of queries (a bug can be fixed under the same name, as Spark allows),
-nor settings that may change between two lives: policy, limits, checkpoints, compression, where the first step began.
+nor settings that may change between two incarnations: policy, limits, checkpoints, compression, where the first step began.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
         heard, limit = span_text(life.silent_ms or 0), span_text(coordinator_limit_ms(projection))
         alive.append(f"coordinator {life.coordinator} is in charge of it (it is {life.phase}): {_heard(heard, limit)}")
     limit_ms = projection.spec().limits.heartbeat_timeout_ms
-    for node in sorted(view.lives):
+    for node in sorted(view.incarnations):
         state = view.node_state(node)
         is_over = is_stopped and state is not None and state.phase is NodePhase.CLOSED
         if not is_over and not projection.signs.is_silent(node, now_ms, limit_ms):

@@ -121,7 +121,7 @@ class EngineJobs:
                     raise
                 self.hung = True
                 raise HungError(
-                    f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, hangs. This life of the "
+                    f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, hangs. This incarnation of the "
                     "node ends; start the node again, unless a supervisor does"
                 ) from error
 

@@ -1,4 +1,4 @@
-"""The shell around a node's state machine: one life (incarnation) of one node of a pipeline.
+"""The shell around a node's state machine: one incarnation (incarnation) of one node of a pipeline.
 
 It joins, reads both logs to their ends, and from then on turns what it hears (control records, boundaries, arrived input, the
 engine's answers, time) into events. Spark works in threads inside the engine, so the loop here always has time for a heartbeat.
@@ -104,7 +104,7 @@ class NodeSession:
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
         environment: what it computes with, for the same.
         health: told that the event loop turns, and what the engine does.
-        new_id: names this life, as nobody else is named.
+        new_id: names this incarnation, as nobody else is named.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
@@ -125,7 +125,7 @@ class NodeSession:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> Exit:
-        """Join, work, and return when the state machine says that this life is over.
+        """Join, work, and return when the state machine says that this incarnation is over.
 
         Raises: NotFoundError without a spec in the log; ExceptionGroup of whatever went wrong otherwise.
         """
@@ -224,7 +224,7 @@ class NodeSession:
         except KcontrolError as error:
             if not any(steps.can_replay_after(step) for step in engine.openable()):
                 raise
-            self._log.warning("the checkpoints can't be read, and will not be opened by this life of the node: %s", error)
+            self._log.warning("the checkpoints can't be read, and will not be opened by this incarnation of the node: %s", error)
             return ()
 
     def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:

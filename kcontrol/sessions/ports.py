@@ -303,7 +303,7 @@ class Engine(Protocol):
 
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
         """Delete this node's parts of every step up to the newest of the kept checkpoints that no kept one names; parts of
-        later steps may still become checkpoints and stay. Doing it twice, or by an older life, must do no harm."""
+        later steps may still become checkpoints and stay. Doing it twice, or by an older incarnation, must do no harm."""
         ...
 
     def cancel(self) -> None:

@@ -47,6 +47,6 @@ def checkpoint_warnings(spec: PipelineSpec, first_step: int, hosts: Collection[s
 
 
 def node_hosts(view: PipelineView) -> set[str]:
-    """Where the newest life of each node is, or was."""
-    lives = set(view.lives.values())
-    return {one.record.host for one in view.latest.values() if one.offset in lives and isinstance(one.record, NodeJoin)}
+    """Where the newest incarnation of each node is, or was."""
+    incarnations = set(view.incarnations.values())
+    return {one.record.host for one in view.latest.values() if one.offset in incarnations and isinstance(one.record, NodeJoin)}

@@ -69,4 +69,4 @@ def is_doubtful(projection: PipelineProjection, now_ms: int) -> bool:
     signs, limits = projection.signs, projection.spec().limits
     if signs.is_doubtful(COORDINATOR, now_ms, coordinator_limit_ms(projection)):
         return True
-    return any(signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms) for node in projection.view.lives)
+    return any(signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms) for node in projection.view.incarnations)

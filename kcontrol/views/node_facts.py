@@ -19,7 +19,7 @@ REPLAYING = "replaying"
 
 
 class NodeFacts(Facts):
-    """The newest life of a node."""
+    """The newest incarnation of a node."""
 
     node: int
     incarnation: int | None = Field(description="The offset of its join; null if no such node has ever joined.")
@@ -82,7 +82,7 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
 
 
 def heard_of_ms(projection: PipelineProjection, node: int, now_ms: int) -> int | None:
-    """When a node's newest life was last heard of, by the clock of whoever looks; None if it has never said how it is."""
+    """When a node's newest incarnation was last heard of, by the clock of whoever looks; None if it has never said how it is."""
     silent_ms = projection.signs.silent_ms(node, now_ms)
     return None if silent_ms is None or projection.view.node_state(node) is None else now_ms - silent_ms
 

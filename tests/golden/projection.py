@@ -37,7 +37,7 @@ def _control(view: PipelineView) -> dict[str, Any]:
         "checkpoint_request": request and request.request_id,
         "spec": spec and _spec(spec),
         "status": status and [status.claim_epoch, status.phase.value, status.step, status.reason, list(status.acknowledged)],
-        "nodes": {str(node): _node(view, node) for node in sorted(view.lives)},
+        "nodes": {str(node): _node(view, node) for node in sorted(view.incarnations)},
         "superseded": list(control_view.superseded_keys(view)),
         **_asked_of_inputs(view),
     }

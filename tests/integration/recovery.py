@@ -40,7 +40,7 @@ class Stage:
         return self._start(f"coordinator-{number}", crash_at, "coordinator", *member)
 
     def node(self, number: int = 0, crash_at: str = "", break_on: str = "") -> KcontrolProcess:
-        """A life of node 0."""
+        """An incarnation of node 0."""
         where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 

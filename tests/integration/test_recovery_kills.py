@@ -38,15 +38,15 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
     assert node.wait(PATIENCE_S) == SparkLostError.exit_code
     assert "has not answered for" in node.text()
     node.start()
-    running.until_done("a node whose JVM is stopped ends, and its next life goes on")
+    running.until_done("a node whose JVM is stopped ends, and its next incarnation goes on")
 
     node.pause()
     orders.produce(100)
     until(lambda: "was told to end" in orders.status()["reason"], "a node that is silent for long is told to end", PATIENCE_S)
-    lives = node.text().count(" joins ")
+    incarnations = node.text().count(" joins ")
     node.resume()
-    running.until_done("a node that wakes up too late ends its life and begins another")
-    assert node.text().count(" joins ") == lives + 1
+    running.until_done("a node that wakes up too late ends its incarnation and begins another")
+    assert node.text().count(" joins ") == incarnations + 1
     orders.check()
 
 
@@ -65,7 +65,7 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     node.kill()
     orders.produce(100)
     node.start()
-    running.until_done("a new life of the node replays and goes on")
+    running.until_done("a new incarnation of the node replays and goes on")
 
     orders.produce(100)
     node.kill()
@@ -85,7 +85,7 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     assert not orphans, "planners and workers end by themselves when their JVM was killed"
     node.start()
     orders.produce(100)
-    running.until_done("a node whose JVM dies ends, and its next life goes on")
+    running.until_done("a node whose JVM dies ends, and its next incarnation goes on")
 
     successor = running.coordinator(number=1, instance="second")
     coordinator.pause()
@@ -106,7 +106,7 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     assert len({tuple(boundary["token"]["incarnations"]) for boundary in steps}) > 1
 
 
-def test_a_second_life_of_a_node_replaces_the_first(running: Stage) -> None:
+def test_a_second_incarnation_of_a_node_replaces_the_first(running: Stage) -> None:
     orders = running.orders
     running.coordinator()
     first = running.node()

@@ -62,7 +62,7 @@ def test_replays_to_the_same_digests(
             await step_and_its_empty_ones(stepper)
         last = len(stepper.log)
         check_committed(stepper)
-        await stepper.new_life()
+        await stepper.new_incarnation()
         assert last in stepper.engine.openable()
         for back_to in (2, 0):
             await stepper.engine.open(back_to, create=back_to == 0)

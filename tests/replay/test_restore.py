@@ -35,7 +35,7 @@ def workdir_of(stepper: Stepper) -> WorkDir:
 
 
 async def lose_the_disk(stepper: Stepper) -> None:
-    """The node's process and its directory are gone; a new life finds nothing."""
+    """The node's process and its directory are gone; a new incarnation finds nothing."""
     await stepper.engine.close()
     stepper.engine.shut_down()
     shutil.rmtree(stepper.work_root / stepper.pipeline.name)

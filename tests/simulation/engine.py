@@ -53,7 +53,7 @@ class Directory:
         self.states: dict[int, tuple[object, ...]] = {}
 
     def copy(self) -> Directory:
-        """What a new life is seeded with."""
+        """What a new incarnation is seeded with."""
         twin = Directory()
         twin.states = dict(self.states)
         return twin
@@ -71,7 +71,7 @@ class SimulatedEngine:
         self.number = number
         self.incarnation = incarnation
         self.spec = world.spec
-        """The definition that its life was started with."""
+        """The definition that its incarnation was started with."""
         self.directory = directory
         self.random = random
         self.booted_ms = world.now_ms - BOOTED_BEFORE_MS

@@ -129,7 +129,7 @@ def node_started(fleet: Fleet, counts: Counter[str]) -> bool:
 
 
 def node_started_beside_a_living_one(fleet: Fleet, counts: Counter[str]) -> bool:
-    """Both have a disk of their own: a working directory belongs to a life. The old one may hear of it late."""
+    """Both have a disk of their own: a working directory belongs to an incarnation. The old one may hear of it late."""
     number = fleet.pick_node()
     actor = fleet.nodes[number]
     if actor is None or fleet.zombie_nodes:

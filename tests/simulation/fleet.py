@@ -32,7 +32,7 @@ class Fleet(Users):
         self.zombie_nodes: list[NodeActor] = []
         self.directories = [Directory() for _ in range(MOST_NODES)]
         self.orphans: list[Orphan] = []
-        self.lives = 0
+        self.incarnations = 0
         self.world.append(spec)
         self.want(DesiredMode.RUNNING)
         self.assign(0)
@@ -66,8 +66,8 @@ class Fleet(Users):
 
     def assign(self, skew_ms: int) -> None:
         """A new coordinator process is told that the pipeline is its own. Its clock differs by `skew_ms`."""
-        self.lives += 1
-        actor = CoordinatorActor(self.world, f"c{self.lives}", skew_ms)
+        self.incarnations += 1
+        actor = CoordinatorActor(self.world, f"c{self.incarnations}", skew_ms)
         self.coordinators.append(actor)
         actor.start()
 
@@ -76,15 +76,15 @@ class Fleet(Users):
         actor = self.coordinators[-1]
         if actor.state.at is not State.RESIGNED or actor.effects or actor.request is not None:
             return False
-        self.lives += 1
-        actor.uuid = f"c{self.lives}"
+        self.incarnations += 1
+        actor.uuid = f"c{self.incarnations}"
         actor.start()
         return True
 
     def start_node(self, number: int) -> None:
         """A new process for a node."""
-        self.lives += 1
-        actor = NodeActor(self.world, number, self.lives, self.directories[number], self.random)
+        self.incarnations += 1
+        actor = NodeActor(self.world, number, self.incarnations, self.directories[number], self.random)
         self.nodes[number] = actor
         actor.start()
 

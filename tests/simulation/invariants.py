@@ -22,7 +22,7 @@ class Violation(AssertionError):
 
 
 ZOMBIE = "a zombie coordinator's or node's message never changes a committed thing"
-"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that a life which
+"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that an incarnation which
 is not in the boundary has written is committed."""
 
 
@@ -262,7 +262,7 @@ def check_steps(world: World, steps: StepsView) -> None:
 
 
 def _what_counts(view: PipelineView) -> list[object]:
-    counts: list[object] = [view.epoch, view.lives, view.claim(), view.spec(), view.desired(), view.resume(), view.status()]
+    counts: list[object] = [view.epoch, view.incarnations, view.claim(), view.spec(), view.desired(), view.resume(), view.status()]
     counts += [view.checkpoint_request(), view.skips, *(view.input_desired(name) for name in ("in", "side"))]
     counts += [view.skip(*place) for place in sorted(view.skips)]
     for node in range(3):

@@ -30,7 +30,7 @@ from tests.simulation.world import World, twin_of
 class NodeActor:
     """A node process: its core, and its engine on a directory that outlives it."""
 
-    def __init__(self, world: World, number: int, life: int, directory: Directory, random: Random) -> None:
+    def __init__(self, world: World, number: int, incarnation: int, directory: Directory, random: Random) -> None:
         self.world = world
         self.number = number
         self.directory = directory
@@ -38,7 +38,7 @@ class NodeActor:
         self.state = NodeMachine.initial(world.spec.pipeline, number)
         self.effects: deque[Publish] = deque()
         self.leaving: Exit | None = None
-        self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{life}", "sim", life))
+        self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{incarnation}", "sim", incarnation))
         self.skew_ms = 0
         self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
         self.told: list[list[int]] = []

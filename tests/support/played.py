@@ -92,7 +92,7 @@ class Played:
         self._log = MemoryStepsLog(kafka, self.name)
         self._read = dict.fromkeys(((i.name, p) for i in spec.inputs for p in range(len(i.start_offsets))), 0)
         self._written = dict.fromkeys(((o.name, p) for o in spec.outputs for p in range(o.partitions)), 0)
-        self._lives: list[int] = []
+        self._incarnations: list[int] = []
         self._first = 1
         self.epoch = -1
         self._led: Status | None = None
@@ -109,7 +109,7 @@ class Played:
         read and written up to `offset`."""
         self.epoch = await self.say(self.spec, Claim(self.name, f"u-{self.name}", coordinator, 7))
         for node, host in enumerate(hosts):
-            self._lives.append(await self.say(NodeJoin(self.name, node, f"n{node}", host, 1200 + node)))
+            self._incarnations.append(await self.say(NodeJoin(self.name, node, f"n{node}", host, 1200 + node)))
         self.steps, self._first = steps, steps + 1
         for places in (self._read, self._written):
             places.update(dict.fromkeys(places, offset))
@@ -117,7 +117,7 @@ class Played:
     async def node(self, node: int, phase: NodePhase = NodePhase.RUNNING, error: str = "", step: int | None = None) -> None:
         """It says how it is."""
         done = self.steps if step is None else step
-        life = self._lives[node]
+        life = self._incarnations[node]
         said = NodeState(self.name, node, life, phase, done, None, self.epoch, self.epoch, 1, (), error, 1, 0)
         self._states[node] = said
         await self.say(said)
@@ -138,7 +138,7 @@ class Played:
     async def receive(self, input_name: str, more: int) -> None:
         """So many offsets of each partition wait beyond the last step."""
         partitions = [p for name, p in self._read if name == input_name]
-        for node, life in enumerate(self._lives):
+        for node, life in enumerate(self._incarnations):
             own = tuple(
                 ReceivedPartition(p, f"T-{input_name}", 0, self._read[input_name, p] + more)
                 for p in partitions
@@ -159,7 +159,7 @@ class Played:
         made = StepBoundary(
             pipeline=self.name,
             step=self.steps,
-            token=Token(self.epoch, work.attempt, 4_007, producer[1], tuple(self._lives)),
+            token=Token(self.epoch, work.attempt, 4_007, producer[1], tuple(self._incarnations)),
             now_ms=due_ms,
             reason=work.reason,
             fingerprint=self.spec.fingerprint,
@@ -182,8 +182,8 @@ class Played:
         """Of the last step."""
         where = f"s3://state/{self.name}"
         parts = tuple(
-            SavedPart(node, life, f"{where}/{node}", 40, size_bytes // len(self._lives))
-            for node, life in enumerate(self._lives)
+            SavedPart(node, life, f"{where}/{node}", 40, size_bytes // len(self._incarnations))
+            for node, life in enumerate(self._incarnations)
         )
         begun_ms = self.now_ms
         made = Checkpoint(

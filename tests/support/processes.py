@@ -113,7 +113,7 @@ class KcontrolProcess:
         self.sweep()
 
     def restart(self) -> None:
-        """SIGKILL, and a new life at once."""
+        """SIGKILL, and a new incarnation at once."""
         self.kill()
         self.start()
 

@@ -148,7 +148,7 @@ NODE_HEARD = _gauge(
     Where.SERVER,
     "kcontrol_node_heard_timestamp_seconds",
     _NODE,
-    "When the node's newest life was last heard of, by this process's clock.",
+    "When the node's newest incarnation was last heard of, by this process's clock.",
 )
 CHECKPOINT_STEP = _gauge(Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint.")
 CHECKPOINT_TIMESTAMP = _gauge(
@@ -245,7 +245,7 @@ NODE_PHASE_SECONDS = Metric(
     STEP_BUCKETS_S,
 )
 NODE_REPLAYED = _counter(
-    Where.NODE, "kcontrol_node_replayed_steps_total", _NODE, "Steps that this life of the node has replayed."
+    Where.NODE, "kcontrol_node_replayed_steps_total", _NODE, "Steps that this incarnation of the node has replayed."
 )
 
 CATALOGUE: Sequence[Metric] = (

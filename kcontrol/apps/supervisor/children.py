@@ -61,7 +61,7 @@ class Child:
     told_to_end: float | None = None
 
     def start(self) -> None:
-        """Begin a new life. Its standard input ends when this process does: see `lifeline`."""
+        """Begin a new incarnation. Its standard input ends when this process does: see `lifeline`."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.close_beats()
         self.beats, written = os.pipe()
@@ -83,11 +83,11 @@ class Child:
         self.lives += 1
 
     def ended(self) -> int | None:
-        """The exit code (negative: the signal) of a life that is over."""
+        """The exit code (negative: the signal) of an incarnation that is over."""
         return None if self.process is None else self.process.poll()
 
     def close_beats(self) -> None:
-        """Of a life that is over."""
+        """Of an incarnation that is over."""
         if self.beats is not None:
             os.close(self.beats)
             self.beats = None

@@ -49,8 +49,8 @@ def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, recei
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
     """The next attempt at the plan, by the nodes as they are now, under the producer epoch whose transaction is open."""
-    lives = tuple(state.view.lives[node] for node in range(plan.spec.nodes))
-    token = Token(state.tenure.epoch, state.current.attempts + 1, *producer, lives)
+    incarnations = tuple(state.view.incarnations[node] for node in range(plan.spec.nodes))
+    token = Token(state.tenure.epoch, state.current.attempts + 1, *producer, incarnations)
     works = tuple(
         StepWork(
             plan.step,
@@ -84,8 +84,8 @@ def written_by(state: CoordinatorState, attempt: Attempt, node: int) -> Written 
 def trouble(state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec) -> tuple[FailureKind, str] | None:
     """Why the attempt can't be committed any more, or None while it can."""
     slow = []
-    for node, life in enumerate(attempt.token.incarnations):
-        if state.view.incarnation(node) != life:
+    for node, incarnation in enumerate(attempt.token.incarnations):
+        if state.view.incarnation(node) != incarnation:
             return FailureKind.LOST, f"node {node} was restarted"
         written = written_by(state, attempt, node)
         if written is None:

@@ -142,7 +142,7 @@ def _take_resume(found: Findings) -> None:
     state.trouble = TroubleState()
     failed = {
         node: (said.command_epoch, said.command_serial)
-        for node in state.view.lives
+        for node in state.view.incarnations
         if (said := state.view.node_state(node)) is not None and said.phase is NodePhase.FAILED
     }
     state.nodes = state.nodes.forgiving(failed)

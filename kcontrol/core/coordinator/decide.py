@@ -175,9 +175,9 @@ def _resign(turn: Turn, claim: Claim) -> None:
 
 def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -> None:
     state = turn.state
-    life = state.view.incarnation(record.node)
-    if life is not None and (isinstance(record, NodeJoin) or record.incarnation == life):
-        state.hearing = state.hearing.heard_from(record.node, life, state.now_ms, logged.timestamp_ms)
+    incarnation = state.view.incarnation(record.node)
+    if incarnation is not None and (isinstance(record, NodeJoin) or record.incarnation == incarnation):
+        state.hearing = state.hearing.heard_from(record.node, incarnation, state.now_ms, logged.timestamp_ms)
 
 
 def _on_step(turn: Turn, event: StepSeen) -> None:

@@ -28,7 +28,7 @@ class Readiness(Enum):
     """Where a node stands to the last committed step."""
 
     ABSENT = auto()
-    """Not there: never joined, silent, shut down, or its newest life has said nothing yet."""
+    """Not there: never joined, silent, shut down, or its newest incarnation has said nothing yet."""
     UNAWARE = auto()
     """It has not read this coordinator's claim."""
     BUSY = auto()
@@ -56,27 +56,27 @@ class Standing:
 
 
 LOST = (Readiness.ABSENT, Readiness.CLOSED, Readiness.BROKEN)
-"""Only a command, a new life or a person makes these nodes come back."""
+"""Only a command, a new incarnation or a person makes these nodes come back."""
 _IN_PLACE = Standing(Readiness.IN_PLACE)
 
 
 def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing:
-    """Where a node stands, judged by what its newest life said last."""
-    life = state.view.incarnation(node)
-    if life is None:
+    """Where a node stands, judged by what its newest incarnation said last."""
+    incarnation = state.view.incarnation(node)
+    if incarnation is None:
         return Standing(Readiness.ABSENT, ("join",), f"node {node} has not joined")
     said = state.view.node_state(node)
     if said is None:
         # It reads the logs, and looks what it can restore.
         limit_ms = _patience_ms(limits) + limits.save_timeout_ms
-        return Standing(Readiness.ABSENT, ("joining", life), f"node {node} has joined and says nothing yet", limit_ms)
+        return Standing(Readiness.ABSENT, ("joining", incarnation), f"node {node} has joined and says nothing yet", limit_ms)
     if is_silent(state, node, limits):
-        return Standing(Readiness.ABSENT, ("silent", life), _silence(state, said))
+        return Standing(Readiness.ABSENT, ("silent", incarnation), _silence(state, said))
     if said.claim_epoch != state.tenure.epoch and not _is_to_end(state, node):
         text = f"node {node} has not seen this coordinator's claim"
-        return Standing(Readiness.UNAWARE, ("claim", life), text, _patience_ms(limits))
+        return Standing(Readiness.UNAWARE, ("claim", incarnation), text, _patience_ms(limits))
     command = state.nodes.commands.get(node)
-    if command is not None and command.incarnation == life:
+    if command is not None and command.incarnation == incarnation:
         told = _told(state, command, said, limits)
         if told is not None:
             return told
@@ -84,7 +84,7 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
 
 
 def _told(state: CoordinatorState, command: Command, said: NodeState, limits: LimitsSpec) -> Standing | None:
-    """What the newest command to this life makes of it; None if it is done and over."""
+    """What the newest command to this incarnation makes of it; None if it is done and over."""
     node, done = said.node, has_done(said, command)
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN if not done:
@@ -146,7 +146,7 @@ def _silence(state: CoordinatorState, said: NodeState) -> str:
 
 
 def _is_to_end(state: CoordinatorState, node: int) -> bool:
-    """Whether this life was told to."""
+    """Whether this incarnation was told to."""
     command = state.nodes.commands.get(node)
     if command is None or command.incarnation != state.view.incarnation(node):
         return False
@@ -169,8 +169,8 @@ def silent_ms(state: CoordinatorState, node: int) -> int:
 
 
 def _heard_ms(state: CoordinatorState, node: int) -> int:
-    life, heard_ms = state.hearing.heard.get(node, (-1, -1))
-    return max(state.hearing.caught_up_ms, heard_ms if life == state.view.incarnation(node) else -1)
+    incarnation, heard_ms = state.hearing.heard.get(node, (-1, -1))
+    return max(state.hearing.caught_up_ms, heard_ms if incarnation == state.view.incarnation(node) else -1)
 
 
 def wake_before_silence(turn: Turn, node: int, limits: LimitsSpec) -> None:
@@ -181,10 +181,10 @@ def wake_before_silence(turn: Turn, node: int, limits: LimitsSpec) -> None:
 
 
 def give(turn: Turn, node: int, kind: CommandKind, step: int, work: StepWork | None = None) -> Command:
-    """Make the next command for a node's newest life and remember it; the caller publishes it."""
+    """Make the next command for a node's newest incarnation and remember it; the caller publishes it."""
     state = turn.state
-    life = state.view.lives[node]
-    command = Command(state.pipeline, state.tenure.epoch, state.nodes.serial + 1, node, life, kind, step, work)
+    incarnation = state.view.incarnations[node]
+    command = Command(state.pipeline, state.tenure.epoch, state.nodes.serial + 1, node, incarnation, kind, step, work)
     state.nodes = state.nodes.told(command)
     return command
 

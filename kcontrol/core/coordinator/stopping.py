@@ -1,4 +1,4 @@
-"""How a pipeline is stopped: its last step is saved, then every node closes its queries, then its process ends its life.
+"""How a pipeline is stopped: its last step is saved, then every node closes its queries, then its process ends its incarnation.
 
 A stop waits for the checkpoint, so that whatever node opens the pipeline next, on whatever disk, has nothing to run again.
 It does not wait for more than that: not for nodes that are away or behind, and not beyond a limit. What is not saved is said
@@ -25,7 +25,7 @@ def acknowledge(state: CoordinatorState) -> None:
 
 
 def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
-    """Whether the newest command to a node's newest life is of this kind."""
+    """Whether the newest command to a node's newest incarnation is of this kind."""
     command = state.nodes.commands.get(node)
     return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
 

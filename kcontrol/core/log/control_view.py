@@ -46,7 +46,7 @@ class PipelineView:
     pipeline: str
     latest: Mapping[str, Logged]
     epoch: int
-    lives: Mapping[int, int]
+    incarnations: Mapping[int, int]
     skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @staticmethod
@@ -100,35 +100,35 @@ class PipelineView:
         return self._newest(Command, keys.command_key(self.pipeline, self.epoch, node))
 
     def incarnation(self, node: int) -> int | None:
-        """The newest life of a node."""
-        return self.lives.get(node)
+        """The newest incarnation of a node."""
+        return self.incarnations.get(node)
 
-    # --- of a node's newest life; None while it has none, or has said nothing of the kind
+    # --- of a node's newest incarnation; None while it has none, or has said nothing of the kind
 
     def node_state(self, node: int) -> NodeState | None:
         """Its newest state."""
-        life = self.lives.get(node)
-        return None if life is None else self._newest(NodeState, keys.state_key(self.pipeline, node, life))
+        incarnation = self.incarnations.get(node)
+        return None if incarnation is None else self._newest(NodeState, keys.state_key(self.pipeline, node, incarnation))
 
     def received(self, node: int, input_name: str) -> Received | None:
         """How far it has seen one input."""
-        life = self.lives.get(node)
-        return None if life is None else self._newest(Received, keys.received_key(self.pipeline, node, life, input_name))
+        incarnation = self.incarnations.get(node)
+        return None if incarnation is None else self._newest(Received, keys.received_key(self.pipeline, node, incarnation, input_name))
 
     def replaying(self, node: int) -> Replaying | None:
         """Which step it replays, or replayed last."""
-        life = self.lives.get(node)
-        return None if life is None else self._newest(Replaying, keys.replay_key(self.pipeline, node, life))
+        incarnation = self.incarnations.get(node)
+        return None if incarnation is None else self._newest(Replaying, keys.replay_key(self.pipeline, node, incarnation))
 
     def written(self, node: int) -> Written | None:
         """Its newest report of an attempt."""
-        life = self.lives.get(node)
-        return None if life is None else self._newest(Written, keys.written_key(self.pipeline, node, life))
+        incarnation = self.incarnations.get(node)
+        return None if incarnation is None else self._newest(Written, keys.written_key(self.pipeline, node, incarnation))
 
     def checkpoint_part(self, node: int) -> CheckpointPart | None:
         """What it has saved, or failed to save, last."""
-        life = self.lives.get(node)
-        return None if life is None else self._newest(CheckpointPart, keys.part_key(self.pipeline, node, life))
+        incarnation = self.incarnations.get(node)
+        return None if incarnation is None else self._newest(CheckpointPart, keys.part_key(self.pipeline, node, incarnation))
 
 
 def evolve(view: PipelineView, logged: Logged) -> PipelineView:
@@ -140,14 +140,14 @@ def evolve(view: PipelineView, logged: Logged) -> PipelineView:
         return view
     latest = dict(view.latest)
     latest[keys.key_of(record)] = logged
-    epoch, lives, skips = view.epoch, view.lives, view.skips
+    epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
     if isinstance(record, Claim):
         epoch = logged.offset
     elif isinstance(record, NodeJoin):
-        lives = {**lives, record.node: logged.offset}
+        incarnations = {**incarnations, record.node: logged.offset}
     elif isinstance(record, SkipRequest):
         skips = {**skips, (record.input, record.partition): keys.key_of(record)}
-    return PipelineView(view.pipeline, latest, epoch, lives, skips)
+    return PipelineView(view.pipeline, latest, epoch, incarnations, skips)
 
 
 def _forget(view: PipelineView, key: str) -> PipelineView:
@@ -156,22 +156,22 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
         return view
     latest = dict(view.latest)
     del latest[key]
-    epoch, lives, skips = view.epoch, view.lives, view.skips
+    epoch, incarnations, skips = view.epoch, view.incarnations, view.skips
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
-    elif isinstance(gone.record, NodeJoin) and lives.get(gone.record.node) == gone.offset:
-        lives = _lives_of(latest.values())
+    elif isinstance(gone.record, NodeJoin) and incarnations.get(gone.record.node) == gone.offset:
+        incarnations = _lives_of(latest.values())
     elif isinstance(gone.record, SkipRequest):
         skips = {place: kept for place, kept in skips.items() if kept != key}
-    return replace(view, latest=latest, epoch=epoch, lives=lives, skips=skips)
+    return replace(view, latest=latest, epoch=epoch, incarnations=incarnations, skips=skips)
 
 
 def _lives_of(records: Iterable[Logged]) -> dict[int, int]:
-    lives: dict[int, int] = {}
+    incarnations: dict[int, int] = {}
     for logged in records:
         if isinstance(logged.record, NodeJoin):
-            lives[logged.record.node] = max(logged.offset, lives.get(logged.record.node, -1))
-    return lives
+            incarnations[logged.record.node] = max(logged.offset, incarnations.get(logged.record.node, -1))
+    return incarnations
 
 
 def superseded_keys(view: PipelineView) -> tuple[str, ...]:
@@ -189,9 +189,9 @@ def superseded_keys(view: PipelineView) -> tuple[str, ...]:
             case Command():
                 old = record.claim_epoch < view.epoch
             case NodeJoin():
-                old = logged.offset != view.lives.get(record.node)
+                old = logged.offset != view.incarnations.get(record.node)
             case NodeState() | Received() | Replaying() | Written() | CheckpointPart():
-                old = record.incarnation < view.lives.get(record.node, -1)
+                old = record.incarnation < view.incarnations.get(record.node, -1)
             case _:
                 old = False
         if old:

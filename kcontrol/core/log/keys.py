@@ -38,32 +38,32 @@ def spec_key(pipeline: str) -> str:
 
 
 def join_key(pipeline: str, node: int, uuid: str) -> str:
-    """Of the record by which a new life of a node begins."""
+    """Of the record by which a new incarnation of a node begins."""
     return f"{pipeline}/node/{node}/join/{uuid}"
 
 
 def state_key(pipeline: str, node: int, incarnation: int) -> str:
-    """Of one life's newest `NodeState`."""
+    """Of one incarnation's newest `NodeState`."""
     return f"{pipeline}/node/{node}/{incarnation}/state"
 
 
 def received_key(pipeline: str, node: int, incarnation: int, input_name: str) -> str:
-    """Of one life's newest `Received` of one input."""
+    """Of one incarnation's newest `Received` of one input."""
     return f"{pipeline}/node/{node}/{incarnation}/received/{input_name}"
 
 
 def replay_key(pipeline: str, node: int, incarnation: int) -> str:
-    """Of one life's newest `Replaying`."""
+    """Of one incarnation's newest `Replaying`."""
     return f"{pipeline}/node/{node}/{incarnation}/replay"
 
 
 def written_key(pipeline: str, node: int, incarnation: int) -> str:
-    """Of one life's newest `Written`."""
+    """Of one incarnation's newest `Written`."""
     return f"{pipeline}/node/{node}/{incarnation}/written"
 
 
 def part_key(pipeline: str, node: int, incarnation: int) -> str:
-    """Of one life's newest `CheckpointPart`."""
+    """Of one incarnation's newest `CheckpointPart`."""
     return f"{pipeline}/node/{node}/{incarnation}/checkpoint"
 
 

@@ -56,7 +56,7 @@ class SavedPart:
 
     node: int
     incarnation: int
-    """The life that saved it."""
+    """The incarnation that saved it."""
     manifest: str
     files: int
     size_bytes: int

@@ -65,7 +65,7 @@ class SkipRequest:
 
 @dataclass(frozen=True, slots=True)
 class NodeJoin:
-    """`p/node/N/join/UUID`: a new life of a node; the record's offset is its incarnation."""
+    """`p/node/N/join/UUID`: a new incarnation of a node; the record's offset is its incarnation."""
 
     pipeline: str
     node: int
@@ -107,7 +107,7 @@ class NodeState:
     checkpoint: int
     """The newest checkpoint that the node has found in the log of steps; 0 for none. `openable` is known up to there."""
     ended: EndTimes | None = None
-    """When `step` ended here; None if this life did not take part in it."""
+    """When `step` ended here; None if this incarnation did not take part in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Command:
     """Grows with each new command of one claim, over all nodes."""
     node: int
     incarnation: int
-    """The life that is meant; others ignore it."""
+    """The incarnation that is meant; others ignore it."""
     kind: CommandKind
     step: int
     """For open: the step to go back to. For step: the step to make. For pause and stop: the step to end at."""

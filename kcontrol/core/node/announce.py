@@ -103,7 +103,7 @@ def say_ended(turn: NodeTurn, result: StepResult) -> None:
 
 
 def say_replaying(turn: NodeTurn, step: int) -> None:
-    """Announce a replay, unless this life has said that it received input for the very step: it is one or the other."""
+    """Announce a replay, unless this incarnation has said that it received input for the very step: it is one or the other."""
     state = turn.state
     if step <= state.received_step:
         return

@@ -14,7 +14,7 @@ from kcontrol.core.node.turn import NodeTurn
 
 
 def obey(turn: NodeTurn) -> None:
-    """Carry out the newest command of the newest claim, if it is meant for this life and was not carried out before."""
+    """Carry out the newest command of the newest claim, if it is meant for this incarnation and was not carried out before."""
     state = turn.state
     command = state.view.command(state.node)
     if command is None or command.incarnation != state.incarnation or state.at is NodeStage.EXITED:
@@ -105,13 +105,13 @@ def closed(turn: NodeTurn, error: str) -> None:
 
 
 def end(turn: NodeTurn, reason: str) -> None:
-    """This life is over. reason: for people."""
+    """This incarnation is over. reason: for people."""
     state = turn.state
     speak(turn)
     if state.at in AT_WORK:
         _cancel(turn)
     state.error = reason
-    replaced = state.view.lives.get(state.node, -1) > state.incarnation
+    replaced = state.view.incarnations.get(state.node, -1) > state.incarnation
     turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN))
 
 

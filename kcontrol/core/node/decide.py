@@ -121,7 +121,7 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
             f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and fingerprint "
             f"{record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start the node again",
         )
-    elif state.view.lives.get(state.node, -1) > state.incarnation:
+    elif state.view.incarnations.get(state.node, -1) > state.incarnation:
         end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 
@@ -203,7 +203,7 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     state.unreadable = frozenset(one.step for one in state.steps.checkpoints).difference(event.restorable)
     _now_openable(state, event.openable)
     drop_parts(turn)
-    if state.view.lives.get(state.node, -1) > state.incarnation:
+    if state.view.incarnations.get(state.node, -1) > state.incarnation:
         end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
 
 

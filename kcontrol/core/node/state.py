@@ -12,7 +12,7 @@ from kcontrol.core.model import Checkpoint, Command, EndTimes, NodePhase, Receiv
 from kcontrol.core.node.table import NodeStage
 
 SHUT_DOWN = "shut down by command"
-"""Why a life ends that nothing went wrong with."""
+"""Why an incarnation ends that nothing went wrong with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class NodeMachine:
     wake_ms: int | None = None
     incarnation: int = -1
     fingerprint: str = ""
-    """Of the definition that this life was started with."""
+    """Of the definition that this incarnation was started with."""
 
     # --- the engine
     openable: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ class NodeMachine:
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
     received_step: int = 0
-    """The newest step for which this life has said that it has received input."""
+    """The newest step for which this incarnation has said that it has received input."""
     said: Said | None = None
     """What the newest `NodeState` says."""
     said_ms: int = 0

@@ -9,11 +9,11 @@ from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import Environment, NodeJoin, StepBoundary
 
 
-def made_in(view: PipelineView, lives: Sequence[int]) -> tuple[Environment, ...]:
-    """For a boundary: the environment of each node's life, or only one if all are the same; () if one is not known."""
+def made_in(view: PipelineView, incarnations: Sequence[int]) -> tuple[Environment, ...]:
+    """For a boundary: the environment of each node's incarnation, or only one if all are the same; () if one is not known."""
     joins = {one.offset: one.record for one in view.latest.values() if isinstance(one.record, NodeJoin)}
-    found = tuple(join.environment for life in lives if (join := joins.get(life)) is not None and join.environment is not None)
-    if len(found) < len(lives):
+    found = tuple(join.environment for incarnation in incarnations if (join := joins.get(incarnation)) is not None and join.environment is not None)
+    if len(found) < len(incarnations):
         return ()
     return found[:1] if len(set(found)) == 1 else found
 

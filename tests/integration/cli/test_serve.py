@@ -266,7 +266,7 @@ def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
         assert 'kcontrol_input_lag_records{input="in",pipeline="p"} 1000.0' in metrics
         assert client.get("/v1/pipelines/p/errors").json()["errors"][0]["kind"] == "unknown"
         coordinator.start()
-        until(lambda: status()["phase"] == "starting", "the next life is heard of", PATIENCE_S, coordinator.text)
+        until(lambda: status()["phase"] == "starting", "the next incarnation is heard of", PATIENCE_S, coordinator.text)
 
 
 async def _append(cluster: ClusterSettings, *records: ControlRecord) -> int:

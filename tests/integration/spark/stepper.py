@@ -88,7 +88,7 @@ class Stepper:
         }
         return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
 
-    async def new_life(self) -> None:
+    async def new_incarnation(self) -> None:
         """The node's process ended and comes back: a new incarnation with the old directory to start from."""
         await self.engine.close()
         self.engine.shut_down()
@@ -96,7 +96,7 @@ class Stepper:
         self.engine = self._engine()
 
     def widen(self, output: str, partitions: int) -> None:
-        """Give an output's topic more partitions; the next life's definition has them."""
+        """Give an output's topic more partitions; the next incarnation's definition has them."""
         topic = self.pipeline.output(output).topic
         admin = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)

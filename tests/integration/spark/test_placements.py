@@ -62,7 +62,7 @@ async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[s
     then = {output.name: output.partitions for output in stepper.spec.outputs}
     for output in outputs:
         stepper.widen(output, then[output] + 3)
-    await stepper.new_life()
+    await stepper.new_incarnation()
     await stepper.engine.open(0, create=True)
     for step in range(1, len(SIZES) + 1):
         await stepper.replay(step)

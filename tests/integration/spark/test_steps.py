@@ -157,7 +157,7 @@ def test_records_that_are_not_where_they_are_said_to_be_are_refused_before_anyth
 
 
 def test_a_running_total_gives_one_output_for_each_batch_whatever_its_size(run_scenario: RunScenario) -> None:
-    """5 and 7 make 12, 3 more make 15, 1, 2 and 4 more make 22; the node's life ends and is rolled back in between.
+    """5 and 7 make 12, 3 more make 15, 1, 2 and 4 more make 22; the node's incarnation ends and is rolled back in between.
 
     input    5 7 | 3 | 1 2 4 | 8 | 10 10 10 10
     output    12  15     22   30       70
@@ -180,7 +180,7 @@ def test_a_running_total_gives_one_output_for_each_batch_whatever_its_size(run_s
         aborted = await stepper.begin(3, stepper.division(stepper.ends()))
         await stepper.engine.run_step(aborted, None)
         await stepper.abort()
-        await stepper.new_life()
+        await stepper.new_incarnation()
         await stepper.engine.open(1, create=False)
         await stepper.replay(2)
         await stepper.step()

@@ -47,7 +47,7 @@ def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Log
     end = len(log)
     gone = superseded_keys(view)
     after = fold([*log, *(Logged(end + index, 0, Tombstone(one)) for index, one in enumerate(gone))])
-    assert (after.epoch, after.lives, after.claim()) == (view.epoch, view.lives, view.claim())
+    assert (after.epoch, after.incarnations, after.claim()) == (view.epoch, view.incarnations, view.claim())
     for node in (0, 1):
         assert after.node_state(node) == view.node_state(node)
         assert after.command(node) == view.command(node)
@@ -77,4 +77,4 @@ def test_what_is_superseded_stays_superseded(log: list[Logged], data: st.DataObj
     gone = [one for one in superseded_keys(fold(log[:at])) if one not in written_since]
     view = fold(log)
     after = reduce(evolve, (Logged(100 + index, 0, Tombstone(one)) for index, one in enumerate(gone)), view)
-    assert (after.epoch, after.lives) == (view.epoch, view.lives)
+    assert (after.epoch, after.incarnations) == (view.epoch, view.incarnations)

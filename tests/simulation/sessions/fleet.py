@@ -38,7 +38,7 @@ class SessionsFleet(Users):
         self.zombies: list[NodeProcess] = []
         self.dead: list[SimulatedProcess] = []
         self.directories = [Directory() for _ in range(MOST_NODES)]
-        self._lives = 0
+        self._incarnations = 0
         self.world.append(spec)
         self.want(DesiredMode.RUNNING)
         self.assign()
@@ -63,7 +63,7 @@ class SessionsFleet(Users):
         return int(self.random.random() * len(self.nodes))
 
     def _name(self, kind: str) -> str:
-        self._lives += 1
+        self._incarnations += 1
         return f"{kind}{self._lives}"
 
     def _spring(self, trap: str, sender: Process) -> None:

@@ -103,7 +103,7 @@ class CoordinatorDriver:
         self.log = Log()
         self.state = CoordinatorState.initial("p", transactional_id="kcontrol.p", steps_topic="kcontrol.p.steps")
         self.beat = 0
-        self.lives: dict[int, int] = {}
+        self.incarnations: dict[int, int] = {}
         self.producer_epoch = 0
         if spec is not None:
             self.see(spec)
@@ -147,8 +147,8 @@ class CoordinatorDriver:
         return self.feed(EndsReached(self.log.steps_end, self.log.now_ms))
 
     def join(self, number: int = 0, environment: Environment | None = None) -> list[Any]:
-        """A new life of a node."""
-        self.lives[number] = self.log.end
+        """A new incarnation of a node."""
+        self.incarnations[number] = self.log.end
         return self.see(NodeJoin("p", number, f"u{self.log.end}", "host", 2, "", environment))
 
     def say(self, number: int = 0, **changes: Any) -> list[Any]:
@@ -158,7 +158,7 @@ class CoordinatorDriver:
         said = NodeState(
             pipeline="p",
             node=number,
-            incarnation=self.lives[number],
+            incarnation=self.incarnations[number],
             phase=NodePhase.OPEN,
             step=self.state.steps.step,
             attempt=None,
@@ -175,7 +175,7 @@ class CoordinatorDriver:
     def receive(self, *ends: int, number: int = 0, **changes: Any) -> list[Any]:
         """How far the input reaches, by partition."""
         seen = tuple(replace(ReceivedPartition(p, "T1", 0, end), **changes) for p, end in enumerate(ends))
-        return self.see(Received("p", number, self.lives[number], "in", 1, seen, 0, 0))
+        return self.see(Received("p", number, self.incarnations[number], "in", 1, seen, 0, 0))
 
     def forget_step(self, step: int) -> list[Any]:
         """A step is dropped from the log."""
@@ -207,7 +207,7 @@ class CoordinatorDriver:
             for p in work.division
         )
         outputs = (OutputSlice("out", "output", 1, 10, 13, 3, "2" * 32),)
-        report = Written("p", number, self.lives[number], work.step, work.token, inputs, outputs, (), False, None, "")
+        report = Written("p", number, self.incarnations[number], work.step, work.token, inputs, outputs, (), False, None, "")
         return self.see(replace(report, **changes))
 
     @property
@@ -227,7 +227,7 @@ class NodeDriver:
         self.epoch = self.log.end
         self.serial = 0
         self.see(Claim("p", "c", "host", 1))
-        self.life = self.log.end
+        self.incarnation = self.log.end
         self.see(NodeJoin("p", 0, "u", "host", 2))
 
     def feed(self, event: NodeEvent) -> list[Any]:
@@ -251,7 +251,7 @@ class NodeDriver:
 
     def joined(self, *openable: int) -> list[Any]:
         """The join record has its offset."""
-        return self.feed(Joined(self.life, openable, self.log.now_ms, self.log.wall_ms))
+        return self.feed(Joined(self.incarnation, openable, self.log.now_ms, self.log.wall_ms))
 
     def claim(self) -> list[Any]:
         """A newer coordinator."""
@@ -262,4 +262,4 @@ class NodeDriver:
     def command(self, kind: Any, step: int = 0, work: StepWork | None = None, **changes: Any) -> list[Any]:
         """The next command of the newest coordinator."""
         self.serial += 1
-        return self.see(replace(Command("p", self.epoch, self.serial, 0, self.life, kind, step, work), **changes))
+        return self.see(replace(Command("p", self.epoch, self.serial, 0, self.incarnation, kind, step, work), **changes))

@@ -94,7 +94,7 @@ def test_when_all_parts_are_there_the_checkpoint_is_recorded_in_a_transaction_of
         claim_epoch=driver.state.tenure.epoch,
         boundary_offset=2,
         location="file:///c",
-        parts=tuple(SavedPart(number, driver.lives[number], f"m{number}", 2, 30) for number in (0, 1)),
+        parts=tuple(SavedPart(number, driver.incarnations[number], f"m{number}", 2, 30) for number in (0, 1)),
         begun_ms=13_000,
         now_ms=13_000,
         request_id="",

@@ -81,7 +81,7 @@ def test_a_step_is_pinned_acknowledged_saved_and_told_of() -> None:
     said = published(NodeState, effects)[0]
     assert (said.command_epoch, said.command_serial, said.phase) == (driver.epoch, 2, NodePhase.OPEN)
     assert only(SavePart, effects) == SavePart(3, driver.epoch, 2, "file:///c")
-    assert saved(driver, 2) == [CheckpointPart("p", 0, driver.life, driver.epoch, 2, 3, "file:///c/3/manifest", 4, 500, "")]
+    assert saved(driver, 2) == [CheckpointPart("p", 0, driver.incarnation, driver.epoch, 2, 3, "file:///c/3/manifest", 4, 500, "")]
     assert saved(driver, 2) == []
 
 
@@ -94,7 +94,7 @@ def test_a_pin_is_acknowledged_only_when_it_is_there() -> None:
 def test_the_next_step_begins_when_the_pin_is_there() -> None:
     driver = idle()
     driver.command(CommandKind.CHECKPOINT, 3)
-    work = StepWork(4, Token(driver.epoch, 1, 7, 1, (driver.life,)), "t", 9_000, Reason.RECORDS, (), Layout((), 1, ()), ())
+    work = StepWork(4, Token(driver.epoch, 1, 7, 1, (driver.incarnation,)), "t", 9_000, Reason.RECORDS, (), Layout((), 1, ()), ())
     assert driver.command(CommandKind.STEP, 4, work) == []
     effects = driver.feed(StepPinned(3, "", driver.log.now_ms))
     assert only(RunStep, effects) == RunStep(work, None)
@@ -152,7 +152,7 @@ def test_a_pin_that_was_overtaken_by_an_opening_saves_nothing() -> None:
 
 
 def joined(driver: NodeDriver, own: tuple[int, ...], restorable: tuple[int, ...]) -> list[Any]:
-    return driver.feed(Joined(driver.life, own, driver.log.now_ms, driver.log.wall_ms, restorable))
+    return driver.feed(Joined(driver.incarnation, own, driver.log.now_ms, driver.log.wall_ms, restorable))
 
 
 def test_a_node_can_open_its_own_steps_and_the_checkpoints_that_it_can_read() -> None:

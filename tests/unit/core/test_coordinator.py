@@ -62,11 +62,11 @@ def test_a_claim_older_than_the_own_one_does_not_end_the_tenure() -> None:
     assert driver.state.at is State.RESIGNED
 
 
-def test_predecessors_commands_and_lives_are_forgotten_after_the_claim() -> None:
+def test_predecessors_commands_and_incarnations_are_forgotten_after_the_claim() -> None:
     driver = CoordinatorDriver()
     driver.see(Claim("p", "old", "host", 1))
     driver.join()
-    old = driver.lives[0]
+    old = driver.incarnations[0]
     driver.see(Command("p", 2, 1, 0, old, CommandKind.PAUSE, 0, None))
     driver.say()
     driver.join()
@@ -83,10 +83,10 @@ def test_a_whole_step() -> None:
     command = published(Command, driver.feed(PartitionsAdded(driver.log.now_ms)))[0]
     work = command.work
     assert work is not None
-    assert (command.kind, command.step, command.incarnation) == (CommandKind.STEP, 1, driver.lives[0])
+    assert (command.kind, command.step, command.incarnation) == (CommandKind.STEP, 1, driver.incarnations[0])
     assert [(part.partition, part.from_, part.to) for part in work.division] == [(0, 5, 8), (1, 0, 2)]
     assert (work.reason, work.writers, work.transactional_id) == (Reason.RECORDS, ((0, 1),), "kcontrol.p")
-    assert work.token == Token(driver.state.tenure.epoch, 1, 7, 1, (driver.lives[0],))
+    assert work.token == Token(driver.state.tenure.epoch, 1, 7, 1, (driver.incarnations[0],))
     driver.say(attempt=work.token)
     commit = only(CommitStep, driver.write(work, watermark_moved=True))
     assert (commit.producer_id, commit.producer_epoch) == (7, 1)

@@ -19,7 +19,7 @@ ARM = replace(HERE, machine="aarch64", pyarrow="20.0.0")
 
 
 def view(*environments: Environment | None) -> PipelineView:
-    """Of one node each, whose first lives, at offsets 0, 1..., had other environments."""
+    """Of one node each, whose first incarnations, at offsets 0, 1..., had other environments."""
     found = PipelineView.empty("p")
     for offset, environment in enumerate((*([ARM] * len(environments)), *environments)):
         node = offset % len(environments)
@@ -40,9 +40,9 @@ def view(*environments: Environment | None) -> PipelineView:
     ],
 )
 def test_a_boundary_says_it_once_if_all_nodes_are_alike_and_nothing_if_one_is_not_known(
-    environments: tuple[Environment | None, ...], lives: tuple[int, ...], recorded: tuple[Environment, ...]
+    environments: tuple[Environment | None, ...], incarnations: tuple[int, ...], recorded: tuple[Environment, ...]
 ) -> None:
-    assert made_in(view(*environments), lives) == recorded
+    assert made_in(view(*environments), incarnations) == recorded
 
 
 def test_each_node_finds_its_own() -> None:

@@ -53,7 +53,7 @@ def in_place(spec: PipelineSpec, steps: tuple[StepBoundary, ...] = ()) -> Coordi
 def received(driver: CoordinatorDriver, name: str, *seen: tuple[int, int], topic_id: str = "T1", number: int = 0) -> list[Any]:
     """What a node says of an input: by partition, (earliest, to)."""
     partitions = tuple(ReceivedPartition(p, topic_id, earliest, to) for p, (earliest, to) in enumerate(seen))
-    return driver.see(Received("p", number, driver.lives[number], name, 1, partitions, 0, 0))
+    return driver.see(Received("p", number, driver.incarnations[number], name, 1, partitions, 0, 0))
 
 
 def side(driver: CoordinatorDriver, to: int) -> list[Any]:
@@ -299,7 +299,7 @@ def test_partitions_of_a_topic_that_was_made_anew_are_not_added() -> None:
 def test_an_added_partition_belongs_to_the_node_that_the_rule_gives_it_to() -> None:
     driver = in_place(ON_TWO)
     seen = tuple(ReceivedPartition(p, "T1", 0, to) for p, to in ((1, 0), (3, 9)))
-    assert only(AddPartitions, driver.see(Received("p", 1, driver.lives[1], "in", 1, seen, 0, 0)))
+    assert only(AddPartitions, driver.see(Received("p", 1, driver.incarnations[1], "in", 1, seen, 0, 0)))
     commands = published(Command, driver.feed(PartitionsAdded(driver.log.now_ms)))
     assert all(one.work is not None and ranges(one.work)["in", 3] == (0, 9) for one in commands)
     assert all(one.work is not None and ranges(one.work)["in", 2] == (0, 0) for one in commands)
@@ -309,7 +309,7 @@ def test_an_added_partition_belongs_to_the_node_that_the_rule_gives_it_to() -> N
 def test_what_another_node_says_of_a_partition_does_not_count() -> None:
     driver = in_place(ON_TWO)
     seen = (ReceivedPartition(2, "T1", 0, 9),)
-    assert driver.see(Received("p", 1, driver.lives[1], "in", 1, seen, 0, 0)) == []
+    assert driver.see(Received("p", 1, driver.incarnations[1], "in", 1, seen, 0, 0)) == []
     assert driver.state.at is State.READY
 
 

@@ -19,7 +19,7 @@ def _committed() -> StepBoundary:
 
 def _says(driver: CoordinatorDriver, evidence: str) -> list[object]:
     if evidence == "replays":
-        return driver.see(Replaying("p", 0, driver.lives[0], 1))
+        return driver.see(Replaying("p", 0, driver.incarnations[0], 1))
     return driver.say(step=1) if evidence == "holds" else driver.say(checkpoint=1)
 
 
@@ -59,7 +59,7 @@ def test_it_asks_again_at_a_steady_pace_while_the_broker_is_behind() -> None:
     assert not driver.state.trouble.halt
 
 
-def test_a_former_life_proves_nothing() -> None:
+def test_a_former_incarnation_proves_nothing() -> None:
     """Its log of steps may have been another: what counts is what the node that is there now has read."""
     driver = CoordinatorDriver()
     driver.in_place()

@@ -47,7 +47,7 @@ RESULT = StepResult(boundary(1).inputs, (), (), True)
 
 
 def work_of(driver: NodeDriver, step: int, attempt: int = 1) -> StepWork:
-    token = Token(driver.epoch, attempt, 7, attempt, (driver.life,))
+    token = Token(driver.epoch, attempt, 7, attempt, (driver.incarnation,))
     division = (InputRange("in", "input", "T1", 0, 5, 6), InputRange("in", "input", "T1", 1, 0, 1))
     return StepWork(step, token, "kcontrol.p", 5_000, Reason.RECORDS, division, Layout((), 1, ()), ((0, 1),))
 
@@ -79,7 +79,7 @@ def test_a_node_says_what_it_can_open_and_waits_to_be_told() -> None:
     assert (state.phase, state.openable, state.incarnation, state.claim_epoch) == (
         NodePhase.CLOSED,
         (4, 3),
-        driver.life,
+        driver.incarnation,
         driver.epoch,
     )
     assert only(OpenEngine, driver.command(CommandKind.OPEN, 3)) == OpenEngine(3, False)
@@ -213,10 +213,10 @@ def test_nothing_of_an_older_coordinator_is_begun_once_a_newer_is_known() -> Non
     assert driver.command(CommandKind.CREATE, 0)[0] == OpenEngine(0, True)
 
 
-def test_commands_for_another_life_or_carried_out_before_are_ignored() -> None:
+def test_commands_for_another_incarnation_or_carried_out_before_are_ignored() -> None:
     driver = NodeDriver()
     driver.joined()
-    assert driver.command(CommandKind.CREATE, 0, incarnation=driver.life + 1) == []
+    assert driver.command(CommandKind.CREATE, 0, incarnation=driver.incarnation + 1) == []
     opened(driver)
     assert driver.command(CommandKind.CREATE, 0, serial=driver.serial) == []
     assert driver.command(CommandKind.CREATE, 0, serial=1) == []
@@ -244,7 +244,7 @@ def test_later_steps_can_not_be_opened_after_a_rollback() -> None:
 
 
 @pytest.mark.parametrize("openable", [(), (1,)])
-def test_a_newer_life_ends_this_one(openable: tuple[int, ...]) -> None:
+def test_a_newer_incarnation_ends_this_one(openable: tuple[int, ...]) -> None:
     driver = NodeDriver()
     driver.joined(*openable)
     effects = driver.see(NodeJoin("p", 0, "newer", "host", 3))
@@ -252,10 +252,10 @@ def test_a_newer_life_ends_this_one(openable: tuple[int, ...]) -> None:
     assert driver.tick(5_000) == []
 
 
-def test_a_life_that_was_replaced_before_it_began_ends() -> None:
+def test_an_incarnation_that_was_replaced_before_it_began_ends() -> None:
     driver = NodeDriver()
     driver.see(NodeJoin("p", 0, "newer", "host", 3))
-    assert only(Exit, driver.feed(Joined(driver.life, (), driver.log.now_ms, driver.log.wall_ms))).replaced
+    assert only(Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))).replaced
 
 
 def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:

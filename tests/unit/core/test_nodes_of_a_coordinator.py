@@ -119,7 +119,7 @@ def test_a_node_that_speaks_and_does_not_listen_is_told_to_end() -> None:
     assert "node 0 has not seen this coordinator's claim, for more than 28000 ms" in driver.status.reason
 
 
-def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_next_life_joins() -> None:
+def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_next_incarnation_joins() -> None:
     driver = CoordinatorDriver()
     driver.in_place()
     driver.attempt(8, 2)
@@ -272,7 +272,7 @@ def test_two_nodes_write_one_step() -> None:
     works = [command.work for command in commands if command.work is not None]
     assert [work.writers for work in works] == [((0,),), ((1,),)]
     assert works[0].token == works[1].token
-    assert works[0].token.incarnations == (driver.lives[0], driver.lives[1])
+    assert works[0].token.incarnations == (driver.incarnations[0], driver.incarnations[1])
     assert [(part.from_, part.to) for part in works[0].division] == [(5, 8), (0, 0)]
     driver.say(0, attempt=works[0].token)
     driver.say(1, attempt=works[1].token)

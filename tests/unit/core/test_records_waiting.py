@@ -23,7 +23,7 @@ TEN = replace(SPEC.policy, min_records=10, max_records=50, max_delay_ms=3_600_00
 
 def reaches(driver: CoordinatorDriver, to: int, *gaps: Gap, number: int = 0, partition: int = 0) -> list[Any]:
     seen = ReceivedPartition(partition, "T1", 0, to, gaps)
-    return driver.see(Received("p", number, driver.lives[number], "in", 1, (seen,), 0, 0))
+    return driver.see(Received("p", number, driver.incarnations[number], "in", 1, (seen,), 0, 0))
 
 
 def is_due(driver: CoordinatorDriver) -> bool:

@@ -113,7 +113,7 @@ def test_a_checkpoint_of_the_old_size_is_not_recorded() -> None:
     assert [one.kind for one in published(Command, driver.tick(3_000))] == [CommandKind.CHECKPOINT]
     driver.say()
     command = driver.state.nodes.commands[0]
-    part = CheckpointPart("p", 0, driver.lives[0], command.claim_epoch, command.serial, 1, "m", 1, 1, "")
+    part = CheckpointPart("p", 0, driver.incarnations[0], command.claim_epoch, command.serial, 1, "m", 1, 1, "")
     only(AddPartitions, driver.see(part))
     driver.see(replace(TWO, checkpoint=policy))
     driver.feed(PartitionsAdded(driver.log.now_ms))

@@ -30,7 +30,7 @@ RESULT = StepResult(boundary(1).inputs, (), (), False, plan_ms=11, run_ms=70)
 
 def begun(driver: NodeDriver, step: int) -> StepWork:
     division = (InputRange("in", "input", "T1", 0, 5, 6), InputRange("in", "input", "T1", 1, 0, 1))
-    token = Token(driver.epoch, 1, 7, step, (driver.life,))
+    token = Token(driver.epoch, 1, 7, step, (driver.incarnation,))
     work = StepWork(step, token, "kcontrol.p", 5_000, Reason.RECORDS, division, Layout((), 1, ()), ((0, 1),))
     driver.command(CommandKind.STEP, step, work)
     return work

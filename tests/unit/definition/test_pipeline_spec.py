@@ -82,7 +82,7 @@ def test_how_offsets_without_a_record_are_told_and_passed_over_is_in_the_spec() 
         {"outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json", compression="zstd")]},
     ],
 )
-def test_what_may_change_between_two_lives_is_not_in_the_fingerprint(change: dict[str, Any]) -> None:
+def test_what_may_change_between_two_incarnations_is_not_in_the_fingerprint(change: dict[str, Any]) -> None:
     assert spec_of(**change).fingerprint == spec_of().fingerprint
 
 

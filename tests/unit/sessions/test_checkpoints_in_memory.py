@@ -160,7 +160,7 @@ class Cluster:
     def node(
         self, number: int, steps: set[int], kind: type[RememberingEngine] = RememberingEngine
     ) -> tuple[asyncio.Task[object], Callable[[], RememberingEngine]]:
-        """A new life of a node, on a disk that holds `steps`."""
+        """A new incarnation of a node, on a disk that holds `steps`."""
         made: list[RememberingEngine] = []
 
         def engine(_spec: PipelineSpec, incarnation: int, _on_failure: Callable[[BaseException], None]) -> RememberingEngine:

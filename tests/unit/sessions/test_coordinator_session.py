@@ -291,13 +291,13 @@ def opened_as(kind: type[CoordinatorSession]) -> Callable[[str], AbstractAsyncCo
 
 
 def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lives: list[str] = []
+    incarnations: list[str] = []
     outcomes: deque[Exception | str] = deque([ValueError("a bug"), "a newer one", "again a newer one"])
 
     class Doomed(CoordinatorSession):
         async def run(self) -> str:
             outcome = outcomes.popleft()
-            lives.append(str(outcome))
+            incarnations.append(str(outcome))
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
@@ -310,14 +310,14 @@ def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_agai
         keeper = PartitionKeeper(0, fold, opened_as(Doomed), denied.append, reclaim_after_ms=60_000)
         keeper.start()
         keeper.push(0, Logged(0, 0, simulated_spec(1, 0, False, 0)))
-        await until(lambda: len(lives) == 2)
+        await until(lambda: len(incarnations) == 2)
         await asyncio.sleep(0)
         keeper.confirm()
-        await until(lambda: len(lives) == 3)
+        await until(lambda: len(incarnations) == 3)
         await keeper.stop()
 
     asyncio.run(asyncio.wait_for(scenario(), 20))
-    assert lives == ["a bug", "a newer one", "again a newer one"]
+    assert incarnations == ["a bug", "a newer one", "again a newer one"]
 
 
 def test_a_keeper_that_is_not_allowed_says_so_and_tries_nothing_again() -> None:
@@ -355,14 +355,14 @@ def test_a_session_of_a_deleted_pipeline_says_nothing_and_ends() -> None:
 @pytest.mark.parametrize("submitted_again", [False, True])
 def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(submitted_again: bool) -> None:
     """Whatever comes first: that the session has ended, or the new definition."""
-    lives: list[int] = []
+    incarnations: list[int] = []
     spec = simulated_spec(1, 0, False, 0)
     gone = asyncio.Event()
 
     class Deleted(CoordinatorSession):
         async def run(self) -> str:
-            lives.append(len(lives))
-            if len(lives) == 2:
+            incarnations.append(len(incarnations))
+            if len(incarnations) == 2:
                 await asyncio.Event().wait()
             await gone.wait()
             self.deleted_at = 1
@@ -375,14 +375,14 @@ def test_a_keeper_lets_go_of_a_deleted_pipeline_until_it_is_submitted_again(subm
     async def scenario() -> None:
         keeper = PartitionKeeper(0, fold, opened_as(Deleted), lambda _: None, reclaim_after_ms=60_000)
         keeper.start()
-        await until(lambda: len(lives) == 1)
+        await until(lambda: len(incarnations) == 1)
         if submitted_again:
             keeper.push(5, Logged(5, 0, spec))
         gone.set()
         if not submitted_again:
             await until(lambda: keeper.pipelines() == [])
             keeper.push(5, Logged(5, 0, spec))
-        await until(lambda: len(lives) == 2)
+        await until(lambda: len(incarnations) == 2)
         assert keeper.pipelines() == [spec.pipeline]
         await keeper.stop()
 

@@ -71,7 +71,7 @@ def test_planned_steps_are_what_spark_wrote_down(tmp_path: Path) -> None:
     assert it.planned_steps("a", 1) == [2, 2]
 
 
-def test_a_new_life_starts_from_the_newest_older_one_and_nobody_writes_into_anothers(tmp_path: Path) -> None:
+def test_a_new_incarnation_starts_from_the_newest_older_one_and_nobody_writes_into_anothers(tmp_path: Path) -> None:
     first = workdir(tmp_path, 5)
     for query in QUERIES:
         record(first, query, planned=2, committed=2)
@@ -91,7 +91,7 @@ def test_a_new_life_starts_from_the_newest_older_one_and_nobody_writes_into_anot
     assert zombie_again.path != second.path
 
 
-def test_a_life_that_died_while_it_was_made_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_an_incarnation_that_died_while_it_was_made_is_not_taken_for_one(tmp_path: Path) -> None:
     first = workdir(tmp_path, 1)
     record(first, "a", planned=1, committed=1)
     record(first, "b", planned=1, committed=1)

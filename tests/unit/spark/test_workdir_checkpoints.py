@@ -1,4 +1,4 @@
-"""From a pin in one node's directory, through the store, into the empty directory of another life: the step can be opened."""
+"""From a pin in one node's directory, through the store, into the empty directory of another incarnation: the step can be opened."""
 
 from __future__ import annotations
 
@@ -151,12 +151,12 @@ def test_a_step_is_pinned_once(first: Node) -> None:
     assert not (first.workdir.pin(4) / "mark").exists()
 
 
-@pytest.mark.parametrize("ended", ["new life", "new beginning", "restore"])
-def test_pins_end_with_their_life_and_their_history(first: Node, tmp_path: Path, ended: str) -> None:
+@pytest.mark.parametrize("ended", ["new incarnation", "new beginning", "restore"])
+def test_pins_end_with_their_incarnation_and_their_history(first: Node, tmp_path: Path, ended: str) -> None:
     manifest = save(first, 4, tmp_path / "durable")
     pinned = first.workdir.pin(4)
     match ended:
-        case "new life":
+        case "new incarnation":
             assert Node(tmp_path / "one", incarnation=2).workdir.openable() == (4, 3, 2, 1)
         case "new beginning":
             first.workdir.create()

@@ -1,7 +1,7 @@
 """Limits of the side channel and its certificate, from Spark's configuration of the application.
 
 With executors on other hosts the channel is encrypted: unless certificate and key are given, the driver makes a certificate for
-the life of the application with Java's keytool, and its fingerprint travels with the address and the secret. A client
+the incarnation of the application with Java's keytool, and its fingerprint travels with the address and the secret. A client
 trusts that fingerprint and nothing else, so no authority is needed.
 """
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class NodeParts:
-    """Of one life of one node. location: where the definition puts checkpoints; empty for nowhere. own: the directory that is
+    """Of one incarnation of one node. location: where the definition puts checkpoints; empty for nowhere. own: the directory that is
     meant where a location says that each node has its own."""
 
     def __init__(

@@ -1,7 +1,7 @@
 """Copies of Spark's directories that cost no copying: hard links, except where Spark has written down where a file lies.
 
 Spark replaces files by renaming, never in place, so a link stays what it was. Only stateful operators' metadata name files by
-absolute path; they are copied with the path changed: to another life's directory, or to a mark that no path contains (for a
+absolute path; they are copied with the path changed: to another incarnation's directory, or to a mark that no path contains (for a
 pin, which may be restored anywhere) and back.
 """
 

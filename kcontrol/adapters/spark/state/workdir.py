@@ -1,7 +1,7 @@
-"""The node's working directory: Spark's checkpoint directories of all queries, per life of the node.
+"""The node's working directory: Spark's checkpoint directories of all queries, per incarnation of the node.
 
-`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. A life never writes into another's directory:
-a zombie that wakes up late can only damage its own. A new life is seeded with hard links from the newest older one, which
+`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. An incarnation never writes into another's directory:
+a zombie that wakes up late can only damage its own. A new incarnation is seeded with hard links from the newest older one, which
 costs no copying (`linking`). Each beginning, from nothing or from a checkpoint, gets a new history, because state stores of
 queries that have ended may still upload a snapshot to where they were, and Spark refuses to begin in a directory that is not
 empty. `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved, whatever Spark
@@ -50,7 +50,7 @@ class WorkDir:
         return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
 
     def prepare(self) -> None:
-        """Make the directory, from the newest older life's if there is one; forget older lives, and all pins, then.
+        """Make the directory, from the newest older incarnation's if there is one; forget older incarnations, and all pins, then.
 
         Raises ConfigurationError when the file system does not allow it.
         """
@@ -63,7 +63,7 @@ class WorkDir:
 
     def _prepare(self) -> None:
         self._home.mkdir(parents=True, exist_ok=True)
-        older = sorted(self._lives(), key=lambda life: life[0])
+        older = sorted(self._incarnations(), key=lambda incarnation: incarnation[0])
         if not self.path.exists():
             staging = self._home / f".{self.path.name}.{os.getpid()}"
             shutil.rmtree(staging, ignore_errors=True)
@@ -72,12 +72,12 @@ class WorkDir:
                 number = max(_histories(older[-1][1]), default=0)
                 link_tree(older[-1][1], f"{_HISTORY}{number}", staging, self.path)
             staging.rename(self.path)
-        for _, path in [*older, *self._lives(f".{_PREFIX}")]:
+        for _, path in [*older, *self._incarnations(f".{_PREFIX}")]:
             shutil.rmtree(path, ignore_errors=True)
         self._forget_pins()
 
-    def _lives(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
-        """Directories of older lives; never one of a newer, should this process be a zombie."""
+    def _incarnations(self, prefix: str = _PREFIX) -> Iterator[tuple[int, Path]]:
+        """Directories of older incarnations; never one of a newer, should this process be a zombie."""
         for path in self._home.glob(f"{prefix}*"):
             number = path.name.removeprefix(prefix).partition(".")[0]
             if number.isdecimal() and int(number) < self._incarnation:
@@ -151,7 +151,7 @@ class WorkDir:
         """At the boundary of `step`, before the next one begins: keep what Spark needs to go on after it.
 
         Returns the directory of the pin: hard links in a directory per query, and operators' metadata without absolute
-        paths. It stays as it is until `unpin`, a new life, or a new beginning. A step that is pinned already is pinned once.
+        paths. It stays as it is until `unpin`, a new incarnation, or a new beginning. A step that is pinned already is pinned once.
         Raises CheckpointError: the step is not recorded by every query, or in a version that is not known; its state is not
         there; or the disk refused.
         """
@@ -216,8 +216,8 @@ class WorkDir:
         return planned_ends(self.query_path(query) / "offsets" / str(batch))
 
 
-def _histories(life: Path) -> list[int]:
-    numbers = [path.name.removeprefix(_HISTORY) for path in life.glob(f"{_HISTORY}*")]
+def _histories(incarnation: Path) -> list[int]:
+    numbers = [path.name.removeprefix(_HISTORY) for path in incarnation.glob(f"{_HISTORY}*")]
     return [int(number) for number in numbers if number.isdecimal()]
 
 
