@@ -24,10 +24,8 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.stopping import (
     acknowledge,
     begin_last,
-    can_record,
     close_nodes,
     forget_stop,
-    open_log,
     saves_first,
     stopped,
     was_told,
@@ -263,11 +261,11 @@ def _tell_paused(found: Findings) -> None:
 
 
 def _is_saved(found: Findings) -> bool:
-    return found.in_place and can_record(found.turn)
+    return found.in_place and checkpointing.can_record(found.turn)
 
 
 def _open_log(found: Findings) -> CoordinatorEffect:
-    return open_log(found.turn.state)
+    return checkpointing.open_log(found.turn.state)
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

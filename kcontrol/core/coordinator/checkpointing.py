@@ -14,7 +14,7 @@ from kcontrol.core.coordinator.node_progress import give, has_done
 from kcontrol.core.coordinator.parts.checkpoint import Saving
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.events import Publish
+from kcontrol.core.events import AddPartitions, Publish
 from kcontrol.core.log.keys import checkpoint_key, step_key
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -204,6 +204,24 @@ def is_saved(state: CoordinatorState) -> bool:
     """Whether all parts of the checkpoint under way are there."""
     saving = state.checkpointing.saving
     return saving is not None and saving.pinned and len(_parts(state, saving)) == len(saving.commands)
+
+
+def can_record(turn: Turn) -> bool:
+    """Whether all nodes have saved the checkpoint under way, and it may be put into the log now."""
+    state = turn.state
+    if state.transaction.producer is None or not is_saved(state):
+        return False
+    if state.now_ms < state.trouble.retry.not_before_ms:
+        turn.wake_at(state.trouble.retry.not_before_ms)
+        return False
+    return True
+
+
+def open_log(state: CoordinatorState) -> AddPartitions:
+    """What the transaction that records it begins with."""
+    if state.transaction.producer is None:
+        raise LookupError("a transaction without a producer")
+    return AddPartitions(*state.transaction.producer, ((state.steps_topic, 0),))
 
 
 def _parts(state: CoordinatorState, saving: Saving) -> tuple[SavedPart, ...]:

@@ -13,7 +13,7 @@ from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.events import AddPartitions, Publish
+from kcontrol.core.events import Publish
 from kcontrol.core.model import Command, CommandKind, FailureKind, NodePhase, PipelineSpec
 
 
@@ -30,24 +30,6 @@ def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
     return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
 
 
-def can_record(turn: Turn) -> bool:
-    """Whether all nodes have saved the checkpoint under way, and it may be put into the log now."""
-    state = turn.state
-    if state.transaction.producer is None or not checkpointing.is_saved(state):
-        return False
-    if state.now_ms < state.trouble.retry.not_before_ms:
-        turn.wake_at(state.trouble.retry.not_before_ms)
-        return False
-    return True
-
-
-def open_log(state: CoordinatorState) -> AddPartitions:
-    """What the transaction that records it begins with."""
-    if state.transaction.producer is None:
-        raise LookupError("a transaction without a producer")
-    return AddPartitions(*state.transaction.producer, ((state.steps_topic, 0),))
-
-
 # --- the checkpoint before it -------------------------------------------------------------------------------------------
 
 
@@ -57,7 +39,7 @@ def forget_stop(state: CoordinatorState) -> None:
 
 
 def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
-    """Save the last step, if it can be done; whether the nodes have to stay open for that."""
+    """Whether the last step is to be saved before anything is closed. If that can't be done, say why, once."""
     state = turn.state
     if not spec.stateful or not spec.checkpoint.location:
         return False
