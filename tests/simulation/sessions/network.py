@@ -27,7 +27,8 @@ _DEAD_MENS_LETTERS = 0.5
 
 @dataclass
 class Weather:
-    """How the network is now. rates: of requests, by what is asked for."""
+    """How the network is now. usual_ms: what a message takes on average. slow_rate: how many take up to slowest_ms longer.
+    lost_rate: how many requests are lost, or their answers."""
 
     usual_ms: float = 1.0
     slow_rate: float = 0.0
@@ -52,8 +53,8 @@ class Network:
         else is for `spring`."""
         self.spring: Callable[[str, Process], None] = lambda trap, sender: None
         """Called at the broker with a trap and the sender of the request, which is done before or afterwards."""
-        self._random = random
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self.random = random
+        self._waiting: list[asyncio.Future[None]] = []
 
     def at_broker(self, delay_s: float, do: Callable[..., None], *args: object) -> None:
         """Have something done there after a while, whoever lives then."""
@@ -63,25 +64,25 @@ class Network:
         """Readers may find something new."""
         self.version += 1
         waiting, self._waiting = self._waiting, []
-        for _, future in waiting:
+        for future in waiting:
             self.at_broker(self.delay_s(), _set, future, None)
 
     def wait(self, since: int, future: asyncio.Future[None]) -> None:
         """Set the future when the version is another one than `since`."""
         if self.version == since and not self.is_over:
-            self._waiting.append((since, future))
+            self._waiting.append(future)
         else:
             _set(future, None)
 
     def delay_s(self) -> float:
         """Of one message in one direction."""
-        draw, weather = self._random.random, self.weather
+        draw, weather = self.random.random, self.weather
         late_ms = draw() * weather.slowest_ms if weather.slow_rate and draw() < weather.slow_rate else 0.0
         return (draw() * weather.usual_ms * 2 + late_ms) / 1000
 
     def send(self, sender: Line, what: str, do: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         """One request; what becomes of it is drawn now, from when it is sent."""
-        draw = self._random.random
+        draw = self.random.random
         trap = self.traps.pop(what, "")
         fate = trap if trap in _FATES else "" if draw() >= self.weather.lost_rate else _FATES[int(draw() * 2)]
         there_s = max(self.delay_s(), sender.deaf_until - self.loop.time())
@@ -95,11 +96,11 @@ class Network:
             self.at_broker(there_s, self._arrive, sender, what, do, None if fate else future, meets)
 
     def _arrive(self, sender: Line, what: str, do: Callable[[], Any], future: asyncio.Future[Any] | None, trap: str) -> None:
-        if self.is_over or (sender.process.is_dead and self._random.random() >= _DEAD_MENS_LETTERS):
+        if self.is_over or (sender.process.is_dead and self.random.random() >= _DEAD_MENS_LETTERS):
             return
         if trap:
             self.counts[f"{what}: {trap}"] += 1
-            first = self._random.random() < 0.5
+            first = self.random.random() < 0.5
             self.at_broker(0.0, self.spring, trap, sender.process)
             if first:
                 self.at_broker(0.0, self._arrive, sender, what, do, future, "")

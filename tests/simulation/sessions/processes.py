@@ -202,14 +202,9 @@ class NodeProcess(SimulatedProcess):
             self.context.run(on_failure, error)
 
         self.engine = SessionsEngine(
-            self.world, self.network, self.number, incarnation, spec, self.disk, self.world_random, failed, self.ledger
+            self.world, self.network, self.number, incarnation, spec, self.disk, self.network.random, failed, self.ledger
         )
         return self.engine
-
-    @property
-    def world_random(self) -> Any:
-        """The generator of the schedule."""
-        return self.network._random
 
     def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> _Watcher:
         return _Watcher(self.world, self.line(f"input {input_.name}"), input_, takes)
