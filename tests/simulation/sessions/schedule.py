@@ -155,10 +155,13 @@ class SessionsSchedule:
         raise Violation("without faults the pipeline makes progress", fleet.describe())
 
     def _zombies_end(self) -> None:
-        end = self.loop.time() + _ZOMBIES_END_S
-        while any(not zombie.is_over for zombie in self.fleet.zombies) and self.loop.time() < end:
+        """One that was so late that it replaced its successor does, too, when that is started again."""
+        fleet, end = self.fleet, self.loop.time() + _ZOMBIES_END_S
+        while fleet.zombies and self.loop.time() < end:
             self._until(self.loop.time() + _ROUND_S)
-        for zombie in self.fleet.zombies:
+            fleet.look_after_nodes()
+            fleet.network.notify()
+        for zombie in fleet.zombies:
             require(zombie.is_over, "a replaced node ends itself", zombie.name)
 
     def _end(self) -> None:
