@@ -1,4 +1,5 @@
-"""Installs the top-level folder `schemas/` as data of `kcontrol.schemas`; everything else is in pyproject.toml."""
+"""Installs the top-level folder `schemas/` as data of `kcontrol.schemas`; everything else is in
+pyproject.toml."""
 
 from setuptools import find_packages, setup
 

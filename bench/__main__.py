@@ -1,4 +1,5 @@
-"""`python -m bench`: Spark's own source and sink and kcontrol, in turns, on the same topic of the same broker."""
+"""`python -m bench`: Spark's own source and sink and kcontrol, in turns, on the same topic of the same
+broker."""
 
 from __future__ import annotations
 
@@ -29,7 +30,18 @@ PARTITIONS = CORES = 2
 SIDES = ("spark", "kcontrol")
 BOTH = "sides"
 """The part that compares them."""
-PARTS = ("recovery", "startup", "nodes", "checkpoints", "latency", "memory", "rest", "profile", "settings", "soak")
+PARTS = (
+    "recovery",
+    "startup",
+    "nodes",
+    "checkpoints",
+    "latency",
+    "memory",
+    "rest",
+    "profile",
+    "settings",
+    "soak",
+)
 SOURCE = "records"
 TABLE_COLUMNS = 120
 
@@ -37,8 +49,12 @@ TABLE_COLUMNS = 120
 def main() -> int:
     """Exit code 0 when everything was measured."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small steps and few of them: to see that it works")
-    parser.add_argument("--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first")
+    parser.add_argument(
+        "--quick", action="store_true", help="small steps and few of them: to see that it works"
+    )
+    parser.add_argument(
+        "--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first"
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -73,9 +89,13 @@ def measure(part: str, console: Console, findings: Findings, data_dir: Path | No
         servers = broker.bootstrap_servers
         match part:
             case "startup":
-                findings.startup = measure_startup(servers, QUICK_SIZES if quick else SIZES, 1 if quick else 3)
+                findings.startup = measure_startup(
+                    servers, QUICK_SIZES if quick else SIZES, 1 if quick else 3
+                )
             case "nodes":
-                scales, steps = (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
+                scales, steps = (
+                    (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
+                )
                 findings.scales = measure_nodes(servers, scales, steps, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING
@@ -119,9 +139,14 @@ def compare(
             else:
                 found = run_kcontrol(places, measurement)
                 run = found.run
-                findings.phases.setdefault((measurement.workload, measurement.step_records), []).extend(found.phases)
+                findings.phases.setdefault((measurement.workload, measurement.step_records), []).extend(
+                    found.phases
+                )
             findings.runs.append(run)
-            console.print(f"{side:<9} {run.workload:<12} {run.step_records:>9,} a step: {run.records_per_s:>9,.0f} records/s")
+            console.print(
+                f"{side:<9} {run.workload:<12} {run.step_records:>9,} a step: "
+                f"{run.records_per_s:>9,.0f} records/s"
+            )
 
 
 if __name__ == "__main__":

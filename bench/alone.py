@@ -1,7 +1,9 @@
-"""The parts of a task by themselves, without Spark: what broker and machine give at best, and what our own work takes of it.
+"""The parts of a task by themselves, without Spark: what broker and machine give at best, and
+what our own work takes of it.
 
-Every part handles the same records of the same topic, with kcontrol's own client over one connection. Beside the time of a part
-stands the processor time of this process (all its threads) and of the broker: on a machine of few cores they share it.
+Every part handles the same records of the same topic, with kcontrol's own client over one connection. Beside
+the time of a part stands the processor time of this process (all its threads) and of the broker: on a machine
+of few cores they share it.
 """
 
 from __future__ import annotations
@@ -69,9 +71,12 @@ class Alone:
 
 
 class Parts:
-    """Measures one part after the other on the first `records` of a topic that is spread evenly over its partitions."""
+    """Measures one part after the other on the first `records` of a topic that is spread evenly over its
+    partitions."""
 
-    def __init__(self, bootstrap_servers: str, broker_pid: int, topic: str, partitions: int, records: int) -> None:
+    def __init__(
+        self, bootstrap_servers: str, broker_pid: int, topic: str, partitions: int, records: int
+    ) -> None:
         self._settings = ClusterSettings(bootstrap_servers=bootstrap_servers)
         self._broker = psutil.Process(broker_pid)
         self._client = client_for(self._settings)
@@ -89,7 +94,9 @@ class Parts:
             found = [
                 self._timed("fetch, checksums", size, self._fetch),
                 self._timed("fetch, decode", size, lambda: sum(batch.num_rows for batch in self._decoded())),
-                self._timed("encode", size, lambda: sum(batch.records for _, batch in self._sealed(rows, (0, 0)))),
+                self._timed(
+                    "encode", size, lambda: sum(batch.records for _, batch in self._sealed(rows, (0, 0)))
+                ),
                 self._produce(size, rows),
                 self._write(size, rows),
             ]
@@ -107,7 +114,9 @@ class Parts:
     def _fetch(self) -> int:
         """Each chunk is asked for when the one before has come, as a task does."""
         limits, seen = ReadLimits(), 0
-        for wanted in (RangeId("alone", self._topic, parse_topic_id(self._topic_id), *each) for each in self._ranges):
+        for wanted in (
+            RangeId("alone", self._topic, parse_topic_id(self._topic_id), *each) for each in self._ranges
+        ):
             fetcher = RangeFetcher(self._client, wanted, limits.fetch_max_bytes, limits.deadline_ms)
             pending: Future[Chunk] | None = self._client.start(fetcher.fetch(wanted.from_))
             while pending is not None:
@@ -121,7 +130,9 @@ class Parts:
     def _decoded(self) -> Iterator[pa.RecordBatch]:
         return RangeReader(self._settings).read_each("alone", self._topic, self._topic_id, self._ranges)
 
-    def _sealed(self, rows: list[pa.RecordBatch], producer: tuple[int, int]) -> Iterator[tuple[int, SealedBatch]]:
+    def _sealed(
+        self, rows: list[pa.RecordBatch], producer: tuple[int, int]
+    ) -> Iterator[tuple[int, SealedBatch]]:
         made = PartitionedBatches(default_codec(), self._format(producer))
         for batch, partitions in self._placed(rows):
             yield from made.add(batch, partitions)
@@ -134,7 +145,9 @@ class Parts:
 
     def _format(self, producer: tuple[int, int]) -> BatchFormat:
         size = WriteLimits().max_batch_bytes
-        return BatchFormat(Producer(*producer), 0, (STEP,), Compression.NONE, size, DigestKind.OUTPUT, len(self._ranges))
+        return BatchFormat(
+            Producer(*producer), 0, (STEP,), Compression.NONE, size, DigestKind.OUTPUT, len(self._ranges)
+        )
 
     def _produce(self, size: int, rows: list[pa.RecordBatch]) -> Alone:
         """Batches that are made before the time begins."""
@@ -156,7 +169,9 @@ class Parts:
     def _write(self, size: int, rows: list[pa.RecordBatch]) -> Alone:
         with self._transaction() as (topic, transactional_id, producer):
             partitions = len(self._ranges)
-            writer = TransactionWriter(self._settings, transactional_id, *producer, 1, 0, "alone", topic, partitions)
+            writer = TransactionWriter(
+                self._settings, transactional_id, *producer, 1, 0, "alone", topic, partitions
+            )
 
             def write() -> int:
                 for batch in self._placed(rows):
@@ -167,9 +182,13 @@ class Parts:
 
     @contextmanager
     def _transaction(self) -> Iterator[tuple[str, str, tuple[int, int]]]:
-        """A new topic, a transactional id, and the producer of a transaction that may write to it; aborted at the end."""
+        """A new topic, a transactional id, and the producer of a transaction that may
+        write to it; aborted at the end."""
         name = f"bench-alone-{uuid.uuid4().hex[:8]}"
-        topics = (name, Names(self._settings.prefix).steps_topic(name))  # a transaction begins with a look at the log
+        topics = (
+            name,
+            Names(self._settings.prefix).steps_topic(name),
+        )  # a transaction begins with a look at the log
         create_topics(self._settings.bootstrap_servers, *topics, partitions=len(self._ranges))
         try:
             producer = asyncio.run(self._begin(name))
@@ -182,7 +201,9 @@ class Parts:
         transaction = KafkaTransaction(self._settings, name)
         try:
             producer = await transaction.init_producer(TIMEOUT_MS)
-            await transaction.add_partitions(*producer, [(name, partition) for partition, _, _ in self._ranges])
+            await transaction.add_partitions(
+                *producer, [(name, partition) for partition, _, _ in self._ranges]
+            )
             return producer
         finally:
             await transaction.close()

@@ -1,7 +1,9 @@
-"""A Spark application that attaches to the bench's pipeline: `python -m bench.attached BROKERS WORK_DIR MASTER SETTINGS`.
+"""A Spark application that attaches to the bench's pipeline: `python -m bench.attached
+BROKERS WORK_DIR MASTER SETTINGS`.
 
-For settings of Spark that `kcontrol node` chooses itself and an application may choose otherwise: SETTINGS is a JSON object of
-them. It ends when its pipeline is stopped, or when its standard input ends: whoever started it is then gone.
+For settings of Spark that `kcontrol node` chooses itself and an application may choose otherwise: SETTINGS is
+a JSON object of them. It ends when its pipeline is stopped, or when its standard input ends: whoever started
+it is then gone.
 """
 
 from __future__ import annotations

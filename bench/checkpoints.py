@@ -1,7 +1,9 @@
-"""What checkpoints cost the steps that go on meanwhile: steps with one every few seconds against steps with none, in turns.
+"""What checkpoints cost the steps that go on meanwhile: steps with one every few seconds
+against steps with none, in turns.
 
-One process makes all steps of an aggregate whose state is there from the first one. Only the interval of its checkpoints
-changes, from window to window, by submitting the definition anew; so both sides have the same process, state and disk.
+One process makes all steps of an aggregate whose state is there from the first one. Only the interval of its
+checkpoints changes, from window to window, by submitting the definition anew; so both sides have the same
+process, state and disk.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ NEVER_MS = 3_600_000
 """The interval of a window without checkpoints: longer than the bench."""
 SPARE_STEPS = 10
 SETTLE_STEPS = 3
-"""Steps after a change of the definition that are in no window, because they may have been begun before it."""
+"""Steps after a change of the definition that are in no window, because they may have been begun before
+it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Window:
 
 @dataclass(frozen=True)
 class SavingCost:
-    """One step size, in ms from commit to commit without and with checkpoints, and how many times as long it takes with them.
+    """One step size, in ms from commit to commit without and with checkpoints, and how many
+    times as long it takes with them.
 
     size_bytes: of all files of a checkpoint. took_ms: from the command to the nodes to the record in the log.
     """
@@ -57,8 +61,11 @@ class SavingCost:
     took_ms: Spread
 
 
-def measure_checkpoints(bootstrap_servers: str, saving: Saving, say: Callable[[str], None]) -> list[SavingCost]:
-    """Large steps first, because they fill the state. Raises RuntimeError when the pipeline stands still or loses records."""
+def measure_checkpoints(
+    bootstrap_servers: str, saving: Saving, say: Callable[[str], None]
+) -> list[SavingCost]:
+    """Large steps first, because they fill the state. Raises RuntimeError when the pipeline
+    stands still or loses records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     name = f"bench-checkpoints-{uuid.uuid4().hex[:8]}"
     sizes = (saving.large, saving.small)
@@ -67,7 +74,9 @@ def measure_checkpoints(bootstrap_servers: str, saving: Saving, say: Callable[[s
     say(f"filling the source with {records:,} records")
     fill(bootstrap_servers, SOURCE, records, PARTITIONS, keys=saving.keys)
     windows: dict[int, list[Window]] = {}
-    with running(places, name, saving.large.workload, saving.large.step_records, checkpoint_every=f"{NEVER_MS} ms") as pipeline:
+    with running(
+        places, name, saving.large.workload, saving.large.step_records, checkpoint_every=f"{NEVER_MS} ms"
+    ) as pipeline:
         for size in sizes:
             windows[size.step_records] = _windows(pipeline, saving, size, say)
         pipeline.stop()
@@ -82,24 +91,34 @@ def _records(saving: Saving, size: Measurement) -> int:
     return size.step_records * (steps + SPARE_STEPS)
 
 
-def _windows(pipeline: Running, saving: Saving, size: Measurement, say: Callable[[str], None]) -> list[Window]:
+def _windows(
+    pipeline: Running, saving: Saving, size: Measurement, say: Callable[[str], None]
+) -> list[Window]:
     _await(pipeline, 1)
     _redefine(pipeline, size, NEVER_MS)
     _await(pipeline, pipeline.feed.committed + size.warm_up_steps)
     found = []
     for number in range(saving.windows):
-        saves = number % 4 in (1, 2)  # None, some, some, none: a machine that drifts is not held against one side.
+        saves = number % 4 in (
+            1,
+            2,
+        )  # None, some, some, none: a machine that drifts is not held against one side.
         _redefine(pipeline, size, saving.every_ms if saves else NEVER_MS)
         after = pipeline.feed.committed + SETTLE_STEPS
         _await(pipeline, after + size.steps)
         found.append(Window(saves, after, after + size.steps))
-        say(f"steps of {size.step_records:,}: window {number + 1} of {saving.windows}, {'with' if saves else 'no'} checkpoints")
+        say(
+            f"steps of {size.step_records:,}: window {number + 1} of {saving.windows}, "
+            f"{'with' if saves else 'no'} checkpoints"
+        )
     return found
 
 
 def _redefine(pipeline: Running, size: Measurement, every_ms: int) -> None:
     def change(spec: PipelineSpec) -> PipelineSpec:
-        return replace(with_steps_of(spec, size.step_records), checkpoint=replace(spec.checkpoint, every_ms=every_ms))
+        return replace(
+            with_steps_of(spec, size.step_records), checkpoint=replace(spec.checkpoint, every_ms=every_ms)
+        )
 
     pipeline.redefine(change)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """One step after warm-up. period_ms: from the step before to this one, which is what throughput is made of.
+    """One step after warm-up. period_ms: from the step before to this one, which is what throughput is made
+    of.
 
     busy_ms: what the side itself says the step took, without the wait for the next.
     """
@@ -53,7 +54,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Tail:
-    """Median, 99th percentile (by nearest rank: of fewer than 100 figures the greatest) and greatest of several figures."""
+    """Median, 99th percentile (by nearest rank: of fewer than 100 figures the greatest)
+    and greatest of several figures."""
 
     median: float
     p99: float
@@ -68,7 +70,8 @@ class Tail:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One workload at one step size: both sides, and how many times kcontrol is as fast (more is better, 1 is equal)."""
+    """One workload at one step size: both sides, and how many times kcontrol is as fast (more is better, 1 is
+    equal)."""
 
     workload: str
     step_records: int

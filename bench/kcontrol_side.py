@@ -25,12 +25,17 @@ class KcontrolRun:
 
 
 def run_kcontrol(places: Places, measurement: Measurement) -> KcontrolRun:
-    """One run in new processes with an output and a pipeline name of its own. Raises RuntimeError when it stands still."""
+    """One run in new processes with an output and a pipeline name of its own. Raises
+    RuntimeError when it stands still."""
     name = f"bench-{measurement.workload}-{uuid.uuid4().hex[:8]}"
-    steps = checked_steps(places, measurement, name, running(places, name, measurement.workload, measurement.step_records))
+    steps = checked_steps(
+        places, measurement, name, running(places, name, measurement.workload, measurement.step_records)
+    )
     spent = [each for each in phases(steps) if each.step > measurement.warm_up_steps]
     measured = measured_steps(steps)[measurement.warm_up_steps - 1 :]
-    return KcontrolRun(Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent))
+    return KcontrolRun(
+        Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent)
+    )
 
 
 def checked_steps(

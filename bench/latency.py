@@ -1,7 +1,9 @@
-"""End to end: from a producer's clock just before it sends a record to a read_committed consumer's just after it has it.
+"""End to end: from a producer's clock just before it sends a record to a read_committed
+consumer's just after it has it.
 
-A steady stream goes through a stateless pipeline that makes a step as soon as anything is there, so that latency is what is
-left of the step before, the step, and its commit. The same producer and consumer without a pipeline between them are measured
+A steady stream goes through a stateless pipeline that makes a step as soon as anything is there, so that
+latency is what is left of the step before, the step, and its commit. The same producer and consumer without a
+pipeline between them are measured
 first: what they and the broker take is in every figure.
 """
 
@@ -40,7 +42,8 @@ NUMBER_DIGITS = 12
 class Latency:
     """In milliseconds, of every record that was sent in the measured time. direct: without a pipeline.
 
-    steps, step_records, step_ms: those that were committed in that time, their median size, and from boundary to boundary.
+    steps, step_records, step_ms: those that were committed in that time, their median size,
+    and from boundary to boundary.
     """
 
     records_per_s: int
@@ -53,11 +56,17 @@ class Latency:
 
 
 class Sender:
-    """Sends numbered records at a steady rate from a thread of its own, each to one partition after the other."""
+    """Sends numbered records at a steady rate from a thread of its own, each to one partition after the
+    other."""
 
     def __init__(self, bootstrap_servers: str, topic: str, records_per_s: int) -> None:
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 0, "log_level": 3}
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "log_level": 3,
+            }
         )
         self._topic, self._records_per_s = topic, records_per_s
         self._stopping = threading.Event()
@@ -85,7 +94,9 @@ class Sender:
             self._thread.join()
         left = self._producer.flush(ARRIVAL_S)
         if self._failure or left:
-            raise KafkaException(self._failure[0] if self._failure else f"{left} records were not acknowledged")
+            raise KafkaException(
+                self._failure[0] if self._failure else f"{left} records were not acknowledged"
+            )
 
     def _send(self) -> None:
         began_s = time.monotonic()
@@ -139,7 +150,8 @@ class Receiver:
 
 @dataclass(frozen=True)
 class Interval:
-    """What was sent in an interval of this machine's clock, and how long each record took to arrive, in milliseconds."""
+    """What was sent in an interval of this machine's clock, and how long each record
+    took to arrive, in milliseconds."""
 
     begin_ms: float
     end_ms: float
@@ -157,7 +169,8 @@ def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str],
     say(f"without a pipeline: {direct.took.median:.1f} ms, 99 % within {direct.took.p99:.1f} ms")
     with running(places, name, "passthrough", MAX_STEP_RECORDS, min_records=1) as pipeline:
         with _streaming(bootstrap_servers, SOURCE, name, stream) as (sender, receiver):
-            sender.send()  # The first step waits for Spark to start and takes long: no stream shall pile up before it.
+            # The first step waits for Spark to start and takes long: no stream shall pile up before it.
+            sender.send()
             pipeline.await_steps(bool, "1")
             sender.start()
             piped = _measure(sender, receiver, stream.warm_up_s, stream.measured_s)
@@ -167,9 +180,14 @@ def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str],
 
 
 @contextmanager
-def _streaming(bootstrap_servers: str, source: str, sink: str, stream: Stream) -> Iterator[tuple[Sender, Receiver]]:
+def _streaming(
+    bootstrap_servers: str, source: str, sink: str, stream: Stream
+) -> Iterator[tuple[Sender, Receiver]]:
     """A stream into one topic, and who reads what comes of it out of another."""
-    sender, receiver = Sender(bootstrap_servers, source, stream.records_per_s), Receiver(bootstrap_servers, sink)
+    sender, receiver = (
+        Sender(bootstrap_servers, source, stream.records_per_s),
+        Receiver(bootstrap_servers, sink),
+    )
     try:
         yield sender, receiver
     finally:
@@ -192,7 +210,9 @@ def _measure(sender: Sender, receiver: Receiver, warm_up_s: float, measured_s: f
         return not missing
 
     receiver.receive(lambda: all_came() or time.monotonic() > deadline)
-    return Interval(begin_ms, end_ms, Tail.of(delays_ms(sender.sent_ns, receiver.came_ns, range(first, last))))
+    return Interval(
+        begin_ms, end_ms, Tail.of(delays_ms(sender.sent_ns, receiver.came_ns, range(first, last)))
+    )
 
 
 def _receive_for(receiver: Receiver, seconds: float) -> None:
@@ -204,16 +224,25 @@ def delays_ms(sent_ns: Sequence[int], came_ns: Mapping[int, int], numbers: range
     """Of each record from its sending to its arrival. Raises RuntimeError unless all have come."""
     missing = sum(number not in came_ns for number in numbers)
     if missing:
-        raise RuntimeError(f"{missing} of the records {numbers.start} to {numbers.stop - 1} have not come in {ARRIVAL_S:.0f} s")
+        raise RuntimeError(
+            f"{missing} of the records {numbers.start} to {numbers.stop - 1} have not come in "
+            f"{ARRIVAL_S:.0f} s"
+        )
     return [(came_ns[number] - sent_ns[number]) / 1e6 for number in numbers]
 
 
 def latency(records_per_s: int, piped: Interval, direct: Interval, steps: Sequence[Boundary]) -> Latency:
     """steps: all of the log; those that were committed in the interval of the pipeline count."""
     within = [step["step"] for step in steps[1:] if piped.begin_ms <= step["committed_ms"] <= piped.end_ms]
-    measured = [each for step, each in zip(steps[1:], measured_steps(steps), strict=True) if step["step"] in set(within)]
+    measured = [
+        each
+        for step, each in zip(steps[1:], measured_steps(steps), strict=True)
+        if step["step"] in set(within)
+    ]
     if not measured:
-        raise RuntimeError("no step was committed in the measured time: this machine is too busy for the stream")
+        raise RuntimeError(
+            "no step was committed in the measured time: this machine is too busy for the stream"
+        )
     return Latency(
         records_per_s,
         piped.took,

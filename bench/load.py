@@ -1,7 +1,9 @@
-"""Reads of the REST interface at a steady rate: `python -m bench.load URL PIPELINE TOPIC RATE`, until its input is closed.
+"""Reads of the REST interface at a steady rate: `python -m bench.load URL PIPELINE TOPIC
+RATE`, until its input is closed.
 
-The rate does not wait for answers: a request has been late since it was due, not since somebody had time to send it. A client
-of its own on bare sockets, because what an HTTP library costs at such a rate would be taken for the server's.
+The rate does not wait for answers: a request has been late since it was due, not since somebody had time to
+send it. A client of its own on bare sockets, because what an HTTP library costs at such a rate would be taken
+for the server's.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ SOURCE = "records"
 
 @dataclass(frozen=True)
 class Answered:
-    """asked: requests that were due. answered: those with status 200. ms: from when they were due to the end of the answer."""
+    """asked: requests that were due. answered: those with status 200. ms: from when they
+    were due to the end of the answer."""
 
     asked: int
     answered: int
@@ -35,9 +38,15 @@ class Answered:
 
 
 def mix(pipeline: str, topic: str, source: str = SOURCE) -> Iterator[str]:
-    """What people, consoles, producers and Prometheus ask, in turn, of a pipeline whose first offsets are committed."""
+    """What people, consoles, producers and Prometheus ask, in turn, of a pipeline whose first offsets are
+    committed."""
     base = f"/v1/pipelines/{pipeline}"
-    often = [base, f"{base}/steps?limit=20", f"{base}/completion?topic={topic}&partition=0&offset=7", f"{base}/inputs"]
+    often = [
+        base,
+        f"{base}/steps?limit=20",
+        f"{base}/completion?topic={topic}&partition=0&offset=7",
+        f"{base}/inputs",
+    ]
     seldom = [
         "/v1/pipelines",
         f"{base}/nodes",

@@ -1,7 +1,9 @@
-"""How much memory each kind of process takes at its peak: with small steps, and with very large ones of the same processes.
+"""How much memory each kind of process takes at its peak: with small steps, and with very
+large ones of the same processes.
 
-Python workers are forked from one daemon and share pages with it. So of a single process its resident set is given, and of all
-of a kind together their proportional sets, in which a shared page counts once (Linux's smaps_rollup).
+Python workers are forked from one daemon and share pages with it. So of a single process its resident set is
+given, and of all of a kind together their proportional sets, in which a shared page counts once (Linux's
+smaps_rollup).
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Size:
 
 @dataclass(frozen=True)
 class Peak:
-    """Of one kind of process: the most of them, the largest resident set of one, and the largest sum of proportional ones."""
+    """Of one kind of process: the most of them, the largest resident set of one, and the
+    largest sum of proportional ones."""
 
     processes: int
     one_bytes: int
@@ -66,7 +69,9 @@ def peaks_of(looks: Sequence[Mapping[str, Sequence[Size]]]) -> dict[str, Peak]:
     for kind in kinds:
         seen = [look[kind] for look in looks if look.get(kind)]
         largest = max(size.rss for sizes in seen for size in sizes)
-        found[kind] = Peak(max(map(len, seen)), largest, max(sum(size.pss for size in sizes) for sizes in seen))
+        found[kind] = Peak(
+            max(map(len, seen)), largest, max(sum(size.pss for size in sizes) for sizes in seen)
+        )
     return found
 
 
@@ -83,7 +88,9 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stopping.set()
         self._thread.join()
 
@@ -97,7 +104,9 @@ class Watch:
             self.looks.append(dict(look))
 
 
-def measure_memory(bootstrap_servers: str, all_sizes: Sequence[Sizes], say: Callable[[str], None]) -> list[MemoryUse]:
+def measure_memory(
+    bootstrap_servers: str, all_sizes: Sequence[Sizes], say: Callable[[str], None]
+) -> list[MemoryUse]:
     """One run of each workload. Raises RuntimeError when it stands still or loses records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(_records(sizes) for sizes in all_sizes)
@@ -119,7 +128,9 @@ def measure_memory(bootstrap_servers: str, all_sizes: Sequence[Sizes], say: Call
 
 def _records(sizes: Sizes) -> int:
     small, large = sizes.small, sizes.large
-    return large.step_records * large.steps + small.step_records * (small.warm_up_steps + small.steps + SPARE_STEPS)
+    return large.step_records * large.steps + small.step_records * (
+        small.warm_up_steps + small.steps + SPARE_STEPS
+    )
 
 
 def _measure(pipeline: Running, size: Measurement, say: Callable[[str], None]) -> MemoryUse:
@@ -134,7 +145,9 @@ def _measure(pipeline: Running, size: Measurement, say: Callable[[str], None]) -
         )
     for step in steps[done:]:
         check_written(size.workload, step, records_read(step))
-    took_ms = [each.period_ms for each in measured_steps(steps[done - 1 :]) if each.records == size.step_records]
+    took_ms = [
+        each.period_ms for each in measured_steps(steps[done - 1 :]) if each.records == size.step_records
+    ]
     peaks = peaks_of(watch.looks)
     together = ", ".join(f"{kind} {peak.together_bytes / 1e6:,.0f} MB" for kind, peak in peaks.items())
     say(f"{size.workload}, {size.step_records:,} a step: {together}")

@@ -1,6 +1,7 @@
 """The record codec alone, on one core, against aiokafka's parser and builder: `python -m bench.micro_codec`.
 
-Processor time, not wall time, so that a busy machine changes little. Digests are included on our side; aiokafka makes none.
+Processor time, not wall time, so that a busy machine changes little. Digests are included on
+our side; aiokafka makes none.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ def main() -> None:
 
     aiokafka_write = rate(lambda: aiokafka_encode(keys, values))
     aiokafka_read = rate(lambda: aiokafka_decode(log))
-    print(f"{RECORDS} records, values of {VALUE_BYTES} bytes, million records per processor second, medians of {REPEATS}")
+    print(
+        f"{RECORDS} records, values of {VALUE_BYTES} bytes, million records per processor second, "
+        f"medians of {REPEATS}"
+    )
     show("encode, aiokafka", aiokafka_write, aiokafka_write)
     for kind in (DigestKind.NONE, DigestKind.OUTPUT):
         for partitions in (1, 4):

@@ -1,8 +1,9 @@
 """What a step takes on several nodes and many partitions, and what of it is the control plane's.
 
-Every cluster is started once: it makes the small steps first, then its definition is submitted anew with another step policy
-and the same processes make the large ones. All nodes, the coordinator and the broker share one machine, so more nodes can't be
-faster here; what is asked is whether the control plane's part of a step grows with nodes and partitions.
+Every cluster is started once: it makes the small steps first, then its definition is submitted anew with
+another step policy and the same processes make the large ones. All nodes, the coordinator and the broker
+share one machine, so more nodes can't be faster here; what is asked is whether the control plane's part of a
+step grows with nodes and partitions.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def measure_nodes(
     measurements: Sequence[Measurement],
     say: Callable[[str], None],
 ) -> list[ScaleRun]:
-    """Every scale in turn, each in new processes. Raises RuntimeError when one stands still or loses records."""
+    """Every scale in turn, each in new processes. Raises RuntimeError when one stands still or loses
+    records."""
     filled: set[int] = set()
     found = []
     for scale in scales:
@@ -76,7 +78,10 @@ def measure_nodes(
         for each in _measure(places, scale, measurements):
             found.append(each)
             took_ms = median(step.period_ms for step in each.run.steps)
-            say(f"{scale.nodes} nodes, {scale.partitions:>2} partitions, {each.run.step_records:,} a step: {took_ms:,.0f} ms")
+            say(
+                f"{scale.nodes} nodes, {scale.partitions:>2} partitions, {each.run.step_records:,} a "
+                f"step: {took_ms:,.0f} ms"
+            )
     return found
 
 
@@ -101,7 +106,9 @@ def _await(pipeline: Running, measurement: Measurement) -> list[Boundary]:
     """All steps so far, as soon as enough of one size are there."""
     needed = measurement.warm_up_steps + measurement.steps
     return pipeline.await_steps(
-        lambda steps: sum(records_read(step) == measurement.step_records for step in steps[-needed:]) >= needed,
+        lambda steps: (
+            sum(records_read(step) == measurement.step_records for step in steps[-needed:]) >= needed
+        ),
         f"{needed} of {measurement.step_records:,} records",
     )
 
@@ -111,8 +118,11 @@ def with_steps_of(spec: PipelineSpec, records: int) -> PipelineSpec:
     return replace(spec, policy=replace(spec.policy, min_records=records, max_records=records))
 
 
-def _run(scale: Scale, measurement: Measurement, steps: Sequence[Boundary], spent: Sequence[Phases]) -> ScaleRun:
-    """The steps of one size after their warm-up; those that were made while the definition was changed don't count."""
+def _run(
+    scale: Scale, measurement: Measurement, steps: Sequence[Boundary], spent: Sequence[Phases]
+) -> ScaleRun:
+    """The steps of one size after their warm-up; those that were made while the
+    definition was changed don't count."""
     of_size = [step for step in steps if records_read(step) == measurement.step_records]
     for step in of_size:
         check_written(measurement.workload, step, measurement.step_records)
@@ -120,7 +130,12 @@ def _run(scale: Scale, measurement: Measurement, steps: Sequence[Boundary], spen
     measured: dict[int, MeasuredStep] = {
         step["step"]: found for step, found in zip(steps[1:], measured_steps(steps), strict=True)
     }
-    run = Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured[number] for number in numbers))
+    run = Run(
+        "kcontrol",
+        measurement.workload,
+        measurement.step_records,
+        tuple(measured[number] for number in numbers),
+    )
     return ScaleRun(scale, run, tuple(each for each in spent if each.step in set(numbers)))
 
 

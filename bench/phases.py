@@ -1,12 +1,15 @@
-"""Where the time of a step goes, from the times that every process logs of it: nothing is measured in their way.
+"""Where the time of a step goes, from the times that every process logs of it: nothing is measured in their
+way.
 
-Between two boundaries lie, in this order: the commit, until every node has read it; Spark records its batches, while the
-coordinator hears of it, decides the next step, opens its transaction, and every node has its command: what of that takes longer
-than Spark's recording counts as opening; Spark makes the step; the coordinator hears of it and writes the boundary. Recording
-and making are Spark's, the rest is the control plane's, with every message on its way.
+Between two boundaries lie, in this order: the commit, until every node has read it; Spark records its
+batches, while the coordinator hears of it, decides the next step, opens its transaction, and every node has
+its command: what of that takes longer than Spark's recording counts as opening; Spark makes the step; the
+coordinator hears of it and writes the boundary. Recording and making are Spark's, the rest is the control
+plane's, with every message on its way.
 
-With several nodes each phase ends with the last of them, because nobody begins the next one before. What a node waits for the
-others is so part of Spark's time, and what one more node costs the coordinator is part of its own.
+With several nodes each phase ends with the last of them, because nobody begins the next one before. What a
+node waits for the others is so part of Spark's time, and what one more node costs the coordinator is part of
+its own.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ def phases(steps: Sequence[Boundary]) -> list[Phases]:
         begun, written = _last(work, "begun_ms"), _last(work, "written_ms")
         if seen and recorded and begun and written:
             commit_ms = seen - before["committed_ms"] + step["committed_ms"] - written
-            # The next step may be ready before Spark has recorded this one: then nothing of opening it was waited for.
+            # The next step may be ready before Spark has recorded this one: then nothing of opening it was
+            # waited for.
             ready = max(begun, recorded)
             found.append(Phases(step["step"], recorded - seen, ready - recorded, written - ready, commit_ms))
     return found

@@ -1,4 +1,5 @@
-"""kcontrol's side of a workload: the query that Spark's side runs too. What varies comes in the environment."""
+"""kcontrol's side of a workload: the query that Spark's side runs too. What varies comes in the
+environment."""
 
 from __future__ import annotations
 
@@ -19,10 +20,14 @@ pipeline = kcontrol.Pipeline(
     inputs=[kcontrol.KafkaInput("records", topic=os.environ["BENCH_SOURCE"])],
     outputs=[kcontrol.KafkaOutput("written", topic=os.environ["BENCH_SINK"])],
     nodes=int(os.environ["BENCH_NODES"]),
-    checkpoint=kcontrol.Checkpoint(os.environ["BENCH_CHECKPOINTS"], every=CHECKPOINT_EVERY) if CHECKPOINT_EVERY else None,
+    checkpoint=kcontrol.Checkpoint(os.environ["BENCH_CHECKPOINTS"], every=CHECKPOINT_EVERY)
+    if CHECKPOINT_EVERY
+    else None,
     steps=kcontrol.StepPolicy(min_records=MIN_RECORDS, max_records=STEP_RECORDS, max_delay="60 s"),
     limits=kcontrol.Limits(step_timeout="5 min", transaction_timeout="6 min"),
-    layout=kcontrol.Layout(max_tasks=int(os.environ["BENCH_CORES"]), shuffle_partitions=int(os.environ["BENCH_CORES"])),
+    layout=kcontrol.Layout(
+        max_tasks=int(os.environ["BENCH_CORES"]), shuffle_partitions=int(os.environ["BENCH_CORES"])
+    ),
 )
 
 

@@ -27,7 +27,8 @@ class Measurement:
 
     @property
     def records(self) -> int:
-        """What the source must hold: one step more than is counted, because Spark's last one only ends the one before."""
+        """What the source must hold: one step more than is counted, because Spark's last one only ends the
+        one before."""
         return self.step_records * (self.warm_up_steps + self.steps + 1)
 
 
@@ -70,7 +71,8 @@ class Scale:
 
 _BASE = Scale(1, 4)
 SCALES = (*(Scale(nodes, partitions) for partitions in (4, 16, 64) for nodes in (1, 2, 4)), _BASE)
-"""The one that all are compared with comes first and last, so that a machine that drifts shows in its spread."""
+"""The one that all are compared with comes first and last, so that a machine that drifts shows in its
+spread."""
 SCALE_STEPS = (Measurement("passthrough", 1_000, 30, 40), Measurement("passthrough", 200_000, 2, 6))
 """In this order, in the same processes."""
 QUICK_SCALES = (_BASE, Scale(2, 16))
@@ -79,7 +81,8 @@ QUICK_SCALE_STEPS = (Measurement("passthrough", 1_000, 10, 10), Measurement("pas
 
 @dataclass(frozen=True)
 class Saving:
-    """Checkpoints against none, in windows that take turns; steps are those of a window, warm-up comes before the first one.
+    """Checkpoints against none, in windows that take turns; steps are those of a window,
+    warm-up comes before the first one.
 
     keys: as many as a large step has records, so that all state is there after the first.
     """
@@ -91,13 +94,18 @@ class Saving:
     large: Measurement
 
 
-SAVING = Saving(100_000, 2_000, 8, Measurement("aggregate", 1_000, 20, 60), Measurement("aggregate", 100_000, 10, 15))
-QUICK_SAVING = Saving(10_000, 1_000, 2, Measurement("aggregate", 1_000, 5, 15), Measurement("aggregate", 10_000, 2, 8))
+SAVING = Saving(
+    100_000, 2_000, 8, Measurement("aggregate", 1_000, 20, 60), Measurement("aggregate", 100_000, 10, 15)
+)
+QUICK_SAVING = Saving(
+    10_000, 1_000, 2, Measurement("aggregate", 1_000, 5, 15), Measurement("aggregate", 10_000, 2, 8)
+)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A steady stream of records, measured after a warm-up; without a pipeline both take a quarter of the time."""
+    """A steady stream of records, measured after a warm-up; without a pipeline both take a quarter of the
+    time."""
 
     records_per_s: int
     warm_up_s: float
@@ -125,7 +133,8 @@ QUICK_MEMORY = (Sizes(Measurement("passthrough", 10_000, 1, 2), Measurement("pas
 
 @dataclass(frozen=True)
 class Soak:
-    """Steps of the control plane alone, and steps of so many records with Spark, of which every so many a worker is killed."""
+    """Steps of the control plane alone, and steps of so many records with Spark, of which
+    every so many a worker is killed."""
 
     steps: int
     spark_steps: int

@@ -33,7 +33,8 @@ def processor_s(process: psutil.Process) -> float:
 
 
 def processes_of(coordinator: KcontrolProcess, node: KcontrolProcess) -> Iterator[tuple[str, psutil.Process]]:
-    """Kind and process of all that run now: coordinator, driver (of the node), JVM, worker, planner, other."""
+    """Kind and process of all that run now: coordinator, driver (of the node), JVM, worker, planner,
+    other."""
     for name, pid in (("coordinator", coordinator.pid), ("driver", node.pid)):
         try:
             root = psutil.Process(pid)

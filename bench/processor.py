@@ -1,4 +1,5 @@
-"""Where the processor goes in large steps: the parts of a task alone, and a pipeline's processes by kind while it runs."""
+"""Where the processor goes in large steps: the parts of a task alone, and a pipeline's
+processes by kind while it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ BROKER = "broker"
 
 @dataclass(frozen=True)
 class Share:
-    """Of all steps that were measured together: how long they took, and the processor time of each kind of process."""
+    """Of all steps that were measured together: how long they took, and the processor time of each kind of
+    process."""
 
     workload: str
     step_records: int
@@ -63,7 +65,9 @@ def _share(places: Places, broker_pid: int, measurement: Measurement, say: Calla
         with running(places, name, measurement.workload, measurement.step_records) as pipeline:
             pipeline.await_steps(lambda steps: len(steps) >= measurement.warm_up_steps, "warmed up")
             done, before, began = pipeline.feed.committed, _cpu_s(pipeline, broker_pid), time.perf_counter()
-            steps = pipeline.await_steps(lambda steps: len(steps) >= done + measurement.steps, f"{measurement.steps} more")
+            steps = pipeline.await_steps(
+                lambda steps: len(steps) >= done + measurement.steps, f"{measurement.steps} more"
+            )
             seconds, after = time.perf_counter() - began, _cpu_s(pipeline, broker_pid)
             pipeline.stop()
     finally:

@@ -1,4 +1,5 @@
-"""The queries that both sides run. Imported by kcontrol's Python and by Spark's own, so it needs PySpark and nothing else."""
+"""The queries that both sides run. Imported by kcontrol's Python and by Spark's own, so it
+needs PySpark and nothing else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A node without Spark: `python -m bench.quick_node BROKERS PIPELINE`, until its standard input is closed.
 
-All of it is the product's own, its session, its logs, its watcher of input, but for the engine, which reads and writes nothing
-and answers at once. So the control plane makes many times as many steps in an hour as with Spark.
+All of it is the product's own, its session, its logs, its watcher of input, but for the engine, which reads
+and writes nothing and answers at once. So the control plane makes many times as many steps in an hour as with
+Spark.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ async def run(bootstrap_servers: str, pipeline: str) -> None:
     def watch(item: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> KafkaInputWatcher:
         return KafkaInputWatcher(settings, item.topic, from_, takes)
 
-    session = NodeSession(pipeline, 0, NodePorts(SystemClock(), control, steps, lambda *_: QuickEngine(), watch))
+    session = NodeSession(
+        pipeline, 0, NodePorts(SystemClock(), control, steps, lambda *_: QuickEngine(), watch)
+    )
     working = asyncio.create_task(session.run())
     parent = asyncio.create_task(asyncio.to_thread(sys.stdin.buffer.read))
     done, _ = await asyncio.wait((working, parent), return_when=asyncio.FIRST_COMPLETED)

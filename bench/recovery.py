@@ -1,6 +1,8 @@
-"""How long it takes from SIGKILL to the commit of the next step, process by process, the killed one started again at once.
+"""How long it takes from SIGKILL to the commit of the next step, process by process, the
+killed one started again at once.
 
-Uses the cluster, the pipeline and the input of the chaos harness: state over two inputs, two queries, a steady stream.
+Uses the cluster, the pipeline and the input of the chaos harness: state over two inputs, two queries, a
+steady stream.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ SETTLE_STEPS = 5
 
 
 def measure_recovery(repeats: int, seed: int) -> dict[str, Spread]:
-    """Milliseconds by what was killed. Raises RuntimeError when a recovery takes longer than a few minutes."""
+    """Milliseconds by what was killed. Raises RuntimeError when a recovery takes longer than a few
+    minutes."""
     generator = random.Random(seed)
     times: dict[str, list[float]] = {target.value: [] for target in TARGETS}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as scratch:
@@ -56,7 +59,9 @@ def _kill(cluster: Cluster, feed: StepFeed, target: Target, generator: random.Ra
         cluster.revive()
         feed.wait_for(lambda steps: recovered_ms(steps, killed_ms) is not None, LOOK_EVERY_S, LOOK_EVERY_S)
         if time.monotonic() > deadline:
-            raise RuntimeError(f"no step within {TIMEOUT_S:.0f} s after the {target} was killed\n{_said(cluster)}")
+            raise RuntimeError(
+                f"no step within {TIMEOUT_S:.0f} s after the {target} was killed\n{_said(cluster)}"
+            )
     return took_ms
 
 

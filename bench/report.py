@@ -53,7 +53,11 @@ def to_json(findings: Findings, large: int) -> str:
     """Everything, single steps included."""
     return json.dumps(
         {
-            "machine": {"processors": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
+            "machine": {
+                "processors": os.cpu_count(),
+                "platform": platform.platform(),
+                "python": platform.python_version(),
+            },
             "records_per_s": [asdict(each) for each in findings.of_size(large)],
             "step_ms": [asdict(each) for each in step_times(findings.runs)],
             "phases_ms": [
@@ -77,13 +81,18 @@ def to_json(findings: Findings, large: int) -> str:
 
 
 def show(console: Console, findings: Findings, large: int) -> None:
-    """Tables of what was measured: throughput, time from step to step, phases, recovery, start-up, and so on."""
+    """Tables of what was measured: throughput, time from step to step, phases,
+    recovery, start-up, and so on."""
     if findings.runs:
-        _show_comparisons(console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large))
+        _show_comparisons(
+            console, f"records/s, steps of {large:,} records (median over runs)", findings.of_size(large)
+        )
         _show_comparisons(console, "ms from step to step (median over steps)", step_times(findings.runs))
         _show_phases(console, findings.phases)
     if findings.recovery_ms:
-        table = Table("killed", "median s", "least s", "greatest s", "times", title="from SIGKILL to the next commit")
+        table = Table(
+            "killed", "median s", "least s", "greatest s", "times", title="from SIGKILL to the next commit"
+        )
         for target, spread in findings.recovery_ms.items():
             seconds = (f"{each / 1000:.1f}" for each in (spread.median, spread.least, spread.greatest))
             table.add_row(target, *seconds, str(spread.count))
@@ -102,7 +111,16 @@ def show(console: Console, findings: Findings, large: int) -> None:
 
 
 def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
-    columns = ("process", "at step", "processes", "MB", "descriptors", "threads", "sockets", "MB by 1,000 steps, later half")
+    columns = (
+        "process",
+        "at step",
+        "processes",
+        "MB",
+        "descriptors",
+        "threads",
+        "sockets",
+        "MB by 1,000 steps, later half",
+    )
     for run in runs:
         rate = f"{run.steps:,} steps in {run.seconds:,.0f} s, {run.killed} workers killed"
         table = Table(*columns, title=f"what a long run leaves behind, {run.what}: {rate}")
@@ -112,13 +130,22 @@ def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
                 counts = (look.processes, look.descriptors, look.threads, look.sockets)
                 processes, *rest = (str(each) for each in counts)
                 slope = f"{growth.per_1000_steps('rss_bytes') / 1e6:+.3f}" if look is looks[-1] else ""
-                table.add_row(growth.kind, f"{look.step:,}", processes, f"{look.rss_bytes / 1e6:,.1f}", *rest, slope)
+                table.add_row(
+                    growth.kind, f"{look.step:,}", processes, f"{look.rss_bytes / 1e6:,.1f}", *rest, slope
+                )
         console.print(table)
 
 
 def _show_settings(console: Console, gains: Sequence[SettingGain]) -> None:
     if gains:
-        columns = ("setting", "workload", "records a step", "as kcontrol has it", "as Spark has it", "times as long")
+        columns = (
+            "setting",
+            "workload",
+            "records a step",
+            "as kcontrol has it",
+            "as Spark has it",
+            "times as long",
+        )
         table = Table(*columns, title="ms from step to step (medians) without one of the settings for speed")
         for each in gains:
             times = (f"{each.chosen_ms:,.0f}", f"{each.default_ms:,.0f}", f"{each.ratio:.2f}")
@@ -127,15 +154,21 @@ def _show_settings(console: Console, gains: Sequence[SettingGain]) -> None:
 
 
 def _show_comparisons(console: Console, title: str, compared: Iterable[Comparison]) -> None:
-    table = Table("workload", "records a step", "Spark 4.0 + connector", "kcontrol", "times as fast", title=title)
+    table = Table(
+        "workload", "records a step", "Spark 4.0 + connector", "kcontrol", "times as fast", title=title
+    )
     for each in compared:
         ratio = f"{each.ratio:.2f}" if each.ratio is not None else "-"
-        table.add_row(each.workload, f"{each.step_records:,}", _spread(each.spark), _spread(each.kcontrol), ratio)
+        table.add_row(
+            each.workload, f"{each.step_records:,}", _spread(each.spark), _spread(each.kcontrol), ratio
+        )
     console.print(table)
 
 
 def _show_phases(console: Console, phases: Mapping[tuple[str, int], Sequence[Phases]]) -> None:
-    table = Table("workload", "records a step", *PHASES, title="where the time of kcontrol's steps goes, ms (medians)")
+    table = Table(
+        "workload", "records a step", *PHASES, title="where the time of kcontrol's steps goes, ms (medians)"
+    )
     for (workload, records), found in phases.items():
         if found:
             table.add_row(workload, f"{records:,}", *_phase_figures(found))
@@ -146,7 +179,9 @@ def _show_startup(console: Console, startup: Sequence[StartUp]) -> None:
     columns = ("steps in the log", "coordinator", "reading from the checkpoint", "reading all")
     table = Table(*columns, title="start-up, ms (median, least to greatest)")
     for each in startup:
-        table.add_row(f"{each.steps:,}", _spread(each.coordinator), _spread(each.reading), _spread(each.whole))
+        table.add_row(
+            f"{each.steps:,}", _spread(each.coordinator), _spread(each.reading), _spread(each.whole)
+        )
     if startup:
         console.print(table)
 
@@ -155,7 +190,12 @@ def _show_rest(console: Console, rest: RestEffect) -> None:
     columns = ("requests/s", "ms a step without", "ms a step with", "ratio", "median ms of an answer", "99 %")
     table = Table(*columns, title="REST under load: steps of 1,000 records (medians of blocks of steps)")
     answered = (max(getattr(each, name) for each in rest.requests) for name in ("median_ms", "p99_ms"))
-    figures = (_spread(rest.without), _spread(rest.with_requests), f"{rest.ratio:.3f}", *(f"{each:.1f}" for each in answered))
+    figures = (
+        _spread(rest.without),
+        _spread(rest.with_requests),
+        f"{rest.ratio:.3f}",
+        *(f"{each:.1f}" for each in answered),
+    )
     table.add_row(f"{rest.per_second:g}", *figures)
     console.print(table)
 
@@ -163,12 +203,18 @@ def _show_rest(console: Console, rest: RestEffect) -> None:
 def _show_nodes(console: Console, runs: Sequence[ScaleRun]) -> None:
     scale = ("nodes", "partitions", "records a step")
     times = Table(
-        *scale, "ms from step to step", "times as long", "records/s", title="nodes and partitions (medians over steps)"
+        *scale,
+        "ms from step to step",
+        "times as long",
+        "records/s",
+        title="nodes and partitions (medians over steps)",
     )
     spent = Table(*scale, *PHASES, title="where the time of their steps goes, ms (medians)")
     for each in scaled(runs):
         which = (str(each.scale.nodes), str(each.scale.partitions), f"{each.step_records:,}")
-        times.add_row(*which, _spread(each.step_ms), f"{each.times_as_long:.2f}", f"{each.records_per_s:,.0f}")
+        times.add_row(
+            *which, _spread(each.step_ms), f"{each.times_as_long:.2f}", f"{each.records_per_s:,.0f}"
+        )
         figures = (f"{ms:.0f}" for ms in (each.record_ms, each.open_ms, each.work_ms, each.commit_ms))
         spent.add_row(*which, *figures, f"{each.control_ms:.0f} = {100 * each.control_share:.1f} %")
     if runs:
@@ -177,11 +223,25 @@ def _show_nodes(console: Console, runs: Sequence[ScaleRun]) -> None:
 
 
 def _show_saving(console: Console, saving: Sequence[SavingCost]) -> None:
-    columns = ("records a step", "steps", "without", "with checkpoints", "times as long", "checkpoints", "MB each", "s each")
+    columns = (
+        "records a step",
+        "steps",
+        "without",
+        "with checkpoints",
+        "times as long",
+        "checkpoints",
+        "MB each",
+        "s each",
+    )
     table = Table(*columns, title="checkpoints and step time, ms (median, 99th percentile)")
     for each in saving:
         table.add_row(
-            *(f"{each.step_records:,}", f"{each.without.count}, {each.with_.count}", _tail(each.without), _tail(each.with_)),
+            *(
+                f"{each.step_records:,}",
+                f"{each.without.count}, {each.with_.count}",
+                _tail(each.without),
+                _tail(each.with_),
+            ),
             *(f"{each.times_as_long:.2f}, {each.p99_times_as_long:.2f}", str(each.checkpoints)),
             *(f"{each.size_bytes.median / 1e6:.1f}", f"{each.took_ms.median / 1e3:.2f}"),
         )
@@ -195,17 +255,30 @@ def _show_latency(console: Console, found: Latency | None) -> None:
     title = f"from producer to read_committed consumer at {found.records_per_s:,} records/s, ms"
     table = Table("", "records", "median", "99th percentile", "greatest", title=title)
     for name, tail in (("without a pipeline", found.direct), ("through kcontrol", found.piped)):
-        table.add_row(name, f"{tail.count:,}", *(f"{each:,.1f}" for each in (tail.median, tail.p99, tail.greatest)))
+        table.add_row(
+            name, f"{tail.count:,}", *(f"{each:,.1f}" for each in (tail.median, tail.p99, tail.greatest))
+        )
     console.print(table)
-    table = Table("steps", "records a step", "ms from step to step", *PHASES, title="the steps meanwhile, ms (medians)")
-    table.add_row(f"{found.steps:,}", f"{found.step_records:,.0f}", _spread(found.step_ms), *_phase_figures(found.phases))
+    table = Table(
+        "steps", "records a step", "ms from step to step", *PHASES, title="the steps meanwhile, ms (medians)"
+    )
+    table.add_row(
+        f"{found.steps:,}",
+        f"{found.step_records:,.0f}",
+        _spread(found.step_ms),
+        *_phase_figures(found.phases),
+    )
     console.print(table)
 
 
 def _show_memory(console: Console, memory: Sequence[MemoryUse]) -> None:
     kinds = list(dict.fromkeys(kind for each in memory for kind in each.peaks))
     table = Table(
-        "workload", "records a step", "s a step", *kinds, title="memory at its peak, MB: one process (processes: all together)"
+        "workload",
+        "records a step",
+        "s a step",
+        *kinds,
+        title="memory at its peak, MB: one process (processes: all together)",
     )
     for each in memory:
         figures = (_peak(each.peaks.get(kind)) for kind in kinds)
@@ -216,7 +289,9 @@ def _show_memory(console: Console, memory: Sequence[MemoryUse]) -> None:
 
 def _show_profile(console: Console, profile: Profile) -> None:
     columns = ("part", "records/s", "MB/s", "us of processor a record", "broker's")
-    table = Table(*columns, title=f"parts alone, {profile.parts[0].records:,} records, one process without Spark")
+    table = Table(
+        *columns, title=f"parts alone, {profile.parts[0].records:,} records, one process without Spark"
+    )
     for part in profile.parts:
         broker_us = 1e6 * part.broker_cpu_s / part.records
         speeds = (f"{part.records_per_s:,.0f}", f"{part.bytes / part.seconds / 1e6:,.0f}")
@@ -228,7 +303,10 @@ def _show_profile(console: Console, profile: Profile) -> None:
     for share in profile.shares:
         spent = [1e6 * share.cpu_s.get(kind, 0.0) / share.records for kind in kinds]
         busy = sum(share.cpu_s.values()) / share.seconds
-        figures = (f"{share.records / share.seconds:,.0f}", *(f"{each:.2f}" for each in (*spent, sum(spent), busy)))
+        figures = (
+            f"{share.records / share.seconds:,.0f}",
+            *(f"{each:.2f}" for each in (*spent, sum(spent), busy)),
+        )
         table.add_row(share.workload, f"{share.step_records:,}", *figures)
     console.print(table)
 

@@ -1,7 +1,8 @@
-"""What reads of the REST interface cost a pipeline: times of 1,000-record steps with 200 requests/s and without, in turns.
+"""What reads of the REST interface cost a pipeline: times of 1,000-record steps with 200
+requests/s and without, in turns.
 
-One pipeline and one server run all the time; between blocks of steps the requests begin and end, so that both sides are
-measured in the same processes. The steps next to such a change are counted to neither.
+One pipeline and one server run all the time; between blocks of steps the requests begin and end, so that both
+sides are measured in the same processes. The steps next to such a change are counted to neither.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ SIDES = (WITHOUT, WITH)
 
 @dataclass(frozen=True)
 class RestEffect:
-    """Medians of blocks of steps, in milliseconds from step to step. ratio: with requests, to without: 1 is no effect."""
+    """Medians of blocks of steps, in milliseconds from step to step. ratio: with
+    requests, to without: 1 is no effect."""
 
     per_second: float
     without: Spread
@@ -149,9 +151,12 @@ def _await_ready(url: str, process: KcontrolProcess) -> None:
 
 @contextmanager
 def _asked(url: str, pipeline: str, topic: str, requests: list[Answered]) -> Iterator[None]:
-    """While requests are made by a process of its own; adds what became of them. Raises RuntimeError when it failed."""
+    """While requests are made by a process of its own; adds what became of them. Raises RuntimeError when it
+    failed."""
     command = [sys.executable, "-m", "bench.load", url, pipeline, topic, str(RATE)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             yield
         finally:
@@ -160,5 +165,7 @@ def _asked(url: str, pipeline: str, topic: str, requests: list[Answered]) -> Ite
         raise RuntimeError(f"the requests ended with exit code {process.returncode}")
     found = Answered(**json.loads(said))
     if found.answered < found.asked:
-        raise RuntimeError(f"{found.asked - found.answered} of {found.asked} requests were not answered with 200")
+        raise RuntimeError(
+            f"{found.asked - found.answered} of {found.asked} requests were not answered with 200"
+        )
     requests.append(found)

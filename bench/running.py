@@ -1,4 +1,5 @@
-"""A pipeline that runs for the bench: a coordinator and its nodes as real processes, and what their logs say of it."""
+"""A pipeline that runs for the bench: a coordinator and its nodes as real processes, and what their logs say
+of it."""
 
 from __future__ import annotations
 
@@ -36,10 +37,14 @@ class Running:
     definition: PipelineSpec | None = None
 
     def await_steps(self, reached: Callable[[list[Boundary]], bool], what: str) -> list[Boundary]:
-        """The committed steps, as soon as `reached` holds of them. Raises RuntimeError when it stands still."""
+        """The committed steps, as soon as `reached` holds of them. Raises
+        RuntimeError when it stands still."""
         if not self.feed.wait_for(reached, RUN_TIMEOUT_S):
             said = "\n".join(process.log_tail() for process in self.processes)
-            waited = f"{self.name} has committed {self.feed.committed} steps and not {what} in {RUN_TIMEOUT_S:.0f} s"
+            waited = (
+                f"{self.name} has committed {self.feed.committed} steps and not {what} in "
+                f"{RUN_TIMEOUT_S:.0f} s"
+            )
             raise RuntimeError(f"{waited}\n{said}")
         return self.feed.steps
 
@@ -50,7 +55,8 @@ class Running:
         subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
 
     def redefine(self, change: Callable[[PipelineSpec], PipelineSpec]) -> None:
-        """Submit its definition anew while it runs, with other settings that its nodes need not be started again for.
+        """Submit its definition anew while it runs, with other settings that its nodes
+        need not be started again for.
 
         Not before the first step: there may be no definition yet.
         """
@@ -60,7 +66,9 @@ class Running:
         log = await KafkaControlLog.open(ClusterSettings(bootstrap_servers=self.bootstrap_servers), self.name)
         try:
             if self.definition is None:
-                self.definition = [one.record for one in await log.read_to_end() if isinstance(one.record, PipelineSpec)][-1]
+                self.definition = [
+                    one.record for one in await log.read_to_end() if isinstance(one.record, PipelineSpec)
+                ][-1]
             self.definition = change(self.definition)
             await log.append([self.definition])
         finally:
@@ -79,8 +87,8 @@ def running(
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 
-    The nodes share the cores. checkpoint_every: a duration; '' for checkpoints as they are by default. min_records: a step
-    holds at least so many and at most `step_records`; None: exactly those.
+    The nodes share the cores. checkpoint_every: a duration; '' for checkpoints as they are by default.
+    min_records: a step holds at least so many and at most `step_records`; None: exactly those.
     """
     cores = max(1, places.cores // nodes)
     with _home() as home:
@@ -91,16 +99,26 @@ def running(
             "BENCH_CHECKPOINT_EVERY": checkpoint_every,
         }
         servers, master = places.bootstrap_servers, f"local[{cores}]"
-        started = [processes.node(PIPELINE_FILE, servers, home, number, master, environment) for number in range(nodes)]
+        started = [
+            processes.node(PIPELINE_FILE, servers, home, number, master, environment)
+            for number in range(nodes)
+        ]
         with _started(places, home, name, started) as pipeline:
             yield pipeline
 
 
 @contextmanager
-def attached(places: Places, name: str, workload: str, step_records: int, settings: Mapping[str, str]) -> Iterator[Running]:
+def attached(
+    places: Places, name: str, workload: str, step_records: int, settings: Mapping[str, str]
+) -> Iterator[Running]:
     """As `running`, on one node, which is an application with these settings of Spark."""
     with _home() as home:
-        arguments = [places.bootstrap_servers, str(home / "nodes"), f"local[{places.cores}]", json.dumps(settings)]
+        arguments = [
+            places.bootstrap_servers,
+            str(home / "nodes"),
+            f"local[{places.cores}]",
+            json.dumps(settings),
+        ]
         environment = _environment(places, home, name, workload, step_records)
         node = KcontrolProcess("attached", arguments, home, environment, module="bench.attached")
         with _started(places, home, name, [node]) as pipeline:

@@ -1,7 +1,9 @@
-"""What each Spark setting that kcontrol chooses for speed gains: the same steps with all of them, and with one as Spark has it.
+"""What each Spark setting that kcontrol chooses for speed gains: the same steps with all of
+them, and with one as Spark has it.
 
-Runs with all settings and runs without one take turns; each run is a new process. The ratio is of the median time from step to
-step without the setting to that of all runs with every setting: above 1 the setting gains, and one near 1 gains nothing here.
+Runs with all settings and runs without one take turns; each run is a new process. The ratio is of the median
+time from step to step without the setting to that of all runs with every setting: above 1 the setting gains,
+and one near 1 gains nothing here.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ def turns(settings: Sequence[str]) -> Iterator[str]:
 def measure_settings(
     bootstrap_servers: str, measurements: Sequence[Measurement], say: Callable[[str], None]
 ) -> list[SettingGain]:
-    """Every setting at every measurement. Raises RuntimeError when a pipeline stands still or loses records."""
+    """Every setting at every measurement. Raises RuntimeError when a pipeline stands still or loses
+    records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(measurement.records for measurement in measurements)
     say(f"filling the source with {records:,} records")

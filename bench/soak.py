@@ -1,8 +1,10 @@
-"""What long runs leave behind: memory, descriptors, threads and sockets of every process, looked at while steps are made.
+"""What long runs leave behind: memory, descriptors, threads and sockets of every process,
+looked at while steps are made.
 
-Two runs. In one a coordinator, a server and a node without Spark (`bench/quick_node.py`) make as many steps as fit into the
-time, because what the control plane keeps of a step it would keep of a million. In the other a real node makes steps and one of
-its Python workers is killed every few, because what Spark and PySpark leave behind they leave with each death.
+Two runs. In one a coordinator, a server and a node without Spark (`bench/quick_node.py`) make as many steps
+as fit into the time, because what the control plane keeps of a step it would keep of a million. In the other
+a real node makes steps and one of its Python workers is killed every few, because what Spark and PySpark
+leave behind they leave with each death.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ PARTITIONS = CORES = 2
 
 @dataclass(frozen=True)
 class Look:
-    """One kind of process at one time: how many there are; of all together resident bytes, descriptors, threads, sockets."""
+    """One kind of process at one time: how many there are; of all together resident bytes,
+    descriptors, threads, sockets."""
 
     step: int
     processes: int
@@ -57,7 +60,8 @@ class Look:
 
 @dataclass(frozen=True)
 class Growth:
-    """Of one kind of process over a run: looks in order, and what it gained by 1,000 steps in its later half, fitted."""
+    """Of one kind of process over a run: looks in order, and what it gained by 1,000
+    steps in its later half, fitted."""
 
     kind: str
     looks: tuple[Look, ...]
@@ -97,7 +101,10 @@ def soak_steps(bootstrap_servers: str, steps: int, say: Callable[[str], None]) -
     ensure_topics(settings, name)
     asyncio.run(startup.submit(settings, _spec(settings, name)))
     try:
-        with tempfile.TemporaryDirectory(prefix="bench-soak-") as scratch, served(bootstrap_servers) as server:
+        with (
+            tempfile.TemporaryDirectory(prefix="bench-soak-") as scratch,
+            served(bootstrap_servers) as server,
+        ):
             home = Path(scratch)
             coordinator = processes.coordinator("soak", bootstrap_servers, home)
             node = KcontrolProcess("node", [bootstrap_servers, name], home, module="bench.quick_node")
@@ -128,7 +135,9 @@ def soak_kills(bootstrap_servers: str, soak: Soak, say: Callable[[str], None]) -
     return SoakRun("with Spark, workers killed", soak.spark_steps, took_s, killed, _growth(looks))
 
 
-def _kill_workers(pipeline: Running, soak: Soak, say: Callable[[str], None]) -> tuple[list[dict[str, Look]], int]:
+def _kill_workers(
+    pipeline: Running, soak: Soak, say: Callable[[str], None]
+) -> tuple[list[dict[str, Look]], int]:
     coordinator, node = pipeline.processes
     looks: list[dict[str, Look]] = []
     killed = 0
@@ -231,5 +240,7 @@ def _growth(looks: Sequence[Mapping[str, Look]]) -> tuple[Growth, ...]:
 
 def _say_progress(say: Callable[[str], None], done: int, of: int, look: Mapping[str, Look]) -> None:
     if done % 5 == 0 or done == of:
-        seen = ", ".join(f"{kind} {each.rss_bytes / 1e6:,.0f} MB {each.descriptors} fds" for kind, each in look.items())
+        seen = ", ".join(
+            f"{kind} {each.rss_bytes / 1e6:,.0f} MB {each.descriptors} fds" for kind, each in look.items()
+        )
         say(f"look {done} of {of}, step {max(each.step for each in look.values()):,}: {seen}")

@@ -1,6 +1,8 @@
-"""Spark's own Kafka source and sink: runs one query for a number of micro-batches and prints what each took, as a line of JSON.
+"""Spark's own Kafka source and sink: runs one query for a number of micro-batches and prints
+what each took, as a line of JSON.
 
-Runs in the environment of `spark_environment.py`, which has PySpark and nothing else of ours. The sink is at least once.
+Runs in the environment of `spark_environment.py`, which has PySpark and nothing else of
+ours. The sink is at least once.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def arguments() -> argparse.Namespace:
 
 
 def session(options: argparse.Namespace) -> SparkSession:
-    """Local Spark as its documentation has it; shuffle partitions as kcontrol uses them, progress of every batch kept."""
+    """Local Spark as its documentation has it; shuffle partitions as kcontrol uses them, progress of every
+    batch kept."""
     return (
         SparkSession.builder.master(f"local[{options.cores}]")
         .appName("bench")
@@ -67,7 +70,8 @@ def start(spark: SparkSession, options: argparse.Namespace) -> StreamingQuery:
 
 
 def batches(query: StreamingQuery) -> list[dict[str, object]]:
-    """Every micro-batch that had input: its number, its records, when it started and what Spark's progress says it took."""
+    """Every micro-batch that had input: its number, its records, when it started and what
+    Spark's progress says it took."""
     done = [json.loads(progress.json) for progress in query.recentProgress]
     return [
         {

@@ -1,8 +1,9 @@
-"""Spark's own Kafka connector in an environment of its own, because the newest connector is a version behind kcontrol's Spark.
+"""Spark's own Kafka connector in an environment of its own, because the newest connector is a
+version behind kcontrol's Spark.
 
-The environment is made once under the user's cache directory from `requirements-spark.lock`, and anew when that file changes.
-The connector is resolved by its Maven coordinates with the resolver that Spark brings (`spark.jars.packages`), into the same
-directory.
+The environment is made once under the user's cache directory from `requirements-spark.lock`, and anew when
+that file changes. The connector is resolved by its Maven coordinates with the resolver that Spark brings
+(`spark.jars.packages`), into the same directory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def cache_directory() -> Path:
 
 
 def prepare() -> SparkEnvironment:
-    """Make the environment unless the one there is complete and of this lock. Raises CalledProcessError with pip's output."""
+    """Make the environment unless the one there is complete and of this lock. Raises
+    CalledProcessError with pip's output."""
     lock_sha256 = hashlib.sha256(LOCK.read_bytes()).hexdigest()
     root = cache_directory() / f"spark-{lock_sha256[:12]}"
     environment = SparkEnvironment(root / "bin" / "python", root / "ivy")
@@ -44,6 +46,8 @@ def prepare() -> SparkEnvironment:
     shutil.rmtree(root, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(root)], check=True, timeout=INSTALL_TIMEOUT_S)
     pip = [str(environment.python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--require-hashes", "-r", str(LOCK)], check=True, timeout=INSTALL_TIMEOUT_S)
+    subprocess.run(
+        [*pip, "install", "--require-hashes", "-r", str(LOCK)], check=True, timeout=INSTALL_TIMEOUT_S
+    )
     complete.write_text(lock_sha256)
     return environment

@@ -1,4 +1,5 @@
-"""Runs Spark's own source and sink over a topic, in Spark's own process, and reads what each micro-batch took."""
+"""Runs Spark's own source and sink over a topic, in Spark's own process, and reads what each micro-batch
+took."""
 
 from __future__ import annotations
 
@@ -19,12 +20,15 @@ APP = Path(__file__).with_name("spark_app.py")
 
 
 def run_spark(environment: SparkEnvironment, places: Places, measurement: Measurement) -> Run:
-    """One run in a new process with a new output topic. Raises RuntimeError with what Spark said when it fails."""
+    """One run in a new process with a new output topic. Raises RuntimeError with what Spark said when it
+    fails."""
     sink = f"{places.source}-spark-{measurement.workload}"
     create_topics(places.bootstrap_servers, sink, partitions=places.partitions)
     try:
         # One more: a micro-batch's time ends where the next one begins.
-        batches = _batches(environment, places, measurement, sink, measurement.warm_up_steps + measurement.steps + 1)
+        batches = _batches(
+            environment, places, measurement, sink, measurement.warm_up_steps + measurement.steps + 1
+        )
         _check_written(places, measurement, sink, batches)
     finally:
         delete_topics(places.bootstrap_servers, sink)
@@ -33,7 +37,9 @@ def run_spark(environment: SparkEnvironment, places: Places, measurement: Measur
         MeasuredStep(batch["records"], after - start, batch["duration_ms"])
         for batch, start, after in zip(batches, starts, starts[1:], strict=False)
     ]
-    return Run("spark", measurement.workload, measurement.step_records, tuple(steps[measurement.warm_up_steps :]))
+    return Run(
+        "spark", measurement.workload, measurement.step_records, tuple(steps[measurement.warm_up_steps :])
+    )
 
 
 def _batches(
@@ -52,17 +58,30 @@ def _batches(
             "cores": places.cores,
             "shuffle-partitions": places.cores,
         }
-        command = [str(environment.python), str(APP), *(f"--{name}={value}" for name, value in options.items())]
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=clean, check=False)
+        command = [
+            str(environment.python),
+            str(APP),
+            *(f"--{name}={value}" for name, value in options.items()),
+        ]
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SPARK_", "PYSPARK_", "PYTHON"))
+        }
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, env=clean, check=False
+        )
     if done.returncode != 0:
         raise RuntimeError(f"Spark's side of {measurement.workload} failed:\n{done.stderr[-4_000:]}")
     found: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def _check_written(places: Places, measurement: Measurement, sink: str, batches: list[dict[str, int]]) -> None:
-    """A figure of a run that lost records is worth nothing. More may be there: a batch was under way when it ended."""
+def _check_written(
+    places: Places, measurement: Measurement, sink: str, batches: list[dict[str, int]]
+) -> None:
+    """A figure of a run that lost records is worth nothing. More may be there: a batch was under way when it
+    ended."""
     if measurement.workload == "aggregate":
         return
     read = sum(batch["records"] for batch in batches)

@@ -1,8 +1,9 @@
 """How long a coordinator, and whoever else reads the log of steps, needs to start when the log is long.
 
-The log is made up, but its records go through the real codec into a real topic, many to a transaction, because committing each
-step in its own would take hours. Near its end is a checkpoint of the form that coordinators write, so both can be timed on the
-same log: reading from the checkpoint, as all processes do, and reading from the beginning, as they did without.
+The log is made up, but its records go through the real codec into a real topic, many to a transaction,
+because committing each step in its own would take hours. Near its end is a checkpoint of the form that
+coordinators write, so both can be timed on the same log: reading from the checkpoint, as all processes do,
+and reading from the beginning, as they did without.
 """
 
 from __future__ import annotations
@@ -65,8 +66,10 @@ Read = Callable[[ClusterSettings, int], Coroutine[None, None, None]]
 
 @dataclass(frozen=True)
 class StartUp:
-    """Of one length of log, in milliseconds. coordinator: from the start of its process to its first status of the pipeline.
-    reading: looking for the checkpoint, reading from there and folding, as node and coordinator do. whole: reading all."""
+    """Of one length of log, in milliseconds. coordinator: from the start of its process to
+    its first status of the pipeline.
+    reading: looking for the checkpoint, reading from there and folding, as node and
+    coordinator do. whole: reading all."""
 
     steps: int
     coordinator: Spread
@@ -75,10 +78,13 @@ class StartUp:
 
 
 def measure_startup(bootstrap_servers: str, sizes: tuple[int, ...], repeats: int) -> list[StartUp]:
-    """One log of each size. Raises RuntimeError when a coordinator does not come, or finds something else than was written."""
+    """One log of each size. Raises RuntimeError when a coordinator does not come, or finds
+    something else than was written."""
     found = []
     for size in sizes:
-        settings = ClusterSettings(bootstrap_servers=bootstrap_servers, prefix=f"startup-{uuid.uuid4().hex[:8]}")
+        settings = ClusterSettings(
+            bootstrap_servers=bootstrap_servers, prefix=f"startup-{uuid.uuid4().hex[:8]}"
+        )
         ensure_topics(settings, "long")
         asyncio.run(submit(settings, long_spec()))
         write_log(settings, size)
@@ -97,7 +103,13 @@ def measure_startup(bootstrap_servers: str, sizes: tuple[int, ...], repeats: int
 def write_log(settings: ClusterSettings, steps: int) -> None:
     """Boundaries of so many steps, and two checkpoints not far from their end. Raises KafkaException."""
     codec, topic = RecordCodec(), settings.names().steps_topic("long")
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{topic}-fill", "linger.ms": 20})
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "transactional.id": f"{topic}-fill",
+            "linger.ms": 20,
+        }
+    )
     producer.init_transactions(TIMEOUT_S)
     newest = max(2, steps - AFTER_CHECKPOINT)
     saved = {max(1, newest - BETWEEN_CHECKPOINTS), newest}
@@ -140,7 +152,9 @@ def boundary(step: int) -> StepBoundary:
         reason=Reason.RECORDS,
         fingerprint="f" * 64,
         nodes=1,
-        inputs=tuple(InputSlice("records", "in", "T1", p, at, end, 10, EMPTY_DIGEST) for p in range(PARTITIONS)),
+        inputs=tuple(
+            InputSlice("records", "in", "T1", p, at, end, 10, EMPTY_DIGEST) for p in range(PARTITIONS)
+        ),
         outputs=tuple(OutputSlice("written", "out", p, at, end, 10, EMPTY_DIGEST) for p in range(PARTITIONS)),
         layout=Layout((), 2, (OutputLayout("written", PARTITIONS, 1, "exact"),)),
         paused_inputs=(),
@@ -155,12 +169,16 @@ def checkpoint(step: int, offset: int, begin_offset: int) -> Checkpoint:
     """Of one node, with every step still in the log."""
     parts = (SavedPart(0, 3, f"manifests/step-{step}.json", 2, 1_000),)
     made_ms = _FIRST_MS + step * 100
-    return Checkpoint("long", step, 7, offset, "file:///nowhere", parts, made_ms, made_ms, "", 1, 0, begin_offset)
+    return Checkpoint(
+        "long", step, 7, offset, "file:///nowhere", parts, made_ms, made_ms, "", 1, 0, begin_offset
+    )
 
 
 def long_spec() -> PipelineSpec:
     """A definition that the log could have been made by."""
-    source = InputSpec("records", "in", "T1", (0,) * PARTITIONS, (0,) * PARTITIONS, "raw", BadRecords.HALT, "", "")
+    source = InputSpec(
+        "records", "in", "T1", (0,) * PARTITIONS, (0,) * PARTITIONS, "raw", BadRecords.HALT, "", ""
+    )
     written = OutputSpec("written", "out", "T2", PARTITIONS, "", "raw", "exact")
     policy = StepPolicySpec(1, 100, 1_000, 0)
     return spec("long", (source,), (written,), policy, CheckpointSpec("file:///nowhere", 60_000, 2, -1))
@@ -234,7 +252,8 @@ async def _fold(log: KafkaStepsLog, view: StepsView) -> StepsView:
 def _check(view: StepsView, steps: int) -> None:
     if (view.first, view.step, len(view.checkpoints)) != (1, steps, 2):
         raise RuntimeError(
-            f"steps {view.first} to {view.step} and {len(view.checkpoints)} checkpoints were read, of {steps} and 2"
+            f"steps {view.first} to {view.step} and {len(view.checkpoints)} checkpoints were read, of "
+            f"{steps} and 2"
         )
 
 
@@ -243,7 +262,8 @@ def _coordinator_ms(settings: ClusterSettings, steps: int) -> float:
     with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
         home = Path(scratch)
         (home / "kcontrol.toml").write_text(
-            f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{settings.prefix}"\n', encoding="utf-8"
+            f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{settings.prefix}"\n',
+            encoding="utf-8",
         )
         process = processes.coordinator(f"startup-{uuid.uuid4().hex[:6]}", settings.bootstrap_servers, home)
         process.directory = home

@@ -1,4 +1,5 @@
-"""The topics of the bench: made, filled with numbered records, counted and dropped, with confluent-kafka only."""
+"""The topics of the bench: made, filled with numbered records, counted and dropped, with confluent-kafka
+only."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def _admin(bootstrap_servers: str) -> AdminClient:
 def create_topics(bootstrap_servers: str, *names: str, partitions: int) -> None:
     """Make topics anew; one that is there already is an error, because its records would be counted too."""
     admin = _admin(bootstrap_servers)
-    futures = admin.create_topics([NewTopic(name, partitions, 1) for name in names], operation_timeout=TIMEOUT_S)
+    futures = admin.create_topics(
+        [NewTopic(name, partitions, 1) for name in names], operation_timeout=TIMEOUT_S
+    )
     for future in futures.values():
         future.result(TIMEOUT_S)
 
@@ -35,12 +38,15 @@ def delete_topics(bootstrap_servers: str, *names: str) -> None:
 
 
 def record(number: int, keys: int = KEYS) -> tuple[bytes, bytes]:
-    """Key and value of the record with this number. Any `keys` records that follow each other have all keys: 7,919 is prime."""
+    """Key and value of the record with this number. Any `keys` records that follow each other
+    have all keys: 7,919 is prime."""
     key = b"user-%04d" % (number * 7_919 % keys)
     return key, (b"%0*d" % (NUMBER_DIGITS, number)).ljust(VALUE_BYTES, b".")
 
 
-def _chunks(first: int, records: int, partitions: int, keys: int) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
+def _chunks(
+    first: int, records: int, partitions: int, keys: int
+) -> Iterator[tuple[int, list[dict[str, bytes]]]]:
     """Lists of messages for one partition each; record n goes to partition n % partitions."""
     for start in range(first, first + records, CHUNK_RECORDS * partitions):
         end = min(start + CHUNK_RECORDS * partitions, first + records)
@@ -50,8 +56,11 @@ def _chunks(first: int, records: int, partitions: int, keys: int) -> Iterator[tu
             yield partition, [{"key": key, "value": value} for key, value in pairs]
 
 
-def fill(bootstrap_servers: str, topic: str, records: int, partitions: int, first: int = 0, keys: int = KEYS) -> None:
-    """Append `records` numbered records, spread evenly over partitions. Raises KafkaException unless all are acknowledged."""
+def fill(
+    bootstrap_servers: str, topic: str, records: int, partitions: int, first: int = 0, keys: int = KEYS
+) -> None:
+    """Append `records` numbered records, spread evenly over partitions. Raises
+    KafkaException unless all are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -66,17 +75,26 @@ def fill(bootstrap_servers: str, topic: str, records: int, partitions: int, firs
         while len(producer) > 2 * CHUNK_RECORDS:
             producer.poll(0.01)
         producer.produce_batch(
-            topic, messages, partition=partition, on_delivery=lambda error, _: error and failures.append(error)
+            topic,
+            messages,
+            partition=partition,
+            on_delivery=lambda error, _: error and failures.append(error),
         )
         failures.extend(message["_error"] for message in messages if "_error" in message)
     left = producer.flush(TIMEOUT_S)
     if failures or left:
-        raise KafkaException(failures[0] if failures else f"{left} records of {topic} were not acknowledged in {TIMEOUT_S} s")
+        raise KafkaException(
+            failures[0] if failures else f"{left} records of {topic} were not acknowledged in {TIMEOUT_S} s"
+        )
 
 
 def written_records(bootstrap_servers: str, topic: str, partitions: int) -> int:
-    """Records in a topic that was never written in a transaction (its offsets are then its records), from its ends."""
+    """Records in a topic that was never written in a transaction (its offsets are then its records), from its
+    ends."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "bench-ends"})
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S) for partition in range(partitions)]
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
+        for partition in range(partitions)
+    ]
     consumer.close()
     return sum(high - low for low, high in ends)

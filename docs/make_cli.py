@@ -41,9 +41,14 @@ def _command(parent: click.Context, name: str) -> str:
     context = click.Context(command, info_name=name, parent=parent)
     words, examples = _help(command)
     usage = " ".join(command.collect_usage_pieces(context))
-    options = [each for each in command.get_params(context) if isinstance(each, click.Option) and not each.hidden]
+    options = [
+        each for each in command.get_params(context) if isinstance(each, click.Option) and not each.hidden
+    ]
     rows = "".join(_row(each, context) for each in options if "--help" not in each.opts)
-    return f"## kcontrol {name}\n\n`kcontrol {name} {usage}`\n\n{words}\n{examples}\n| option | |\n|---|---|\n{rows}"
+    return (
+        f"## kcontrol {name}\n\n`kcontrol {name} {usage}`\n\n{words}\n{examples}\n| option | "
+        f"|\n|---|---|\n{rows}"
+    )
 
 
 def _help(command: click.Command) -> tuple[str, str]:
@@ -66,7 +71,9 @@ def _row(option: click.Option, context: click.Context) -> str:
 
 def _exit_codes() -> str:
     lines = [line.strip() for line in EXIT_CODES.splitlines() if re.match(r"\s+\d", line)]
-    rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in (line.split(maxsplit=1) for line in lines))
+    rows = "".join(
+        f"| {code} | {meaning} |\n" for code, meaning in (line.split(maxsplit=1) for line in lines)
+    )
     return f"## Exit codes\n\n| code | meaning |\n|---|---|\n{rows}"
 
 

@@ -89,7 +89,10 @@ def mermaid(table: Mapping[Any, StrEnum], first: StrEnum) -> str:
     lines = ["stateDiagram-v2", f"    [*] --> {_id(str(first))}"]
     names = dict.fromkeys(name for arrow in arrows for name in arrow)
     lines += [f'    state "{name}" as {_id(name)}' for name in names if " " in name]
-    lines += [f"    {_id(before)} --> {_id(after)}: {', '.join(causes)}" for (before, after), causes in arrows.items()]
+    lines += [
+        f"    {_id(before)} --> {_id(after)}: {', '.join(causes)}"
+        for (before, after), causes in arrows.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +110,9 @@ def _id(name: str) -> str:
 def document(which: str) -> str:
     """The page of docs/diagrams for 'coordinator' or 'node'."""
     one = MACHINES[which]
-    made = f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"
+    made = (
+        f"<!-- made by `python -m docs.make_diagrams {which}`; tests/unit/core/test_diagram.py compares -->"
+    )
     parts = [f"# {one.title}", made, _fenced(one.words).rstrip("\n")]
     parts += [f"```mermaid\n{mermaid(one.table, one.first)}```", "## What a state begins with", _states(one)]
     parts += ["## The rows", _rows(one)]
@@ -142,10 +147,28 @@ def _look(one: Machine) -> str:
         if isinstance(check, between_steps.Duty):
             lines.append((str(number), where, check.name, _called(check.do), "", ""))
         elif check.cause is None:
-            lines.append((str(number), where, f"**if** {check.name}", _called(check.holds), "", "stay, and look no further"))
+            lines.append(
+                (
+                    str(number),
+                    where,
+                    f"**if** {check.name}",
+                    _called(check.holds),
+                    "",
+                    "stay, and look no further",
+                )
+            )
         else:
             after = one.table[check.states[0], check.cause]
-            lines.append((str(number), where, f"**if** {check.name}", _called(check.holds), str(check.cause), str(after)))
+            lines.append(
+                (
+                    str(number),
+                    where,
+                    f"**if** {check.name}",
+                    _called(check.holds),
+                    str(check.cause),
+                    str(after),
+                )
+            )
     return _table(("", "in", "what", "code", "because of", "to"), lines)
 
 

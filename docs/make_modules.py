@@ -1,6 +1,8 @@
-"""Draws which package imports which, from the imports themselves: `python -m docs.make_modules > docs/diagrams/modules.md`.
+"""Draws which package imports which, from the imports themselves: `python -m
+docs.make_modules > docs/diagrams/modules.md`.
 
-An arrow that follows from others is left out (transitive reduction), so that what is seen is the order of the layers.
+An arrow that follows from others is left out (transitive reduction), so that what is
+seen is the order of the layers.
 """
 
 from __future__ import annotations
@@ -66,7 +68,11 @@ def _part(module: str, package: str) -> str:
 def reduced(found: Graph) -> Graph:
     """Without the arrows that others imply. A circle keeps all of its own."""
     return {
-        part: {name for name in names if not any(name in _reached(found, other, part) for other in names - {name})}
+        part: {
+            name
+            for name in names
+            if not any(name in _reached(found, other, part) for other in names - {name})
+        }
         for part, names in found.items()
     }
 
@@ -93,10 +99,10 @@ def document() -> str:
     """The page."""
     imported = imports()
     page = [
-        "# The modules\n\n"
-        "<!-- made by `python -m docs.make_modules`; tests/unit/test_modules_page.py compares -->\n\n"
-        "Which part imports which, drawn from the imports. An arrow that follows from others is left out, and so are\n"
-        "`errors` and `version`, which all may use. Import-linter's contracts in `pyproject.toml` keep it so.\n"
+        "# The modules\n\n<!-- made by `python -m docs.make_modules`; tests/unit/test_modules_page.py "
+        "compares -->\n\nWhich part imports which, drawn from the imports. An arrow that follows from "
+        "others is left out, and so are\n`errors` and `version`, which all may use. Import-linter's "
+        "contracts in `pyproject.toml` keep it so.\n"
     ]
     for package, title in SECTIONS.items():
         inside = [module for module in imported if module == package or module.startswith(f"{package}.")]

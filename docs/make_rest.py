@@ -1,4 +1,5 @@
-"""Writes docs/reference/rest.md from the OpenAPI document that servers answer with: `python -m docs.make_rest`.
+"""Writes docs/reference/rest.md from the OpenAPI document that servers answer with: `python -m
+docs.make_rest`.
 
 tests/docs/test_reference.py fails when the page is not current.
 """
@@ -50,7 +51,11 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
         lines.append("")
     if "requestBody" in operation:
         lines += [f"Body: {_content(operation['requestBody'])}.", ""]
-    good = {code: answer for code, answer in operation["responses"].items() if MEDIA_TYPE not in answer.get("content", {})}
+    good = {
+        code: answer
+        for code, answer in operation["responses"].items()
+        if MEDIA_TYPE not in answer.get("content", {})
+    }
     bad = [code for code in operation["responses"] if code not in good]
     answers = [f"{code}{f', {body}' if (body := _content(answer)) else ''}" for code, answer in good.items()]
     lines.append(f"Answers: {'; '.join(answers)}." + (f" Errors: {', '.join(bad)}." if bad else ""))
@@ -85,7 +90,10 @@ def _schema(name: str, schema: dict[str, Any]) -> str:
         return f"### {name}\n\n{words}One of {', '.join(f'`{each}`' for each in schema['enum'])}.\n"
     needed = schema.get("required", ())
     rows = [
-        f"| `{field}` | {_type(form)}{'' if field in needed else ', may be absent'} | {_line(form.get('description', ''))} |\n"
+        (
+            f"| `{field}` | {_type(form)}{'' if field in needed else ', may be absent'} | "
+            f"{_line(form.get('description', ''))} |\n"
+        )
         for field, form in schema.get("properties", {}).items()
     ]
     return f"### {name}\n\n{words}| field | type | |\n|---|---|---|\n{''.join(rows)}"

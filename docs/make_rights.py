@@ -22,7 +22,10 @@ def tables() -> str:
 def _table(role: Role) -> str:
     found = needs(role, Names(), "pipeline", Topics(("input",), ("output",)))
     rows = "".join(_row(need) for need in found)
-    return f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for |\n|---|---|---|\n{rows}"
+    return (
+        f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for "
+        f"|\n|---|---|---|\n{rows}"
+    )
 
 
 def _row(need: RoleRight) -> str:

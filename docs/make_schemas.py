@@ -1,4 +1,5 @@
-"""Writes docs/schemas.md from the schemas themselves, so that the page can't say anything else: `python -m docs.make_schemas`.
+"""Writes docs/schemas.md from the schemas themselves, so that the page can't say anything else:
+`python -m docs.make_schemas`.
 
 tests/docs/test_reference.py fails when the page is not current.
 """
@@ -39,7 +40,8 @@ def render() -> str:
         parts.update((each["name"], each) for each in _named(definition) if each["name"] != name)
         versions = len(released_schemas()[name])
         sections.append(
-            f"## {name}\n\n{definition['doc']}\n\nVersion {versions}, `{schema.fingerprint.hex()}`.\n\n{_table(definition)}"
+            f"## {name}\n\n{definition['doc']}\n\nVersion {versions}, "
+            f"`{schema.fingerprint.hex()}`.\n\n{_table(definition)}"
         )
     sections.append("# Parts of records\n")
     for name in sorted(parts):
@@ -61,7 +63,9 @@ def _named(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _table(definition: dict[str, Any]) -> str:
-    rows = (f"| `{field['name']}` | {_type(field['type'])} | {field['doc']} |\n" for field in definition["fields"])
+    rows = (
+        f"| `{field['name']}` | {_type(field['type'])} | {field['doc']} |\n" for field in definition["fields"]
+    )
     return "| field | type | |\n|---|---|---|\n" + "".join(rows)
 
 

@@ -1,7 +1,7 @@
 """Writes docs/reference/settings.md from the classes that hold the settings: `python -m docs.make_settings`.
 
-A class says in its docstring what each of its settings is, as `name: text.`; a setting without words makes this fail, so that
-none is left out. tests/docs/test_reference.py fails when the page is not current.
+A class says in its docstring what each of its settings is, as `name: text.`; a setting without words makes
+this fail, so that none is left out. tests/docs/test_reference.py fails when the page is not current.
 """
 
 from __future__ import annotations
@@ -61,15 +61,21 @@ Names in Kafka that shall differ. `{prefix}` and `{pipeline}` stand for themselv
 """
 
 _ENVIRONMENT = (
-    (ENVIRONMENT_NAME, "the address of Kafka, `host:port[,host:port...]`; before `kcontrol.toml`, after `--bootstrap-servers`"),
+    (
+        ENVIRONMENT_NAME,
+        "the address of Kafka, `host:port[,host:port...]`; before `kcontrol.toml`, after "
+        "`--bootstrap-servers`",
+    ),
     (DEBUG_VARIABLE, "anything: as `--debug` for every command and all that it starts"),
     (
         CODEC_VARIABLE,
-        "`compiled` or `reference`: which codec reads and writes record batches. Unset: the compiled one, if numba is there",
+        "`compiled` or `reference`: which codec reads and writes record batches. Unset: the compiled "
+        "one, if numba is there",
     ),
     (
         "XDG_DATA_HOME",
-        "`$XDG_DATA_HOME/kcontrol` holds what outlives a process: broker, Spark's state, logs. Unset: `~/.local/share`",
+        "`$XDG_DATA_HOME/kcontrol` holds what outlives a process: broker, Spark's state, logs. Unset: "
+        "`~/.local/share`",
     ),
     ("XDG_CACHE_HOME", "`$XDG_CACHE_HOME/kcontrol` holds the jars of the broker. Unset: `~/.cache`"),
     ("JAVA_HOME", "the Java that broker and Spark run on. Unset: `java` from `PATH`"),
@@ -115,10 +121,13 @@ def _class(cls: type) -> str:
 
 
 def _texts(cls: type) -> dict[str, str]:
-    """By setting, what the docstring says of it. Raises KeyError for one without words, when it is looked up."""
+    """By setting, what the docstring says of it. Raises KeyError for one without words, when it is looked
+    up."""
     names = list(get_type_hints(cls))
     one = "(?:" + "|".join(sorted(names, key=len, reverse=True)) + ")"
-    heads = list(re.finditer(rf"(?:^|(?<=\n)|(?<=\. )|(?<=\) ))({one}(?:, {one})*): ", inspect.getdoc(cls) or ""))
+    heads = list(
+        re.finditer(rf"(?:^|(?<=\n)|(?<=\. )|(?<=\) ))({one}(?:, {one})*):\s", inspect.getdoc(cls) or "")
+    )
     ends = [*(head.start() for head in heads[1:]), None]
     found: dict[str, str] = {}
     for head, end in zip(heads, ends, strict=True):
@@ -147,7 +156,12 @@ def _kind(hint: Any) -> str:
 
 
 def _bounds(constraints: list[Any]) -> str:
-    limits = {type(limit).__name__: limit for each in constraints if isinstance(each, FieldInfo) for limit in each.metadata}
+    limits = {
+        type(limit).__name__: limit
+        for each in constraints
+        if isinstance(each, FieldInfo)
+        for limit in each.metadata
+    }
     least, most = limits.get("Ge"), limits.get("Le")
     if least is None:
         return ""
@@ -192,9 +206,10 @@ def _toml() -> str:
     refused = "".join(f"| `{name}` | {remedy} |\n" for name, remedy in REFUSED_SETTINGS.items())
     names = "".join(f"| `{name}` | `{template}` |\n" for name, template in DEFAULT_NAMES.items())
     return (
-        f"{TOML}\n### [kafka]\n\n| setting | default | |\n|---|---|---|\n{''.join(rows)}\n{CLIENT}\n{known}.\n\n"
-        f"These can't be given, because correctness depends on them:\n\n| setting | |\n|---|---|\n{refused}\n"
-        f"{NAMES}\n| name | default |\n|---|---|\n{names}"
+        f"{TOML}\n### [kafka]\n\n| setting | default | "
+        f"|\n|---|---|---|\n{''.join(rows)}\n{CLIENT}\n{known}.\n\nThese can't be given, because "
+        f"correctness depends on them:\n\n| setting | |\n|---|---|\n{refused}\n{NAMES}\n| name | default "
+        f"|\n|---|---|\n{names}"
     )
 
 
@@ -204,7 +219,9 @@ def _environment() -> str:
 
 
 def _spark() -> str:
-    rows = "".join(f"| `{each.name}` | `{each.value}` | {each.need.value} | {each.why} |\n" for each in SETTINGS)
+    rows = "".join(
+        f"| `{each.name}` | `{each.value}` | {each.need.value} | {each.why} |\n" for each in SETTINGS
+    )
     return f"{SPARK}\n| setting | value | for | otherwise, or why |\n|---|---|---|---|\n{rows}"
 
 

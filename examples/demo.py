@@ -1,7 +1,8 @@
-"""`make demo`: a real pipeline is killed twice in the middle and its output compared with what plain Spark says.
+"""`make demo`: a real pipeline is killed twice in the middle and its output compared with what plain Spark
+says.
 
-Everything is real: Kafka, the coordinator, the node with its Spark, SIGKILL. Ends with 0 only if the proof holds. Everything it
-makes lies in one temporary directory, which is removed when it holds.
+Everything is real: Kafka, the coordinator, the node with its Spark, SIGKILL. Ends with 0 only if the proof
+holds. Everything it makes lies in one temporary directory, which is removed when it holds.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ class Demo:
             create_topics(bootstrap_servers)
             with self.console.status("loading the flights"):
                 total = load(bootstrap_servers, "flights", lines, keys)
-            self.console.print(f"{total:,} flights are in the topic [bold]flights[/], {PARTITIONS} partitions")
+            self.console.print(
+                f"{total:,} flights are in the topic [bold]flights[/], {PARTITIONS} partitions"
+            )
             feed = StepFeed(flights.pipeline.name, bootstrap_servers)
             attempts = AttemptFeed(flights.pipeline.name, bootstrap_servers)
             try:
@@ -84,7 +87,9 @@ class Demo:
         finally:
             broker.stop()
 
-    def _run_pipeline(self, bootstrap_servers: str, feed: StepFeed, attempts: AttemptFeed, total: int) -> None:
+    def _run_pipeline(
+        self, bootstrap_servers: str, feed: StepFeed, attempts: AttemptFeed, total: int
+    ) -> None:
         """Start it, kill it twice, wait until all the input is in committed steps."""
         coordinator = processes.coordinator("coordinator", bootstrap_servers, self.home)
         node = processes.node(Path(flights.__file__), bootstrap_servers, self.home)
@@ -96,10 +101,17 @@ class Demo:
                 display.say("coordinator and node start")
                 self._await(feed, lambda: feed.committed > 0, START_TIMEOUT_S, "the first step")
                 for victim, part in ((coordinator, KILL_COORDINATOR_AT), (node, KILL_NODE_AT)):
-                    self._await(feed, lambda part=part: records_in(feed.steps) >= part * total, START_TIMEOUT_S, "progress")
+                    self._await(
+                        feed,
+                        lambda part=part: records_in(feed.steps) >= part * total,
+                        START_TIMEOUT_S,
+                        "progress",
+                    )
                     self._kill(victim, feed, attempts, display)
                 display.say("the rest")
-                self._await(feed, lambda: records_in(feed.steps) >= total, START_TIMEOUT_S, "the end of the input")
+                self._await(
+                    feed, lambda: records_in(feed.steps) >= total, START_TIMEOUT_S, "the end of the input"
+                )
                 display.say("all input is in committed steps")
         finally:
             for process in reversed(self.processes):
@@ -121,7 +133,10 @@ class Demo:
         )
         took_ms = recovered_ms(feed.steps, killed_ms) or 0.0
         self.recoveries.append(Recovery(victim.name, at_step, took_ms))
-        display.say(f"[green]the {victim.name} is back[/]: the next step is committed {took_ms / 1000:.1f} s after the kill")
+        display.say(
+            f"[green]the {victim.name} is back[/]: the next step is committed {took_ms / 1000:.1f} s "
+            "after the kill"
+        )
 
     def _await(self, feed: StepFeed, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Wait for it as long as all processes live."""
@@ -131,7 +146,9 @@ class Demo:
             if dead:
                 raise DemoError(f"{' and '.join(dead)} ended by itself")
             if time.monotonic() >= deadline:
-                raise DemoError(f"{what} did not come within {timeout_s:.0f} s; committed: step {feed.committed}")
+                raise DemoError(
+                    f"{what} did not come within {timeout_s:.0f} s; committed: step {feed.committed}"
+                )
 
     def _prove(self, bootstrap_servers: str, feed: StepFeed, attempts: AttemptFeed, lines: Path) -> Proof:
         with self.console.status("plain Spark computes the same from the file"):
@@ -139,7 +156,9 @@ class Demo:
         with self.console.status("a read_committed consumer reads the outputs"):
             delays = read_committed(bootstrap_servers, ["delays"])
             delayed = read_committed(bootstrap_servers, ["delayed"])
-        proof = prove(feed.steps, delays, delayed, self.home / "plain", end_offsets(bootstrap_servers, "flights"))
+        proof = prove(
+            feed.steps, delays, delayed, self.home / "plain", end_offsets(bootstrap_servers, "flights")
+        )
         show_outcome(self.console, feed.steps, self.recoveries, attempts.count - feed.committed, proof)
         return proof
 
@@ -155,7 +174,10 @@ def create_topics(bootstrap_servers: str) -> None:
 def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
     """By partition: one past the last record."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ends"})
-    ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), READ_TIMEOUT_S)[1] for p in range(PARTITIONS)}
+    ends = {
+        p: consumer.get_watermark_offsets(TopicPartition(topic, p), READ_TIMEOUT_S)[1]
+        for p in range(PARTITIONS)
+    }
     consumer.close()
     return ends
 

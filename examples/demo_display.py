@@ -26,7 +26,12 @@ class Display:
     def __init__(self, console: Console, feed: StepFeed, total: int) -> None:
         self._console = console
         self._feed = feed
-        columns = (TextColumn("step {task.fields[step]}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("step {task.fields[step]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self._progress = Progress(*columns, console=console)
         self._bar = self._progress.add_task("records", total=total, step=0)
         self._over = threading.Event()
@@ -37,7 +42,9 @@ class Display:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._over.set()
         self._thread.join()
         self._update()
@@ -62,7 +69,9 @@ def show_outcome(
     """The table of what was done, and what the comparison found."""
     done = list(steps)
     table = Table(
-        show_header=False, title="flights: delays by carrier and origin, and the delayed flights", title_justify="left"
+        show_header=False,
+        title="flights: delays by carrier and origin, and the delayed flights",
+        title_justify="left",
     )
     table.add_row("steps committed", f"{len(done):,}")
     table.add_row("records in", f"{records_in(done):,}")
@@ -70,7 +79,8 @@ def show_outcome(
     table.add_row("attempts aborted", f"{aborted:,}, none of them visible")
     for recovery in recoveries:
         table.add_row(
-            f"kill -9 {recovery.what}", f"in step {recovery.at_step + 1}, next commit {recovery.took_ms / 1000:.1f} s later"
+            f"kill -9 {recovery.what}",
+            f"in step {recovery.at_step + 1}, next commit {recovery.took_ms / 1000:.1f} s later",
         )
     colour = "green" if proof.holds else "red"
     table.add_row(

@@ -1,7 +1,8 @@
-"""Departures by carrier, on three nodes: state, a keyed and an unkeyed output. The pipeline of docker/ and docs/deploy.md.
+"""Departures by carrier, on three nodes: state, a keyed and an unkeyed output. The pipeline
+of docker/ and docs/deploy.md.
 
-`examples/departures_feed.py` makes its topics and keeps sending. Several nodes may keep state by carrier because the records of
-a carrier are always in one partition, and input and output have as many partitions.
+`examples/departures_feed.py` makes its topics and keeps sending. Several nodes may keep state by carrier
+because the records of a carrier are always in one partition, and input and output have as many partitions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ NODES = 3
 LATE_MIN = 15
 """Minutes after which a departure counts as late."""
 CHECKPOINTS = os.environ.get("DEPARTURES_CHECKPOINTS")
-"""Where state is saved, on something that all nodes reach: `file:///checkpoints`, `s3://bucket/path`; or beside the work."""
+"""Where state is saved, on something that all nodes reach: `file:///checkpoints`,
+`s3://bucket/path`; or beside the work."""
 
 pipeline = kcontrol.Pipeline(
     "departures",
@@ -36,7 +38,9 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("late", topic="late", value_format="json"),
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="500 ms", max_records=100_000),
-    checkpoint=kcontrol.Checkpoint(CHECKPOINTS, every="60 s", keep_steps=10_000, shared=CHECKPOINTS is not None),
+    checkpoint=kcontrol.Checkpoint(
+        CHECKPOINTS, every="60 s", keep_steps=10_000, shared=CHECKPOINTS is not None
+    ),
 )
 
 

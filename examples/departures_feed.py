@@ -1,7 +1,7 @@
 """Topics and input for examples/departures.py.
 
-`python examples/departures_feed.py topics kafka:9092` makes the topics that are missing; `send` in place of `topics` sends
-departures until it is told to end.
+`python examples/departures_feed.py topics kafka:9092` makes the topics that are missing; `send` in place of
+`topics` sends departures until it is told to end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def make_topics(bootstrap_servers: str, replication: int) -> list[str]:
     """Make those that are missing, and return their names. Raises KafkaException: one can't be made."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     made = []
-    for name, future in admin.create_topics([NewTopic(name, PARTITIONS, replication) for name in TOPICS]).items():
+    for name, future in admin.create_topics(
+        [NewTopic(name, PARTITIONS, replication) for name in TOPICS]
+    ).items():
         try:
             future.result(TIMEOUT_S)
             made.append(name)
@@ -50,7 +52,12 @@ def departure(dice: random.Random) -> dict[str, Any]:
 def send(bootstrap_servers: str, per_second: int, seed: int, ended: threading.Event) -> int:
     """Send until `ended`; returns how many were acknowledged. Raises KafkaException: some were not."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 20,
+        }
     )
     failures: list[object] = []
     dice, sent = random.Random(seed), 0
@@ -67,7 +74,9 @@ def send(bootstrap_servers: str, per_second: int, seed: int, ended: threading.Ev
         producer.poll(0)
     left = producer.flush(TIMEOUT_S)
     if failures or left:
-        raise KafkaException(failures[0] if failures else f"{left} departures were not acknowledged in {TIMEOUT_S} s")
+        raise KafkaException(
+            failures[0] if failures else f"{left} departures were not acknowledged in {TIMEOUT_S} s"
+        )
     return sent
 
 
@@ -80,7 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
     if given.what == "topics":
-        print(f"made: {', '.join(make_topics(given.bootstrap_servers, given.replication)) or 'nothing, all are there'}")
+        print(
+            "made: "
+            f"{', '.join(make_topics(given.bootstrap_servers, given.replication)) or 'nothing, all are there'}"
+        )
         return 0
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,8 @@
-"""Flights out of New York: a running aggregate of delays by carrier and origin, and the delayed flights themselves.
+"""Flights out of New York: a running aggregate of delays by carrier and origin, and the delayed flights
+themselves.
 
-Run it on a topic `flights` with `kcontrol run examples/flights.py`; `python -m examples.demo` makes the topics, fills them,
-kills what runs and checks what came out.
+Run it on a topic `flights` with `kcontrol run examples/flights.py`; `python -m examples.demo` makes the
+topics, fills them, kills what runs and checks what came out.
 """
 
 from __future__ import annotations

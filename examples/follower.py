@@ -16,7 +16,8 @@ AGAIN_S = 0.3
 
 
 class Follower(ABC):
-    """Runs a command with `--follow --json` in the background and hears its lines; starts it again when it ends.
+    """Runs a command with `--follow --json` in the background and hears its lines; starts it again when it
+    ends.
 
     What is heard changes under `_changed`, so that others can wait for it.
     """

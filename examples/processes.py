@@ -1,7 +1,8 @@
-"""Real kcontrol processes that can be killed, paused and started again. The demo, the chaos harness and the bench use it.
+"""Real kcontrol processes that can be killed, paused and started again. The demo, the
+chaos harness and the bench use it.
 
-Every process leads a process group and ends with its parent, however that ends: it holds the reading end of a pipe that the
-parent keeps open (`--lifeline`).
+Every process leads a process group and ends with its parent, however that ends: it holds the reading end of a
+pipe that the parent keeps open (`--lifeline`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ def now_ms() -> float:
 
 @dataclass
 class KcontrolProcess:
-    """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log there.
+    """One `kcontrol` command. home: where it keeps what outlives it; its output is appended to `name`.log
+    there.
 
-    environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml. module: another
-    Python module that is run instead; it has to end when its standard input does. group: the id of the group that it and its
-    children run under, by which a packet filter knows them; needs root.
+    environment: variables beside those of this process. directory: where it works, and finds a kcontrol.toml.
+    module: another Python module that is run instead; it has to end when its standard input does. group: the
+    id of the group that it and its children run under, by which a packet filter knows them; needs root.
     """
 
     name: str
@@ -73,7 +75,12 @@ class KcontrolProcess:
                 start_new_session=True,
                 cwd=self.directory,
                 group=self.group,
-                env={**os.environ, "XDG_DATA_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **self.environment},
+                env={
+                    **os.environ,
+                    "XDG_DATA_HOME": str(self.home),
+                    "PYTHONUNBUFFERED": "1",
+                    **self.environment,
+                },
             )
 
     def kill(self) -> None:
@@ -111,7 +118,9 @@ class KcontrolProcess:
 
 def coordinator(name: str, bootstrap_servers: str, home: Path) -> KcontrolProcess:
     """A coordinator that has its partitions back at once when it is started again under its name."""
-    return KcontrolProcess(name, ["coordinator", "--instance", name, "--bootstrap-servers", bootstrap_servers], home)
+    return KcontrolProcess(
+        name, ["coordinator", "--instance", name, "--bootstrap-servers", bootstrap_servers], home
+    )
 
 
 def node(
@@ -125,4 +134,6 @@ def node(
     """A node of the pipeline in `file`, with its working directory under `home`."""
     place = ["--work-dir", str(home / "nodes"), "--master", master]
     which = ["--node", str(number), "--bootstrap-servers", bootstrap_servers]
-    return KcontrolProcess(f"node-{number}", ["node", str(file), *which, *place], home, dict(environment or {}))
+    return KcontrolProcess(
+        f"node-{number}", ["node", str(file), *which, *place], home, dict(environment or {})
+    )

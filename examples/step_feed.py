@@ -38,8 +38,11 @@ class StepFeed(Follower):
         with self._changed:
             return len(self._steps)
 
-    def wait_for(self, found: Callable[[list[Boundary]], bool], timeout_s: float, each_s: float = 1.0) -> bool:
-        """Wait until `found` holds of the steps; looks when one comes, and every `each_s`. Whether it held in time.
+    def wait_for(
+        self, found: Callable[[list[Boundary]], bool], timeout_s: float, each_s: float = 1.0
+    ) -> bool:
+        """Wait until `found` holds of the steps; looks when one comes, and every
+        `each_s`. Whether it held in time.
 
         Raises ValueError when the log's steps don't follow each other.
         """
@@ -92,5 +95,6 @@ def records_out(steps: list[Boundary]) -> int:
 
 
 def recovered_ms(steps: list[Boundary], since_ms: float) -> float | None:
-    """Time from `since_ms` to the commit of the first step that was begun after it; None as long as there is none."""
+    """Time from `since_ms` to the commit of the first step that was begun after it; None as long as there is
+    none."""
     return next((step["committed_ms"] - since_ms for step in steps if step["opened_ms"] >= since_ms), None)

@@ -1,7 +1,9 @@
-"""What lies in topics, from the first offset to the end, by Kafka's C client: for proofs, independent of kcontrol's readers.
+"""What lies in topics, from the first offset to the end, by Kafka's C client: for proofs,
+independent of kcontrol's readers.
 
-The end is asked of the broker, not taken from the client's first "end of partition": that is the last stable offset of the
-moment, which moves on only after the markers of a transaction are written, and that is after the answer to its commit.
+The end is asked of the broker, not taken from the client's first "end of partition": that is the last stable
+offset of the moment, which moves on only after the markers of a transaction are written, and that is after
+the answer to its commit.
 """
 
 from __future__ import annotations
@@ -9,14 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 60.0
 CHUNK_RECORDS, CHUNK_TIMEOUT_S = 10_000, 0.1
 
 ASK_TIMEOUT_S = 10.0
-"""Of one request: a client that was told of no living broker, by one that has just come back, may never ask again by itself."""
+"""Of one request: a client that was told of no living broker, by one that has just come back,
+may never ask again by itself."""
 AGAIN_S = 0.1
 PASSING = frozenset(
     {
@@ -36,13 +47,15 @@ Place = tuple[str, int]
 
 
 def read_topics(
-    bootstrap_servers: str, topics: Iterable[str], isolation: str = "read_committed", timeout_s: float = TIMEOUT_S
+    bootstrap_servers: str,
+    topics: Iterable[str],
+    isolation: str = "read_committed",
+    timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Message]:
     """Every record of the topics up to the end they have now, in offset order within a partition.
 
-    Raises:
-        KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached and nothing comes for
-            `timeout_s`: a transaction was left open.
+    Raises: KafkaException: the broker or a topic is missing, an offset is gone, or an end is not reached and
+    nothing comes for `timeout_s`: a transaction was left open.
     """
     left = partition_ends(bootstrap_servers, list(topics), timeout_s=timeout_s)
     consumer = Consumer(
@@ -61,11 +74,14 @@ def read_topics(
     heard = time.monotonic()
     try:
         while left:
-            # Waits until so many have come, or the time is over: short, because at the end there are not so many.
+            # Waits until so many have come, or the time is over: short, because at the end there are not so
+            # many.
             messages = consumer.consume(CHUNK_RECORDS, CHUNK_TIMEOUT_S)
             heard = time.monotonic() if messages else heard
             if time.monotonic() - heard > timeout_s:
-                raise KafkaException(f"{isolation}: nothing came for {timeout_s} s, and these ends are not reached: {left}")
+                raise KafkaException(
+                    f"{isolation}: nothing came for {timeout_s} s, and these ends are not reached: {left}"
+                )
             for message in messages:
                 error = message.error()
                 if error is None:
@@ -79,9 +95,13 @@ def read_topics(
 
 
 def partition_ends(
-    bootstrap_servers: str, topics: Collection[str], isolation: str = "read_uncommitted", timeout_s: float = TIMEOUT_S
+    bootstrap_servers: str,
+    topics: Collection[str],
+    isolation: str = "read_uncommitted",
+    timeout_s: float = TIMEOUT_S,
 ) -> dict[Place, int]:
-    """One past the last record of each partition; with read_committed, where the first open transaction begins.
+    """One past the last record of each partition; with read_committed, where the first open transaction
+    begins.
 
     Raises:
         KafkaException: the broker or a topic is missing, or has no leader for `timeout_s`.
@@ -96,11 +116,15 @@ def partition_ends(
         time.sleep(AGAIN_S)
 
 
-def _ask_ends(bootstrap_servers: str, topics: Collection[str], isolation: str, timeout_s: float) -> dict[Place, int]:
+def _ask_ends(
+    bootstrap_servers: str, topics: Collection[str], isolation: str, timeout_s: float
+) -> dict[Place, int]:
     # A result is waited for without a limit of its own: it ends in time by the request's.
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     described = admin.describe_topics(TopicCollection(list(topics)), request_timeout=timeout_s)
-    parts = [TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions]
+    parts = [
+        TopicPartition(topic, each.id) for topic in topics for each in described[topic].result().partitions
+    ]
     asked = admin.list_offsets(
         {part: OffsetSpec.latest() for part in parts},
         isolation_level=IsolationLevel[isolation.upper()],

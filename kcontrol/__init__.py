@@ -1,6 +1,7 @@
 """Event-sourced control plane that lives in Kafka and runs PySpark pipelines step by step, exactly once.
 
-The public names. They are loaded when they are first used: defining a pipeline needs neither Spark nor a Kafka client.
+The public names. They are loaded when they are first used: defining a pipeline needs
+neither Spark nor a Kafka client.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ OLDEST_PYTHON = (3, 11)
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
-    """Raise ImportError for a Python that is too old: what comes after would fail with a syntax error somewhere."""
+    """Raise ImportError for a Python that is too old: what comes after would fail with a syntax error
+    somewhere."""
     if version[:2] < OLDEST_PYTHON:
-        raise ImportError(f"kcontrol needs Python 3.11 or newer; this is {'.'.join(map(str, version))}, at {sys.executable}")
+        raise ImportError(
+            f"kcontrol needs Python 3.11 or newer; this is {'.'.join(map(str, version))}, at {sys.executable}"
+        )
 
 
 check_python()

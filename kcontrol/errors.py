@@ -1,6 +1,7 @@
 """Every error a user can meet. Each message says what was wrong, where, and what to do.
 
-The tree is small on purpose: a caller distinguishes what it can act on. `exit_code` is what the command line ends with.
+The tree is small on purpose: a caller distinguishes what it can act on. `exit_code` is
+what the command line ends with.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class NotDeterministicError(ConfigurationError):
 
 
 class SpecChangedError(ConfigurationError):
-    """The pipeline's definition differs from the one its log was made with and the change is not declared compatible."""
+    """The pipeline's definition differs from the one its log was made with and the
+    change is not declared compatible."""
 
 
 class ClusterError(KcontrolError):
@@ -46,7 +48,8 @@ class TopicError(ClusterError):
 
 
 class AccessError(ClusterError):
-    """Kafka refuses the credentials, or does not allow what is needed; another try is of no use before somebody grants it."""
+    """Kafka refuses the credentials, or does not allow what is needed; another try is of no
+    use before somebody grants it."""
 
     exit_code = 15
 
@@ -76,11 +79,13 @@ class RetriableError(KcontrolError):
 
 
 class UnseenRecordError(RetriableError):
-    """What was decided rests on a read that had not seen all of the log of steps; nothing of it was committed."""
+    """What was decided rests on a read that had not seen all of the log of steps; nothing of it was
+    committed."""
 
 
 class CommitUnknownError(KcontrolError):
-    """A commit was asked for and its answer was lost: only reading the steps topic after fencing tells the outcome."""
+    """A commit was asked for and its answer was lost: only reading the steps topic after fencing tells the
+    outcome."""
 
     exit_code = 5
 
@@ -136,7 +141,8 @@ class ReplacedError(KcontrolError):
 
 
 class SparkLostError(KcontrolError):
-    """The JVM of this process's Spark application has ended; a new incarnation of the node takes its place."""
+    """The JVM of this process's Spark application has ended; a new incarnation of the node takes its
+    place."""
 
     exit_code = 13
 

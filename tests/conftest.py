@@ -23,7 +23,8 @@ expect_short_lives()
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker | ContainerBroker]:
-    """The embedded broker; with KCONTROL_TEST_IMAGE=1 and a Docker engine, the official image of the same version.
+    """The embedded broker; with KCONTROL_TEST_IMAGE=1 and a Docker engine, the official image of the same
+    version.
 
     Shared by all tests: those that kill a broker start their own (`EmbeddedBroker(tmp_path)`).
     """
@@ -57,7 +58,8 @@ def whole_cluster3(cluster3: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def connections_end_with_their_module() -> Iterator[None]:
-    """Else they would go on looking for a module's own broker, and log it, in the middle of whatever test comes later."""
+    """Else they would go on looking for a module's own broker, and log it, in the middle of whatever test
+    comes later."""
     yield
     close_clients()
 
@@ -69,7 +71,8 @@ def settings(broker: EmbeddedBroker | ContainerBroker) -> ClusterSettings:
 
 @pytest.fixture(scope="session")
 def topic_factory(settings: ClusterSettings) -> TopicFactory:
-    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the name."""
+    """`topic_factory(stem, partitions=1, config={...})` creates a topic with a unique name and returns the
+    name."""
     names = (f"{secrets.token_hex(3)}-{number}" for number in itertools.count())
 
     def create(stem: str = "topic", partitions: int = 1, config: Mapping[str, str] | None = None) -> str:

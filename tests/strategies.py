@@ -1,7 +1,9 @@
-"""Hypothesis strategies for every record of kcontrol/core/model.py, built from the type hints, so that none can be forgotten.
+"""Hypothesis strategies for every record of kcontrol/core/model.py, built from the type hints,
+so that none can be forgotten.
 
-`instances(Command)` gives whole commands. Names and digests look as they do in a pipeline (and collide often, which finds more
-than wild text does); numbers span the whole range of an Avro long; free texts hold any Unicode.
+`instances(Command)` gives whole commands. Names and digests look as they do in a pipeline (and collide often,
+which finds more than wild text does); numbers span the whole range of an Avro long; free texts hold any
+Unicode.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def instances(cls: type[T]) -> st.SearchStrategy[T]:
     parts = {}
     for field in fields(cls):  # type: ignore[arg-type]
         hint = hints[field.name]
-        parts[field.name] = _BY_FIELD.get(field.name, _of_hint(hint)) if hint in (int, str) else _of_hint(hint)
+        parts[field.name] = (
+            _BY_FIELD.get(field.name, _of_hint(hint)) if hint in (int, str) else _of_hint(hint)
+        )
     return st.builds(cls, **parts)
 
 
@@ -61,6 +65,8 @@ def _of_hint(hint: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from(hint) if issubclass(hint, StrEnum) else instances(hint)
 
 
-CONTROL_RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(*(instances(cls) for cls in get_args(ControlRecord)))
+CONTROL_RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
+    *(instances(cls) for cls in get_args(ControlRecord))
+)
 BOUNDARIES: st.SearchStrategy[StepBoundary] = instances(StepBoundary)
 RECORDS: st.SearchStrategy[ControlRecord | StepRecord] = CONTROL_RECORDS | BOUNDARIES | instances(Checkpoint)

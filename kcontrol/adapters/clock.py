@@ -6,7 +6,8 @@ import time
 
 
 class SystemClock:
-    """The wall clock, because it ends up in records that other machines compare with theirs; and one that nobody can set."""
+    """The wall clock, because it ends up in records that other machines compare with
+    theirs; and one that nobody can set."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""

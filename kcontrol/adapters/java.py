@@ -1,6 +1,7 @@
 """Finds the Java that the broker and Spark run on, and says clearly when there is none or it is too old.
 
-Looks where Spark looks, in the same order (JAVA_HOME, then PATH), so that what is accepted here is what Spark will use.
+Looks where Spark looks, in the same order (JAVA_HOME, then PATH), so that what is
+accepted here is what Spark will use.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ MINIMUM_VERSION = 17
 _VERSION_TIMEOUT_S = 30.0
 _VERSION = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
 _ADVICE = (
-    f"Install a Java {MINIMUM_VERSION} (or 21) runtime and set JAVA_HOME to its directory, the one that holds bin/java, "
-    "or put its java on PATH."
+    f"Install a Java {MINIMUM_VERSION} (or 21) runtime and set JAVA_HOME to its directory, the one that "
+    "holds bin/java, or put its java on PATH."
 )
 
 
@@ -43,7 +44,8 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     version = _major_version(executable, origin)
     if version < MINIMUM_VERSION:
         raise JavaError(
-            f"Found Java {version} at {executable} ({origin}), but Java {MINIMUM_VERSION} or newer is needed. {_ADVICE}"
+            f"Found Java {version} at {executable} ({origin}), but Java {MINIMUM_VERSION} or newer is "
+            f"needed. {_ADVICE}"
         )
     return Java(executable, version)
 
@@ -67,12 +69,16 @@ def _major_version(executable: Path, origin: str) -> int:
             [executable, "-version"], capture_output=True, text=True, timeout=_VERSION_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise JavaError(f"The java at {executable} ({origin}) could not be run: {error}. {_ADVICE}") from error
+        raise JavaError(
+            f"The java at {executable} ({origin}) could not be run: {error}. {_ADVICE}"
+        ) from error
     said = result.stderr + result.stdout
     match = _VERSION.search(said)
     if result.returncode != 0 or match is None:
         first_line = next(iter(said.strip().splitlines()), "nothing")
-        raise JavaError(f"The java at {executable} ({origin}) did not tell its version; it said: {first_line}. {_ADVICE}")
+        raise JavaError(
+            f"The java at {executable} ({origin}) did not tell its version; it said: {first_line}. {_ADVICE}"
+        )
     first = int(match["first"])
     # Up to Java 8 the version was written 1.8.
     return int(match["second"] or 0) if first == 1 else first

@@ -1,7 +1,7 @@
 """Requests to a pipeline of a Kafka cluster, answered once they are done: what commands ask for.
 
-All raise what `kcontrol.requests.asking.ask` raises, NotFoundError when there is no such pipeline, and TopicError when kcontrol
-was never used in the cluster. timeout_s: for a coordinator and nodes to act on it.
+All raise what `kcontrol.requests.asking.ask` raises, NotFoundError when there is no such pipeline, and
+TopicError when kcontrol was never used in the cluster. timeout_s: for a coordinator and nodes to act on it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SkipDone:
-    """A skip that is in force. step: the one that begins at `request.to`; committed: whether it is in the log already."""
+    """A skip that is in force. step: the one that begins at `request.to`; committed:
+    whether it is in the log already."""
 
     request: SkipRequest
     step: int
     committed: bool
 
 
-async def ask_mode(settings: ClusterSettings, pipeline: str, mode: DesiredMode, timeout_s: float = TIMEOUT_S) -> Status:
+async def ask_mode(
+    settings: ClusterSettings, pipeline: str, mode: DesiredMode, timeout_s: float = TIMEOUT_S
+) -> Status:
     """Ask for running, paused or stopped; the status of the coordinator that has taken note of it."""
     async with _known(settings, pipeline) as logs:
         await ask(logs, mode_requests(logs.view, mode), timeout_s)
@@ -41,7 +44,8 @@ async def ask_mode(settings: ClusterSettings, pipeline: str, mode: DesiredMode, 
 
 
 async def ask_checkpoint(settings: ClusterSettings, pipeline: str, timeout_s: float = TIMEOUT_S) -> int:
-    """Have the state saved; the step that is. Raises HaltedError or NotNowError when the pipeline does not run."""
+    """Have the state saved; the step that is. Raises HaltedError or NotNowError when the pipeline does not
+    run."""
     async with _known(settings, pipeline) as logs:
         return (await ask(logs, checkpoint_request(logs.view), timeout_s)).step
 
@@ -49,7 +53,8 @@ async def ask_checkpoint(settings: ClusterSettings, pipeline: str, timeout_s: fl
 async def ask_input(
     settings: ClusterSettings, pipeline: str, input_name: str, *, paused: bool, timeout_s: float = TIMEOUT_S
 ) -> Status:
-    """Have an input paused, or read again; the status of the coordinator that goes by it, in every step after its `step`.
+    """Have an input paused, or read again; the status of the coordinator that goes by it,
+    in every step after its `step`.
 
     Raises NotFoundError for an input that there is not.
     """
@@ -59,9 +64,14 @@ async def ask_input(
 
 
 async def ask_skip(
-    settings: ClusterSettings, pipeline: str, wanted: tuple[str, int, int], by: str, timeout_s: float = TIMEOUT_S
+    settings: ClusterSettings,
+    pipeline: str,
+    wanted: tuple[str, int, int],
+    by: str,
+    timeout_s: float = TIMEOUT_S,
 ) -> SkipDone:
-    """Have the next step begin a partition elsewhere. wanted, by: as in `skip_request`, whose errors it raises."""
+    """Have the next step begin a partition elsewhere. wanted, by: as in `skip_request`, whose errors it
+    raises."""
     async with _known(settings, pipeline) as logs:
         await logs.read_steps_on()
         now_ms, look_at = SystemClock().now_ms(), partial(reach, settings, pipeline)
@@ -79,7 +89,8 @@ async def definition(settings: ClusterSettings, pipeline: str) -> PipelineSpec:
 
 @asynccontextmanager
 async def _known(settings: ClusterSettings, pipeline: str) -> AsyncIterator[PipelineLogs]:
-    """With the control log read, and no step: a pipeline whose log of steps is damaged can be stopped, too."""
+    """With the control log read, and no step: a pipeline whose log of steps is damaged can be stopped,
+    too."""
     async with pipeline_logs(settings, pipeline) as logs:
         await logs.read_control()
         yield logs

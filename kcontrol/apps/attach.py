@@ -39,13 +39,17 @@ def attach(
     work_dir: str | Path | None = None,
     allow_nondeterministic: bool = False,
 ) -> Application:
-    """Make this Spark application a node of `pipeline`. A coordinator must run elsewhere (`kcontrol coordinator`).
+    """Make this Spark application a node of `pipeline`. A coordinator must run elsewhere (`kcontrol
+    coordinator`).
 
-    bootstrap_servers or settings: the cluster; by default as the commands find it (environment, kcontrol.toml).
+    bootstrap_servers or settings: the cluster; by default as the commands find it (environment,
+    kcontrol.toml).
     work_dir: for Spark's state; by default nodes/ in the user's data directory.
-    allow_nondeterministic: don't refuse rand() and its like; a step that is run again may then differ from the log.
+    allow_nondeterministic: don't refuse rand() and its like; a step that is run again may then differ from
+    the log.
 
-    Raises SparkSettingError when the session lacks what correctness needs (see `kcontrol conf`), JavaError, ConfigurationError.
+    Raises SparkSettingError when the session lacks what correctness needs (see `kcontrol conf`),
+    JavaError, ConfigurationError.
     """
     find_java()
     check_version()
@@ -53,16 +57,22 @@ def attach(
     for sentence in check_session(spark):
         _log.warning("%s", sentence)
     if node >= pipeline.nodes:
-        raise ConfigurationError(f"node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+        raise ConfigurationError(
+            f"node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}"
+        )
     cluster = settings or resolve_settings(bootstrap_servers, os.environ, Path.cwd())
     options = NodeOptions(node, Path(work_dir or data_home() / "nodes").resolve())
-    return Application(NodeService(spark, cluster, pipeline, options), spark, pipeline, allow_nondeterministic)
+    return Application(
+        NodeService(spark, cluster, pipeline, options), spark, pipeline, allow_nondeterministic
+    )
 
 
 class Application:
     """A node of a pipeline in this process. Not to be made directly: see `attach`."""
 
-    def __init__(self, service: NodeService, spark: SparkSession, pipeline: Pipeline, allow_nondeterministic: bool) -> None:
+    def __init__(
+        self, service: NodeService, spark: SparkSession, pipeline: Pipeline, allow_nondeterministic: bool
+    ) -> None:
         self._service = service
         self._frames = Frames(spark, pipeline, service.host.channel.address)
         self._allow_nondeterministic = allow_nondeterministic
@@ -79,18 +89,24 @@ class Application:
         return self._frames.read(name)
 
     def write(self, frame: DataFrame, output: str | Sequence[str], mode: OutputMode = "append") -> None:
-        """Make `frame` the content of an output, or of several if its column `output` tells which. Nothing runs before `start`.
+        """Make `frame` the content of an output, or of several if its column `output` tells
+        which. Nothing runs before `start`.
 
         Raises ConfigurationError after `start`, and for a frame that is not a streaming one.
         """
         if self._thread is not None:
-            raise ConfigurationError("write() must come before start(): the queries of a pipeline start together")
+            raise ConfigurationError(
+                "write() must come before start(): the queries of a pipeline start together"
+            )
         if not frame.isStreaming:
-            raise ConfigurationError(f"output {output!r}: the frame is not a streaming one: make it from app.read(...)")
+            raise ConfigurationError(
+                f"output {output!r}: the frame is not a streaming one: make it from app.read(...)"
+            )
         self._queries.append(FrameQuery(frame, mode, (output,) if isinstance(output, str) else tuple(output)))
 
     def start(self) -> None:
-        """Check the queries and start working; returns at once. Raises ConfigurationError, NotDeterministicError."""
+        """Check the queries and start working; returns at once. Raises
+        ConfigurationError, NotDeterministicError."""
         if self._thread is not None:
             raise ConfigurationError("this application has been started already")
         bound = self._frames.bind(self._queries, self._allow_nondeterministic)
@@ -128,7 +144,8 @@ class Application:
         return ended
 
     def stop(self) -> None:
-        """End the node and wait until its queries have stopped. The Spark session stays. Raises what ended it before."""
+        """End the node and wait until its queries have stopped. The Spark session stays. Raises what ended it
+        before."""
         self._ready.wait(STOP_TIMEOUT_S)
         if self._loop is not None and self._working is not None and not self._ended.is_set():
             self._loop.call_soon_threadsafe(self._working.cancel)

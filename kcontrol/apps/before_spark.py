@@ -1,4 +1,5 @@
-"""What can be known to be wrong before Spark is started, which takes half a minute: the cluster, and the pipeline's topics."""
+"""What can be known to be wrong before Spark is started, which takes half a minute: the
+cluster, and the pipeline's topics."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, m
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Raises InputGoneError when an input of a recorded definition isn't there any more or was recreated, and AccessError."""
+    """Raises InputGoneError when an input of a recorded definition isn't there any more or
+    was recreated, and AccessError."""
     rpc = KafkaRpc(settings)
     try:
         for item in spec.inputs:
             where = f"pipeline {spec.pipeline!r}, input {item.name!r}: what its steps have read is gone"
-            # A broker that is away may be back when Spark has started: whoever reads the records waits for it.
+            # A broker that is away may be back when Spark has started: whoever reads the records waits for
+            # it.
             with suppress(RetriableError):
                 try:
                     found = await rpc.topic(item.topic, Operation.READ)

@@ -32,7 +32,8 @@ class PartitionSessions:
         denied: Callable[[AccessError], None],
         observer: CoordinatorObserver = NOBODY,
     ) -> None:
-        """partitions: how many the control topic has. denied: told that Kafka does not let this process work."""
+        """partitions: how many the control topic has. denied: told that Kafka does not let this process
+        work."""
         self._denied = denied
         self._observer = observer
         self._settings = settings

@@ -1,7 +1,9 @@
-"""A coordinator process: a Faust worker whose agent hands the records of its partitions to the sessions of their pipelines.
+"""A coordinator process: a Faust worker whose agent hands the records of its partitions to
+the sessions of their pipelines.
 
-The agent decides nothing. A partition that is assigned gets a keeper, one that is kept through a rebalance keeps it, one that
-is gone loses it; who is in charge of a pipeline is settled by the claims in the log, not by Faust.
+The agent decides nothing. A partition that is assigned gets a keeper, one that is kept through a rebalance
+keeps it, one that is gone loses it; who is in charge of a pipeline is settled by the claims in the log, not
+by Faust.
 """
 
 from __future__ import annotations
@@ -32,15 +34,18 @@ from kcontrol.settings.cluster import ClusterSettings
 _log = logging.getLogger("kcontrol.coordinator")
 
 RESTARTS = Backoff(first_ms=200, longest_ms=5_000)
-"""Between workers that crash. One that has lived longer than the longest wait crashes for the first time again."""
+"""Between workers that crash. One that has lived longer than the longest wait crashes for the first time
+again."""
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """How a coordinator process takes part in its group.
 
-    session_timeout_s: after so long without a heartbeat its partitions go to another worker. instance: see `make_app`.
-    stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is gone.
+    session_timeout_s: after so long without a heartbeat its partitions go to another
+    worker. instance: see `make_app`.
+    stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is
+    gone.
     observer: looks on at the sessions.
     """
 
@@ -50,11 +55,15 @@ class WorkerOptions:
     observer: CoordinatorObserver = NOBODY
 
 
-def run_coordinator(settings: ClusterSettings, partitions: int, options: WorkerOptions, ready: Callable[[], None]) -> None:
-    """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new incarnation begins after a back-off.
+def run_coordinator(
+    settings: ClusterSettings, partitions: int, options: WorkerOptions, ready: Callable[[], None]
+) -> None:
+    """Run until SIGTERM or SIGINT. A crash of Faust (Kafka away for long) is logged, and a new
+    incarnation begins after a back-off.
 
-    partitions: of the control topic, which exists. ready: called whenever partitions (or none) have been assigned.
-    Raises AccessError: Kafka refuses the login, or does not let this process look after any pipeline.
+    partitions: of the control topic, which exists. ready: called whenever partitions (or none) have been
+    assigned. Raises AccessError: Kafka refuses the login, or does not let this process look after any
+    pipeline.
     """
     asyncio.run(check_may_join(settings))
     tries = RESTARTS.begin()
@@ -104,7 +113,12 @@ class _Life:
         self._sessions = PartitionSessions(settings, partitions, self._end, options.observer)
         self.denied: AccessError | None = None
         self._app = make_app(
-            names.coordinator_group(), settings, self._loop, options.session_timeout_s, options.instance, datadir
+            names.coordinator_group(),
+            settings,
+            self._loop,
+            options.session_timeout_s,
+            options.instance,
+            datadir,
         )
         self._listen(names.control_topic())
         self._worker = _SignalledWorker(self._app, self._loop, self._sessions.stop, options.stop_timeout_s)
@@ -130,7 +144,9 @@ class _Life:
             self._worker.stop_and_shutdown()
 
     def _listen(self, control_topic: str) -> None:
-        topic = self._app.topic(control_topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+        topic = self._app.topic(
+            control_topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw"
+        )
 
         async def control_records(stream: Any) -> None:
             async for event in stream.events():
@@ -146,7 +162,9 @@ class _Life:
 
     async def _on_assigned(self, _app: faust.App, assigned: Any, **_: Any) -> None:
         partitions = {part.partition for part in assigned}
-        _log.info("assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none")
+        _log.info(
+            "assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none"
+        )
         # In the background: the rebalance must not wait until the sessions of lost partitions have ended.
         self._app.loop.create_task(self._sessions.assign(partitions))
         self._ready()
@@ -156,7 +174,11 @@ class _SignalledWorker(Worker):
     """Ends the sessions before Faust, and the process if that takes too long."""
 
     def __init__(
-        self, app: faust.App, loop: asyncio.AbstractEventLoop, end_sessions: Callable[[], Any], stop_timeout_s: float
+        self,
+        app: faust.App,
+        loop: asyncio.AbstractEventLoop,
+        end_sessions: Callable[[], Any],
+        stop_timeout_s: float,
     ) -> None:
         super().__init__(app, loop)
         self._end_sessions = end_sessions

@@ -1,8 +1,10 @@
-"""Removes a pipeline from Kafka: its records in the control topic, and its log of steps. Input and output are not touched.
+"""Removes a pipeline from Kafka: its records in the control topic, and its log of steps.
+Input and output are not touched.
 
-It begins with a tombstone under the key of the definition. From then on nobody looks after the pipeline: a coordinator that
-reads it says no more, a node ends. The log of steps goes last; as long as it holds steps, no definition is taken (`leftovers`).
-So a deletion that was ended anywhere can be run again, and nothing can come in between.
+It begins with a tombstone under the key of the definition. From then on nobody looks after the pipeline: a
+coordinator that reads it says no more, a node ends. The log of steps goes last; as long as it holds steps, no
+definition is taken (`leftovers`). So a deletion that was ended anywhere can be run again, and nothing can
+come in between.
 """
 
 from __future__ import annotations
@@ -40,9 +42,10 @@ LONGEST_S = 60.0
 class Remains:
     """What there is of a pipeline in Kafka.
 
-    spec: its definition; None if a deletion has been begun. keys: of its records in `partition` of `control_topic`.
-    steps_topic: of its log of steps, '' if it is not there; log_id: Kafka's id of it; step: the last one in it, -1 if it can't
-    be read. checkpoint_locations: where there may be checkpoints of it.
+    spec: its definition; None if a deletion has been begun. keys: of its records in
+    `partition` of `control_topic`.
+    steps_topic: of its log of steps, '' if it is not there; log_id: Kafka's id of it; step: the last one in
+    it, -1 if it can't be read. checkpoint_locations: where there may be checkpoints of it.
     """
 
     pipeline: str
@@ -57,7 +60,8 @@ class Remains:
 
 
 async def look(settings: ClusterSettings, pipeline: str) -> Remains:
-    """What `delete` would remove. Raises NotFoundError when there is nothing, and NotNowError when somebody works for it.
+    """What `delete` would remove. Raises NotFoundError when there is nothing, and
+    NotNowError when somebody works for it.
 
     TopicError: there is a topic by the name of the log of steps that kcontrol has not made.
     """
@@ -89,14 +93,19 @@ def _nothing() -> None:
 
 
 async def delete(
-    settings: ClusterSettings, remains: Remains, also: Callable[[], None] = _nothing, longest_s: float = LONGEST_S
+    settings: ClusterSettings,
+    remains: Remains,
+    also: Callable[[], None] = _nothing,
+    longest_s: float = LONGEST_S,
 ) -> None:
-    """Remove it. What was removed before is passed over, so that whatever ended a deletion, another one completes it.
+    """Remove it. What was removed before is passed over, so that whatever ended a
+    deletion, another one completes it.
 
-    also: removes what is elsewhere; called when there is no definition any more, and before the log of steps goes.
+    also: removes what is elsewhere; called when there is no definition any more, and before the log of steps
+    goes.
 
-    Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it. RetriableError,
-    ClusterError: Kafka is away. AccessError: not allowed; the message says what is.
+    Raises ConfigurationError: somebody has submitted the pipeline again meanwhile, or goes on writing for it.
+    RetriableError, ClusterError: Kafka is away. AccessError: not allowed; the message says what is.
     """
     partition = await _PipelineKeys.open(settings, remains.pipeline)
     try:
@@ -119,8 +128,8 @@ async def _forget_all(partition: _PipelineKeys, definition: bytes, longest_s: fl
         await partition.read()
         if definition in partition.keys:
             raise ConfigurationError(
-                f"pipeline {partition.pipeline!r} was submitted again while it was deleted; end its nodes, then run kcontrol "
-                f"delete {partition.pipeline} again"
+                f"pipeline {partition.pipeline!r} was submitted again while it was deleted; end its nodes, "
+                f"then run kcontrol delete {partition.pipeline} again"
             )
         if partition.keys:
             await partition.forget(list(partition.keys))
@@ -129,15 +138,18 @@ async def _forget_all(partition: _PipelineKeys, definition: bytes, longest_s: fl
         if time.monotonic() > over:
             said = next(reversed(partition.keys or {b"?": 0})).decode(errors="backslashreplace")
             raise ConfigurationError(
-                f"somebody goes on writing for pipeline {partition.pipeline!r}, though it has no definition any more: {said!r} "
-                f"in {partition.where}. End it, then run kcontrol delete {partition.pipeline} again"
+                f"somebody goes on writing for pipeline {partition.pipeline!r}, though it has no definition "
+                f"any more: {said!r} in {partition.where}. End it, then run kcontrol delete "
+                f"{partition.pipeline} again"
             )
 
 
 class _PipelineKeys:
     """The keys of one pipeline in its control partition, whatever lies under them."""
 
-    def __init__(self, settings: ClusterSettings, rpc: KafkaRpc, topic: str, number: int, pipeline: str) -> None:
+    def __init__(
+        self, settings: ClusterSettings, rpc: KafkaRpc, topic: str, number: int, pipeline: str
+    ) -> None:
         self._rpc = rpc
         self._reader = PartitionReader(rpc, topic, number, READ_UNCOMMITTED)
         self._appender = Appender(settings, topic, number)
@@ -198,8 +210,8 @@ def _steps_topic(settings: ClusterSettings, pipeline: str) -> TopicState | None:
     state = TopicAdmin(settings).find(settings.names().steps_topic(pipeline))
     if state is not None and (state.partitions, state.config.get("cleanup.policy")) != (1, COMPACTED):
         raise TopicError(
-            f"topic {state.name!r} is not a log of steps that kcontrol has made: it has {state.partitions} partitions and "
-            f"cleanup.policy={state.config.get('cleanup.policy')}. Nothing was deleted"
+            f"topic {state.name!r} is not a log of steps that kcontrol has made: it has {state.partitions} "
+            f"partitions and cleanup.policy={state.config.get('cleanup.policy')}. Nothing was deleted"
         )
     return state
 
@@ -207,7 +219,8 @@ def _steps_topic(settings: ClusterSettings, pipeline: str) -> TopicState | None:
 async def _read_logs(
     settings: ClusterSettings, pipeline: str, *, has_steps: bool
 ) -> tuple[PipelineSpec | None, int, tuple[str, ...]]:
-    """The definition, the last step, and where checkpoints may be. Raises NotNowError when somebody works for the pipeline."""
+    """The definition, the last step, and where checkpoints may be. Raises NotNowError when
+    somebody works for the pipeline."""
     async with pipeline_logs(settings, pipeline) as logs:
         clock = SystemClock()
         spec = None

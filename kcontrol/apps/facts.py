@@ -1,4 +1,5 @@
-"""What commands ask Kafka before they start anything: whether it will do, where inputs end, who coordinates."""
+"""What commands ask Kafka before they start anything: whether it will do, where inputs end, who
+coordinates."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ _kafka: Any = untyped_admin
 
 _STARTING = Backoff(first_ms=100, longest_ms=100, deadline_ms=int(TIMEOUT_S * 1000))
 _SETTLING = frozenset(
-    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    }
 )
 """The broker has just started and is not in charge of the group yet."""
 
@@ -51,7 +56,8 @@ def prepare_cluster(cluster: ClusterSettings) -> int:
 
 
 def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
-    """Where committed input ends now. Raises TopicError for a missing topic, ClusterError when Kafka does not answer."""
+    """Where committed input ends now. Raises TopicError for a missing topic,
+    ClusterError when Kafka does not answer."""
     admin = TopicAdmin(cluster, TIMEOUT_S)
     ends = {}
     for input_ in inputs:
@@ -62,9 +68,14 @@ def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
 
 
 def is_caught_up(
-    spec: PipelineSpec, committed: StepsView, ends: Ends, paused: Collection[str] = (), view: PipelineView | None = None
+    spec: PipelineSpec,
+    committed: StepsView,
+    ends: Ends,
+    paused: Collection[str] = (),
+    view: PipelineView | None = None,
 ) -> bool:
-    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is out.
+    """Whether all input before `ends` is in committed steps, and what a watermark still had to bring out is
+    out.
 
     paused: names of inputs that are not judged. view: what nodes have said, if it is known.
     """
@@ -73,7 +84,9 @@ def is_caught_up(
     return not set(still_to_come(spec, committed, ends, view)) - set(paused)
 
 
-def still_to_come(spec: PipelineSpec, committed: StepsView, ends: Ends, view: PipelineView | None = None) -> dict[str, int]:
+def still_to_come(
+    spec: PipelineSpec, committed: StepsView, ends: Ends, view: PipelineView | None = None
+) -> dict[str, int]:
     """By input, how many offsets before `ends` are in no committed step; inputs without any are left out.
 
     view: what nodes have said; offsets that hold no record, as far as they know, don't count.
@@ -83,7 +96,11 @@ def still_to_come(spec: PipelineSpec, committed: StepsView, ends: Ends, view: Pi
         seen = {} if view is None else arrived(spec, item, view)
         parts = {partition: end for (name, partition), end in ends.items() if name == item.name}
         left = sum(
-            records_between(seen[partition].gaps if partition in seen else (), next_offset(committed, item, partition), end)
+            records_between(
+                seen[partition].gaps if partition in seen else (),
+                next_offset(committed, item, partition),
+                end,
+            )
             for partition, end in parts.items()
         )
         if left:
@@ -98,7 +115,9 @@ def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
     tries = _STARTING.begin()
     while True:
         try:
-            found = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(TIMEOUT_S)
+            found = admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group].result(
+                TIMEOUT_S
+            )
             return sum(1 for member in found.members if member.group_instance_id != besides)
         except KafkaException as error:
             code = error.args[0].code()
@@ -115,5 +134,6 @@ def live_coordinators(cluster: ClusterSettings, besides: str) -> int:
 
 def _unreachable(cluster: ClusterSettings, group: str, error: Exception) -> ClusterError:
     return ClusterError(
-        f"Kafka at {cluster.bootstrap_servers} can't be asked for the group {group!r}: {error}; see that it runs"
+        f"Kafka at {cluster.bootstrap_servers} can't be asked for the group {group!r}: {error}; see "
+        "that it runs"
     )

@@ -1,4 +1,5 @@
-"""The servers that there are: the whole interface with the projections that it answers from, and a node's metrics alone."""
+"""The servers that there are: the whole interface with the projections that it answers
+from, and a node's metrics alone."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ async def serve_interface(
     following = asyncio.create_task(projections.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))
     try:
-        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old news.
+        # Following never ends by itself: if it does, that is a bug, and the server must not go on with old
+        # news.
         await asyncio.wait((following, serving), return_when=asyncio.FIRST_COMPLETED)
         for task in (following, serving):
             if task.done():
@@ -63,8 +65,12 @@ async def serve_interface(
 
 
 async def serve_metrics(
-    listener: Listener, registry: CollectorRegistry, profiler: Profiler | None = None, health: Health | None = None
+    listener: Listener,
+    registry: CollectorRegistry,
+    profiler: Profiler | None = None,
+    health: Health | None = None,
 ) -> None:
-    """Answer /metrics, /health/live and /profile, and nothing else, until the listener is stopped or this is cancelled."""
+    """Answer /metrics, /health/live and /profile, and nothing else, until the listener
+    is stopped or this is cancelled."""
     options = listener.options
     await listener.serve(make_metrics_app(registry, options.limits, options.token, profiler, health))

@@ -11,16 +11,18 @@ from kcontrol.settings.cluster import ClusterSettings
 
 
 async def refuse_leftovers(settings: ClusterSettings, pipeline: str) -> None:
-    """Of a pipeline without a definition: raises ConfigurationError if its log of steps is there and holds steps.
+    """Of a pipeline without a definition: raises ConfigurationError if its log of steps is there and holds
+    steps.
 
-    To go on from them would be neither the old pipeline nor a new one: where its inputs begin would be decided anew.
+    To go on from them would be neither the old pipeline nor a new one: where its inputs begin would be
+    decided anew.
     """
     step = await last_step(settings, pipeline)
     if step:
         topic = settings.names().steps_topic(pipeline)
         raise ConfigurationError(
-            f"pipeline {pipeline!r} has no definition, but topic {topic!r} holds its steps up to {step}: it was deleted half "
-            f"way. Run kcontrol delete {pipeline} to its end, then submit it again"
+            f"pipeline {pipeline!r} has no definition, but topic {topic!r} holds its steps up to {step}: it "
+            f"was deleted half way. Run kcontrol delete {pipeline} to its end, then submit it again"
         )
 
 
@@ -40,6 +42,9 @@ async def last_step(settings: ClusterSettings, pipeline: str) -> int:
     log = KafkaStepsLog(settings, pipeline)
     try:
         await log.begin_at_checkpoint()
-        return max((each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)), default=0)
+        return max(
+            (each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)),
+            default=0,
+        )
     finally:
         await log.close()

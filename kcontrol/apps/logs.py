@@ -1,7 +1,8 @@
-"""Logging of kcontrol's processes: to standard error, one line a record, without the chatter of the libraries.
+"""Logging of kcontrol's processes: to standard error, one line a record, without the chatter of the
+libraries.
 
-aiokafka logs each failed connection attempt, ten a second, while a broker restarts. Saying the same thing once in a while is
-enough; what kcontrol makes of it, it logs itself.
+aiokafka logs each failed connection attempt, ten a second, while a broker restarts. Saying the same thing
+once in a while is enough; what kcontrol makes of it, it logs itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One node of a pipeline, put together from its parts: Spark, Kafka and the session between them.
 
-The command `kcontrol node` and `kcontrol.attach` run the same service; they differ in where session and queries come from.
+The command `kcontrol node` and `kcontrol.attach` run the same service; they differ in where
+session and queries come from.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class NodeOptions:
 
     work_dir: root of the directories of all nodes of all pipelines of all clusters on this machine.
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
-    received_every_ms: see NodeSession. partitions_every_s: how often input topics are looked at for added partitions.
+    received_every_ms: see NodeSession. partitions_every_s: how often input topics are
+    looked at for added partitions.
     observer: looks on at it. listens, health: see NodeSession.
     """
 
@@ -72,7 +74,9 @@ class NodeOptions:
 class NodeService:
     """Submits the pipeline and runs one incarnation of one of its nodes."""
 
-    def __init__(self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions
+    ) -> None:
         self._spark = spark
         self._settings = settings
         self._pipeline = pipeline
@@ -88,14 +92,18 @@ class NodeService:
         """
         for warning in bound.warnings:
             _log.warning("%s", warning)
-        spec = await submit(self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions)
+        spec = await submit(
+            self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions
+        )
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)
         joined(spec)
         log_id = await asyncio.to_thread(self._log_id)
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
-        ports = NodePorts(SystemClock(), control, steps, self._engines(bound, log_id, spec.fingerprint), self._watch)
+        ports = NodePorts(
+            SystemClock(), control, steps, self._engines(bound, log_id, spec.fingerprint), self._watch
+        )
         options = self._options
         session = NodeSession(
             self._pipeline.name,
@@ -114,7 +122,8 @@ class NodeService:
         return ended
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
-        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that is the end of this incarnation."""
+        """Run the session; a JVM that dies or hangs can't be replaced within this process, so that
+        is the end of this incarnation."""
         jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
         working = asyncio.create_task(session.run())
         try:
@@ -141,32 +150,43 @@ class NodeService:
         self.host.close()
 
     def _log_id(self) -> str:
-        """Kafka's id of the steps topic: state that was made by another log of the same name must never be opened."""
+        """Kafka's id of the steps topic: state that was made by another log of the same name must never be
+        opened."""
         topic = self._settings.names().steps_topic(self._pipeline.name)
         return TopicAdmin(self._settings).get(topic, "the steps topic").topic_id
 
     def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
         options = self._options
-        place = NodePlace(options.node, options.work_dir / log_id, log_id, options.checkpoints, self._environment)
+        place = NodePlace(
+            options.node, options.work_dir / log_id, log_id, options.checkpoints, self._environment
+        )
 
-        def make(spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SparkEngine:
+        def make(
+            spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]
+        ) -> SparkEngine:
             if spec.fingerprint != fingerprint:
                 raise SpecChangedError(
-                    f"another definition of pipeline {spec.pipeline!r}, {spec.fingerprint} with nodes = {spec.nodes}, was "
-                    f"submitted while this node started with {fingerprint}; see which is right and start again"
+                    f"another definition of pipeline {spec.pipeline!r}, {spec.fingerprint} with nodes = "
+                    f"{spec.nodes}, was submitted while this node started with {fingerprint}; see which is "
+                    "right and start again"
                 )
-            return SparkEngine(self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression))
+            return SparkEngine(
+                self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression)
+            )
 
         return make
 
-    def _watch(self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]) -> KafkaInputWatcher:
+    def _watch(
+        self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]
+    ) -> KafkaInputWatcher:
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s
         return KafkaInputWatcher(self._settings, input_.topic, from_, takes, every_s, look)
 
 
 async def end_task(working: asyncio.Task[Exit]) -> None:
-    """Cancel it until it has ended, should a failure get in the way of the first try; what it says is of no interest."""
+    """Cancel it until it has ended, should a failure get in the way of the first try;
+    what it says is of no interest."""
     while not working.done():
         working.cancel()
         await asyncio.wait([working], timeout=CANCEL_AGAIN_S)

@@ -1,4 +1,5 @@
-"""What a command does while it takes long: a spinner with the seconds on a terminal, a line elsewhere; never on stdout."""
+"""What a command does while it takes long: a spinner with the seconds on a terminal, a
+line elsewhere; never on stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PLANNING = "planning the queries"
 
 @contextmanager
 def phase(text: str, as_json: bool = False) -> Iterator[None]:
-    """Says what is being done for as long as the block runs; nothing with `as_json`: a program needs no words."""
+    """Says what is being done for as long as the block runs; nothing with `as_json`: a program needs no
+    words."""
     if as_json:
         yield
         return

@@ -24,7 +24,8 @@ class PipelineLogs(PipelineReader):
         self.own_control = control
 
     async def read_steps(self, first: int, last: int | None) -> list[LoggedStep]:
-        """Both logs, the steps only from `first` on and up to `last` (None: all that are there), with some around them.
+        """Both logs, the steps only from `first` on and up to `last` (None: all that are
+        there), with some around them.
 
         Raises NotFoundError when there is no such pipeline.
         """
@@ -37,9 +38,11 @@ class PipelineLogs(PipelineReader):
         return found
 
     async def find_step(self, input_name: str, partition: int, offset: int) -> StepBoundary | None:
-        """The step that read an offset or passed over it, however old it is; None if none has, or it was dropped.
+        """The step that read an offset or passed over it, however old it is; None if none has, or it was
+        dropped.
 
-        Looks from the newest to the oldest step by halving, and reads nothing on afterwards: only for whoever has read all.
+        Looks from the newest to the oldest step by halving, and reads nothing on afterwards:
+        only for whoever has read all.
         """
         low, high = self.committed.first, self.committed.step
         while low <= high:

@@ -1,4 +1,5 @@
-"""Lets a pipeline go on whose log of steps records something twice: shows it, and writes down that a person accepts it."""
+"""Lets a pipeline go on whose log of steps records something twice: shows it, and writes
+down that a person accepts it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _STEPS_PARTITION = 0
 
 
 async def find_doubles(settings: ClusterSettings, pipeline: str) -> list[Twice]:
-    """What the log of steps records twice. Raises TopicError when there is none; DamagedRecordError as `doubles_of` does."""
+    """What the log of steps records twice. Raises TopicError when there is none;
+    DamagedRecordError as `doubles_of` does."""
     log = KafkaStepsLog(settings, pipeline)
     try:
         return doubles_of(pipeline, await log.read_to_end())
@@ -23,7 +25,8 @@ async def find_doubles(settings: ClusterSettings, pipeline: str) -> list[Twice]:
 
 
 async def accept_doubles(settings: ClusterSettings, pipeline: str, doubles: Sequence[Twice]) -> None:
-    """Write a tombstone that says so into the log of steps: up to the newest of these doubles, and no further.
+    """Write a tombstone that says so into the log of steps: up to the newest of these doubles, and no
+    further.
 
     Doing it twice does no harm. Compaction may remove it, together with the records that it speaks of.
     """

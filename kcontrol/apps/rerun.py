@@ -45,8 +45,8 @@ Deliver = Callable[[ReplayedStep], None]
 
 
 def range_options(what: str) -> Callable[[_Command], _Command]:
-    """--from, --to, --master and --work-dir, as the parameters `first`, `last`, `master` and `own` (where nodes of this machine
-    have their own checkpoints). `what` is done with the steps of the range."""
+    """--from, --to, --master and --work-dir, as the parameters `first`, `last`, `master` and `own` (where
+    nodes of this machine have their own checkpoints). `what` is done with the steps of the range."""
 
     def add(command: _Command) -> _Command:
         for option in (
@@ -55,11 +55,16 @@ def range_options(what: str) -> Callable[[_Command], _Command]:
                 "own",
                 type=click.Path(path_type=Path),
                 callback=_own_checkpoints,
-                help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the "
-                "user's data directory.",
+                help="Where nodes of this machine work and, if they are told of no other place, save. "
+                "Default: nodes/ in the user's data directory.",
             ),
             click.option("--master", metavar="URL", help="Spark master. Default: local[*]."),
-            click.option("--to", "last", type=click.IntRange(1), help=f"Last step to {what}. Default: the last committed one."),
+            click.option(
+                "--to",
+                "last",
+                type=click.IntRange(1),
+                help=f"Last step to {what}. Default: the last committed one.",
+            ),
             click.option(
                 "--from",
                 "first",
@@ -91,13 +96,18 @@ class RerunTarget:
 
 
 async def run_again(
-    definition: Pipeline, recorded: RecordedSteps, place: RerunTarget, report: Report, deliver: Deliver | None = None
+    definition: Pipeline,
+    recorded: RecordedSteps,
+    place: RerunTarget,
+    report: Report,
+    deliver: Deliver | None = None,
 ) -> list[Difference]:
-    """Run the steps, one node after the other, and compare those asked for with the log; returns all differences.
+    """Run the steps, one node after the other, and compare those asked for with the log; returns all
+    differences.
 
-    deliver: gets the records of those steps too, which then must be made on this machine. Raises ConfigurationError when they
-    would not be, StepFailedError when a step can't be run, NotFoundError when one is not in the log, CheckpointError when a
-    part of the checkpoint to begin with can't be read.
+    deliver: gets the records of those steps too, which then must be made on this machine. Raises
+    ConfigurationError when they would not be, StepFailedError when a step can't be run, NotFoundError when
+    one is not in the log, CheckpointError when a part of the checkpoint to begin with can't be read.
     """
     find_java()
     with phase(LOOKING, place.as_json):
@@ -121,9 +131,19 @@ async def run_again(
                     where = NodePlace(node, directory, checkpoints=place.checkpoints, environment=environment)
                     say_made_otherwise(piece.boundaries, node, environment)
                     engine = SparkEngine(
-                        spark, bound, host, where, piece.spec, SCRATCH_INCARNATION, _ignore, compares=False, spool=spool
+                        spark,
+                        bound,
+                        host,
+                        where,
+                        piece.spec,
+                        SCRATCH_INCARNATION,
+                        _ignore,
+                        compares=False,
+                        spool=spool,
                     )
-                    differences += await _run_node(engine, node, piece, report, _from_spool(spool, piece, node, deliver))
+                    differences += await _run_node(
+                        engine, node, piece, report, _from_spool(spool, piece, node, deliver)
+                    )
     finally:
         host.close()
         spark.stop()
@@ -148,7 +168,9 @@ async def _run_node(
     return differences
 
 
-def _from_spool(spool: Spool | None, recorded: RecordedSteps, node: int, deliver: Deliver | None) -> Callable[[int], None]:
+def _from_spool(
+    spool: Spool | None, recorded: RecordedSteps, node: int, deliver: Deliver | None
+) -> Callable[[int], None]:
     """What is done with a node's step that was run: its rows are handed on and deleted."""
     if spool is None or deliver is None:
         return _ignore
@@ -164,28 +186,38 @@ def _from_spool(spool: Spool | None, recorded: RecordedSteps, node: int, deliver
 
 
 def say_made_otherwise(boundaries: Sequence[StepBoundary], node: int, here: Environment) -> None:
-    """Say on standard error with what else steps were made: once for each change of it, before anything is run."""
+    """Say on standard error with what else steps were made: once for each change of it, before anything is
+    run."""
     said = ""
     for boundary in boundaries:
         otherwise = made_otherwise(boundary, node, here)
         if otherwise.partition(" was ")[2] != said:
             said = otherwise.partition(" was ")[2]
-            text = f"{otherwise}; what differs may differ because of that" if said else f"step {boundary.step} was made as here"
+            text = (
+                f"{otherwise}; what differs may differ because of that"
+                if said
+                else f"step {boundary.step} was made as here"
+            )
             click.echo(text, err=True)
 
 
 def verdict(node: int, step: int, found: Sequence[Difference], as_json: bool) -> str:
     """What the comparison of one step gave, as text or as a JSON object on one line."""
     if as_json:
-        return json.dumps({"node": node, "step": step, "agrees": not found, "differences": [asdict(each) for each in found]})
+        return json.dumps(
+            {"node": node, "step": step, "agrees": not found, "differences": [asdict(each) for each in found]}
+        )
     return "\n".join(map(str, found)) if found else f"step {step}{f', node {node}' if node else ''}: agrees"
 
 
 def refuse(pipeline: str, found: Sequence[Difference]) -> None:
     """Raise DigestMismatchError if anything differs from the log."""
     if found:
-        raise DigestMismatchError(f"pipeline {pipeline!r}: {len(found)} differences from the log, the first: {found[0]}")
+        raise DigestMismatchError(
+            f"pipeline {pipeline!r}: {len(found)} differences from the log, the first: {found[0]}"
+        )
 
 
 def _ignore(*_: object) -> None:
-    """Nothing: `verify_steps` finds what differs, all of it, and a query that fails makes `run_step` raise."""
+    """Nothing: `verify_steps` finds what differs, all of it, and a query that fails makes `run_step`
+    raise."""

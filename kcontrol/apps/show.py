@@ -20,7 +20,8 @@ def time_text(at_ms: int) -> str:
 
 
 def step_line(boundary: StepBoundary) -> str:
-    """One committed step: number, time, reason, records in and out, time from the opened transaction to its commit."""
+    """One committed step: number, time, reason, records in and out, time from the opened transaction to its
+    commit."""
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
     for piece in boundary.inputs:
@@ -40,7 +41,10 @@ def _left_out(boundary: StepBoundary) -> str:
     for one in boundary.late_rows:
         late[one.query] += one.rows
     dropped = [f"late {_counts(late)}"] if late.total() else []
-    skipped = [f"skipped {one.input}/{one.partition} offsets {one.from_} to {one.to - 1}" for one in boundary.skipped_ranges]
+    skipped = [
+        f"skipped {one.input}/{one.partition} offsets {one.from_} to {one.to - 1}"
+        for one in boundary.skipped_ranges
+    ]
     paused = [f"paused {', '.join(boundary.paused_inputs)}"] if boundary.paused_inputs else []
     return "".join(f"  {text}" for text in (*skipped, *paused, *dropped))
 
@@ -67,9 +71,13 @@ def logged_line(logged: Logged) -> str:
             said = f"{'Tombstone':<12}  {key}"
         case record:
             values = {
-                name: value for name, value in to_json(record).items() if name != "pipeline" and value not in ("", None, [])
+                name: value
+                for name, value in to_json(record).items()
+                if name != "pipeline" and value not in ("", None, [])
             }
-            said = f"{type(record).__name__:<12}  " + " ".join(f"{name}={_short(value)}" for name, value in values.items())
+            said = f"{type(record).__name__:<12}  " + " ".join(
+                f"{name}={_short(value)}" for name, value in values.items()
+            )
     return f"{logged.offset:>8}  {time_text(logged.timestamp_ms)}  {said}"
 
 

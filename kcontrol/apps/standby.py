@@ -18,7 +18,10 @@ _log = logging.getLogger("kcontrol.node")
 
 
 async def until_wanted(
-    settings: ClusterSettings, pipeline: str, stands_by: Callable[[], None], deadline_ms: int = DEFAULT_DEADLINE_MS
+    settings: ClusterSettings,
+    pipeline: str,
+    stands_by: Callable[[], None],
+    deadline_ms: int = DEFAULT_DEADLINE_MS,
 ) -> None:
     """Return as soon as nobody wants the pipeline to be stopped; at once if nobody ever has.
 
@@ -26,7 +29,9 @@ async def until_wanted(
     Raises RetriableError when it is away for longer, and AccessError.
     """
     try:
-        log = await until_deadline(lambda: KafkaControlLog.open(settings, pipeline), "looking for wishes", _log, deadline_ms)
+        log = await until_deadline(
+            lambda: KafkaControlLog.open(settings, pipeline), "looking for wishes", _log, deadline_ms
+        )
     except TopicError:
         return  # There is no control topic, so nobody has asked for anything.
     wishes = _Wishes(pipeline)
@@ -36,14 +41,16 @@ async def until_wanted(
             return
         wishes.stands_by = True
         stands_by()
-        await first_to_end(follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted.wait())
+        await first_to_end(
+            follow(log.tail, wishes.take, "waiting for a wish", _log, deadline_ms), wishes.wanted.wait()
+        )
     finally:
         await log.close()
 
 
 class _Wishes:
-    """The newest of them. A pipeline that is deleted while somebody stands by is wanted once it is submitted again: by somebody
-    else, for a process that was there before would only undo what was meant."""
+    """The newest of them. A pipeline that is deleted while somebody stands by is wanted once it is submitted
+    again: by somebody else, for a process that was there before would only undo what was meant."""
 
     def __init__(self, pipeline: str) -> None:
         self.wanted = asyncio.Event()
@@ -64,7 +71,10 @@ class _Wishes:
             elif is_deletion(record, self._pipeline):
                 self._deleted = True
                 if self.stands_by:
-                    _log.warning("pipeline %s was deleted: this process waits until it is submitted again", self._pipeline)
+                    _log.warning(
+                        "pipeline %s was deleted: this process waits until it is submitted again",
+                        self._pipeline,
+                    )
                 else:
                     self.wanted.set()
             elif isinstance(record, PipelineSpec) and self._deleted:

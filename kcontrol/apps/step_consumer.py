@@ -1,7 +1,8 @@
-"""StepConsumer: whole committed steps, one after the other, for programs that want what a step wrote together and nothing torn.
+"""StepConsumer: whole committed steps, one after the other, for programs that want what a step
+wrote together and nothing torn.
 
-It follows the log of steps and reads exactly the offsets that each boundary names. A plain read_committed consumer sees the
-same records, but may see partitions at different steps.
+It follows the log of steps and reads exactly the offsets that each boundary names. A plain read_committed
+consumer sees the same records, but may see partitions at different steps.
 """
 
 from __future__ import annotations
@@ -39,20 +40,23 @@ class StepConsumer:
             for step in steps:
                 save(step.number, step.records["delays"])
 
-    pipeline: its name. settings, or bootstrap_servers: of the cluster; with neither, as the command line finds them.
-    from_step: the first step wanted; after_step: the last one that the caller has, to resume after it (0: from the first);
-        with neither, the oldest step in the log.
+    pipeline: its name. settings, or bootstrap_servers: of the cluster; with neither, as the command line
+    finds them.
+    from_step: the first step wanted; after_step: the last one that the caller has, to resume after it (0:
+        from the first); with neither, the oldest step in the log.
     outputs: names of the outputs wanted; None: all. Others are not read.
-    timeout: seconds to wait for the next step; the iteration then ends and can be taken up again. None: wait for ever.
+    timeout: seconds to wait for the next step; the iteration then ends and can be taken
+    up again. None: wait for ever.
     verify_digests: besides their counts, compare the records with the digests in the boundary. Costs time.
-    max_bytes_held: of a step that is `streamed`, about so much is in memory at a time; a single batch of Kafka's that is larger
-        comes whole.
+    max_bytes_held: of a step that is `streamed`, about so much is in memory at a time; a single batch of
+        Kafka's that is larger comes whole.
 
     A step is in memory whole, unless it is `streamed`.
 
-    Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no longer in the log, or
-    its records no longer in their topics. DigestMismatchError: what is there is not what the step wrote. DamagedRecordError: a
-    step that was returned is recorded again. RetriableError: Kafka was away for more than two minutes.
+    Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no
+    longer in the log, or its records no longer in their topics. DigestMismatchError: what is there is not
+    what the step wrote. DamagedRecordError: a step that was returned is recorded again. RetriableError: Kafka
+    was away for more than two minutes.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class StepConsumer:
         if settings is not None and bootstrap_servers is not None:
             raise ConfigurationError("StepConsumer: give settings or bootstrap_servers, not both.")
         if max_bytes_held < LEAST_BYTES_HELD:
-            raise ConfigurationError(f"StepConsumer: max_bytes_held is {max_bytes_held}; give {LEAST_BYTES_HELD} or more.")
+            raise ConfigurationError(
+                f"StepConsumer: max_bytes_held is {max_bytes_held}; give {LEAST_BYTES_HELD} or more."
+            )
         settings = settings or resolve_settings(bootstrap_servers, os.environ, Path.cwd())
         self._pipeline = pipeline
         self._timeout = timeout
@@ -79,7 +85,9 @@ class StepConsumer:
         self._client = client_for(settings)
         spec = self._client.start(definition(settings, pipeline)).result()
         self._reader = StepReader(settings, spec, outputs, verify_digests=verify_digests)
-        self._streaming = StepReader(settings, spec, outputs, verify_digests=verify_digests, max_bytes_held=max_bytes_held)
+        self._streaming = StepReader(
+            settings, spec, outputs, verify_digests=verify_digests, max_bytes_held=max_bytes_held
+        )
         self._streamed: StreamedStep | None = None
         self._steps = KafkaStepsLog(settings, pipeline)
         self._tail: AsyncIterator[list[LoggedStep]] | None = None
@@ -98,15 +106,17 @@ class StepConsumer:
         return step
 
     def streamed(self) -> Iterator[StreamedStep]:
-        """The same steps from the same place on, each to be read piece by piece, so that it may be larger than memory:
+        """The same steps from the same place on, each to be read piece by piece, so that it may be larger
+        than memory:
 
             for step in steps.streamed():
                 for output, records in step.chunks():
                     save(step.number, output, records)
 
-        A step counts as taken when its chunks were iterated to their end. One that was left half way is given again, whole, by
-        whoever begins anew: another call of this, `next` on the consumer, or another consumer. To go on to the next step
-        without having read this one raises ConfigurationError; `step.skip()` says that it is meant.
+        A step counts as taken when its chunks were iterated to their end. One that was left half way is given
+        again, whole, by whoever begins anew: another call of this, `next` on the consumer, or another
+        consumer. To go on to the next step without having read this one raises ConfigurationError;
+        `step.skip()` says that it is meant.
         """
         self._leave_streamed()
         return iter(self._next_streamed, None)
@@ -115,8 +125,8 @@ class StepConsumer:
         left = self._streamed
         if left is not None and not left.is_taken:
             raise ConfigurationError(
-                f"step {left.number} of pipeline {self._pipeline!r} was not read to its end: iterate over all of its "
-                "chunks(), or call its skip()"
+                f"step {left.number} of pipeline {self._pipeline!r} was not read to its end: iterate over "
+                "all of its chunks(), or call its skip()"
             )
         boundary = self._checked_boundary()
         self._streamed = StreamedStep(self._streaming, boundary, lambda: self._take(boundary))
@@ -141,7 +151,9 @@ class StepConsumer:
     def __enter__(self) -> StepConsumer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _checked_boundary(self) -> StepBoundary:
@@ -149,16 +161,19 @@ class StepConsumer:
         self._refuse_again(boundary)
         if self._next is not None and boundary.step > self._next:
             raise InputGoneError(
-                f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is {boundary.step}. "
-                f"Start with from_step={boundary.step} if what is missing may be."
+                f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is "
+                f"{boundary.step}. Start with from_step={boundary.step} if what is missing may be."
             )
         return boundary
 
     def _next_boundary(self) -> StepBoundary:
-        """The first boundary that is wanted and has not been returned. Raises StopIteration when there is none in time."""
+        """The first boundary that is wanted and has not been returned. Raises
+        StopIteration when there is none in time."""
         while not self._ready:
             if self._pending is None:
-                self._pending = self._client.start(until_deadline(self._next_chunk, "following the steps topic", _log))
+                self._pending = self._client.start(
+                    until_deadline(self._next_chunk, "following the steps topic", _log)
+                )
             try:
                 chunk = self._pending.result(self._timeout)
             except TimeoutError:
@@ -174,8 +189,9 @@ class StepConsumer:
         """What was returned can't be taken back, and what was recorded in its place is no next step."""
         if boundary.step <= self._returned:
             raise DamagedRecordError(
-                f"Step {boundary.step} of pipeline {self._pipeline!r} was returned, and is recorded again in the log of steps. "
-                f"`kcontrol repair {self._pipeline}` lists what was written twice; go on with from_step={self._returned + 1}."
+                f"Step {boundary.step} of pipeline {self._pipeline!r} was returned, and is recorded again "
+                f"in the log of steps. `kcontrol repair {self._pipeline}` lists what was written twice; go "
+                f"on with from_step={self._returned + 1}."
             )
 
     async def _next_chunk(self) -> list[LoggedStep]:
@@ -193,5 +209,7 @@ def _first_step(from_step: int | None, after_step: int | None) -> int | None:
     if from_step is not None and after_step is not None:
         raise ConfigurationError("StepConsumer: give from_step or after_step, not both.")
     if (from_step is not None and from_step < 1) or (after_step is not None and after_step < 0):
-        raise ConfigurationError("StepConsumer: steps are numbered from 1; after_step=0 starts with the first.")
+        raise ConfigurationError(
+            "StepConsumer: steps are numbered from 1; after_step=0 starts with the first."
+        )
     return after_step + 1 if after_step is not None else from_step

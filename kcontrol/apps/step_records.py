@@ -23,7 +23,8 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 _EXACT = "exact"
 RECORD_BYTES = 256
-"""What a record is counted for besides its key and value: its place, its timestamp, and what Python needs for it."""
+"""What a record is counted for besides its key and value: its place, its timestamp, and what Python needs for
+it."""
 _SHARES = 4
 """What may be held at a time is divided into: a fetch, the one after it, their rows in Arrow, and records."""
 
@@ -42,8 +43,9 @@ class OutputRecord:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A committed step: its number, its time (what `current_timestamp()` was in it), and by output the records that it wrote,
-    in order of partition and offset. `boundary` is its record in the log: which input made it, and more."""
+    """A committed step: its number, its time (what `current_timestamp()` was in it), and by output the
+    records that it wrote, in order of partition and offset. `boundary` is its record in the log: which input
+    made it, and more."""
 
     number: int
     now_ms: int
@@ -63,10 +65,13 @@ class StepReader:
         verify_digests: bool,
         max_bytes_held: int | None = None,
     ) -> None:
-        """max_bytes_held: about so much of a step is in memory while `chunks` is iterated; None: what is usual for a fetch."""
+        """max_bytes_held: about so much of a step is in memory while `chunks` is iterated;
+        None: what is usual for a fetch."""
         known = {output.name for output in spec.outputs}
         for name in sorted(set(outputs or ()) - known):
-            raise NotFoundError(f"Pipeline {spec.pipeline!r} has no output {name!r}; it has {', '.join(sorted(known))}.")
+            raise NotFoundError(
+                f"Pipeline {spec.pipeline!r} has no output {name!r}; it has {', '.join(sorted(known))}."
+            )
         self._outputs = known if outputs is None else set(outputs)
         self._topic_ids = {output.topic: output.topic_id for output in spec.outputs}
         self._client = client_for(settings)
@@ -75,7 +80,9 @@ class StepReader:
         if self._chunk_bytes is None:
             self._ranges = RangeReader(settings)
         else:
-            self._ranges = RangeReader(settings, ReadLimits(fetch_max_bytes=self._chunk_bytes, run_bytes=self._chunk_bytes))
+            self._ranges = RangeReader(
+                settings, ReadLimits(fetch_max_bytes=self._chunk_bytes, run_bytes=self._chunk_bytes)
+            )
 
     def read(self, boundary: StepBoundary) -> Step:
         """The step that ends with this boundary, whole. Raises InputGoneError or DigestMismatchError."""
@@ -85,7 +92,8 @@ class StepReader:
         return Step(boundary.step, boundary.now_ms, records, boundary)
 
     def chunks(self, boundary: StepBoundary) -> Generator[tuple[str, list[OutputRecord]]]:
-        """The same piece by piece: the name of an output and some records of it, in order of output, partition and offset.
+        """The same piece by piece: the name of an output and some records of it, in order
+        of output, partition and offset.
 
         Raises as `read` does, at the end of the partition in which something is wrong: after its records.
         """
@@ -95,30 +103,41 @@ class StepReader:
                     yield part.output, chunk
 
     def _slice(self, boundary: StepBoundary, part: OutputSlice) -> Iterator[list[OutputRecord]]:
-        where = f"Step {boundary.step} of pipeline {boundary.pipeline!r}, output {part.output!r}, partition {part.partition}"
+        where = (
+            f"Step {boundary.step} of pipeline {boundary.pipeline!r}, output {part.output!r}, partition "
+            f"{part.partition}"
+        )
         partitions = self._compared_partitions(boundary, part)
         count, digest = 0, EMPTY
         try:
             for chunk in self._records(boundary.step, part):
                 count += len(chunk)
                 if partitions is not None:
-                    every = (record_digest(DigestKind.OUTPUT, partitions, each.key, each.value, each.headers) for each in chunk)
+                    every = (
+                        record_digest(DigestKind.OUTPUT, partitions, each.key, each.value, each.headers)
+                        for each in chunk
+                    )
                     digest = sum(every, digest)
                 yield chunk
         except InputGoneError as error:
             raise InputGoneError(f"{where}: its records are no longer all in Kafka. {error}") from error
         if count != part.records:
             raise DigestMismatchError(
-                f"{where}: the boundary counts {part.records} records at offsets {part.from_} to {part.to} of topic "
-                f"{part.topic!r}, but {count} are there: compaction has removed some, or somebody else wrote among them."
+                f"{where}: the boundary counts {part.records} records at offsets {part.from_} to {part.to} "
+                f"of topic {part.topic!r}, but {count} are there: compaction has removed some, or somebody "
+                "else wrote among them."
             )
         if partitions is not None and digest.hex != part.digest:
-            raise DigestMismatchError(f"{where}: the boundary has the digest {part.digest}, the records have {digest.hex}.")
+            raise DigestMismatchError(
+                f"{where}: the boundary has the digest {part.digest}, the records have {digest.hex}."
+            )
 
     def _records(self, step: int, part: OutputSlice) -> Iterator[list[OutputRecord]]:
         own = str(step).encode()
         topic_id = self._topic_id(part.topic)
-        read = self._ranges.read(part.output, part.topic, topic_id, part.partition, part.from_, part.to, headers=True)
+        read = self._ranges.read(
+            part.output, part.topic, topic_id, part.partition, part.from_, part.to, headers=True
+        )
         for batch in read:
             for rows in pieces(batch, self._chunk_bytes):
                 chunk = []
@@ -131,9 +150,14 @@ class StepReader:
                     yield chunk
 
     def _compared_partitions(self, boundary: StepBoundary, part: OutputSlice) -> int | None:
-        """The partition count that goes into the digests of an output's records; None if they are not compared."""
+        """The partition count that goes into the digests of an output's records; None if they are not
+        compared."""
         layout = next((each for each in boundary.layout.outputs if each.output == part.output), None)
-        return layout.partitions if self._verify_digests and layout is not None and layout.digest == _EXACT else None
+        return (
+            layout.partitions
+            if self._verify_digests and layout is not None and layout.digest == _EXACT
+            else None
+        )
 
     def _topic_id(self, topic: str) -> str:
         if topic not in self._topic_ids:
@@ -145,11 +169,14 @@ class StepReader:
 
 def _record(row: Mapping[str, Any], headers: Headers) -> OutputRecord:
     timestamp_ms = round(row["timestamp"].timestamp() * 1000)
-    return OutputRecord(row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms)
+    return OutputRecord(
+        row["key"], row["value"], tuple(headers), row["partition"], row["offset"], timestamp_ms
+    )
 
 
 def pieces(batch: pa.RecordBatch, max_bytes: int | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch in order, cut so that none of the pieces counts more than `max_bytes`, unless it is a single row."""
+    """The rows of a batch in order, cut so that none of the pieces counts more than
+    `max_bytes`, unless it is a single row."""
     if max_bytes is None or not batch.num_rows:
         yield batch
         return

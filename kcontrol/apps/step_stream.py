@@ -10,10 +10,11 @@ from kcontrol.errors import ConfigurationError
 
 
 class StreamedStep:
-    """A committed step: its number, its time (what `current_timestamp()` was in it), and its boundary, as those of `Step`.
+    """A committed step: its number, its time (what `current_timestamp()` was in it), and
+    its boundary, as those of `Step`.
 
-    Its records come from `chunks`, once. The step was taken when they have been iterated to their end, or `skip` was called:
-    only then does the consumer go on to the next one.
+    Its records come from `chunks`, once. The step was taken when they have been iterated to their end, or
+    `skip` was called: only then does the consumer go on to the next one.
     """
 
     def __init__(self, reader: StepReader, boundary: StepBoundary, taken: Callable[[], None]) -> None:
@@ -30,14 +31,16 @@ class StreamedStep:
     def chunks(self) -> Iterator[tuple[str, list[OutputRecord]]]:
         """The name of an output and some records of it, in order of output, partition and offset.
 
-        All records are of the committed step. That none is missing or changed is known when the iteration has ended: keep what
-        you make of them in a transaction, and commit that afterwards. Raises InputGoneError and DigestMismatchError, then at
-        the end of the partition that they name; ConfigurationError: the chunks were asked for a second time, or the consumer
-        has gone on.
+        All records are of the committed step. That none is missing or changed is known when the iteration has
+        ended: keep what you make of them in a transaction, and commit that afterwards. Raises InputGoneError
+        and DigestMismatchError, then at the end of the partition that they name; ConfigurationError: the
+        chunks were asked for a second time, or the consumer has gone on.
         """
         if self._begun or self._left:
             why = "its consumer has gone on" if self._left else "its chunks have been asked for"
-            raise ConfigurationError(f"step {self.number} of pipeline {self.boundary.pipeline!r} can't be read again: {why}")
+            raise ConfigurationError(
+                f"step {self.number} of pipeline {self.boundary.pipeline!r} can't be read again: {why}"
+            )
         self._begun = True
         return self._iterate()
 
@@ -47,7 +50,8 @@ class StreamedStep:
                 yield chunk
                 if self._left:
                     raise ConfigurationError(
-                        f"step {self.number} of pipeline {self.boundary.pipeline!r} can't be read on: its consumer has gone on"
+                        f"step {self.number} of pipeline {self.boundary.pipeline!r} can't be read on: "
+                        "its consumer has gone on"
                     )
         finally:
             self._chunks.close()

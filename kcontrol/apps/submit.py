@@ -1,7 +1,8 @@
-"""From a pipeline's definition to its spec in the control topic: looked up, checked against history, and written once.
+"""From a pipeline's definition to its spec in the control topic: looked up, checked
+against history, and written once.
 
-The spec is what coordinator and nodes work from. It is written when the pipeline is first started and when something in it has
-changed that may change; where step 1 begins is decided the first time and kept.
+The spec is what coordinator and nodes work from. It is written when the pipeline is first started and when
+something in it has changed that may change; where step 1 begins is decided the first time and kept.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec, fingerprint, start_offsets
+from kcontrol.definition.resolve import (
+    FoundInput,
+    OutputFacts,
+    QueryFacts,
+    build_spec,
+    fingerprint,
+    start_offsets,
+)
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
@@ -39,7 +47,8 @@ async def submit(
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
-    """The spec that the pipeline runs by, which is in the control topic afterwards. As `resolve` otherwise."""
+    """The spec that the pipeline runs by, which is in the control topic afterwards. As `resolve`
+    otherwise."""
     spec, earlier = await _resolved(settings, pipeline, queries, output_partitions, control_partitions)
     if spec != earlier:
         log = await KafkaControlLog.open(settings, pipeline.name)
@@ -60,11 +69,12 @@ async def resolve(
 ) -> PipelineSpec:
     """The spec that the pipeline would run by. Makes the topics that are missing, and submits nothing.
 
-    queries: what Spark says of them. output_partitions: create missing output topics with so many partitions; None: a missing
-    one is an error.
+    queries: what Spark says of them. output_partitions: create missing output topics with so many partitions;
+    None: a missing one is an error.
 
-    Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work, among others),
-    SpecChangedError (the log was made with another definition) or InputGoneError (an input's topic was recreated).
+    Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work,
+    among others), SpecChangedError (the log was made with another definition) or InputGoneError (an input's
+    topic was recreated).
     """
     return (await _resolved(settings, pipeline, queries, output_partitions, control_partitions))[0]
 
@@ -88,7 +98,9 @@ async def _resolved(
         await refuse_while_running(settings, pipeline.name, earlier.nodes, pipeline.nodes)
         specs = await all_specs(settings)
         earlier = await _earlier(settings, pipeline.name)
-    inputs, outputs = await asyncio.to_thread(_facts, TopicAdmin(settings), pipeline, earlier, output_partitions)
+    inputs, outputs = await asyncio.to_thread(
+        _facts, TopicAdmin(settings), pipeline, earlier, output_partitions
+    )
     spec = build_spec(pipeline, inputs, outputs, queries)
     if earlier is not None and earlier.nodes != spec.nodes:
         check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
@@ -100,7 +112,8 @@ async def _resolved(
 
 
 async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:
-    """The newest definition that was acknowledged. Missed, it would be replaced without being compared with."""
+    """The newest definition that was acknowledged. Missed, it would be replaced without being compared
+    with."""
     log = await KafkaControlLog.open(settings, pipeline)
     try:
         entries = await log.read_to_barrier(pipeline)
@@ -110,7 +123,8 @@ async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | N
 
 
 async def all_specs(settings: ClusterSettings) -> dict[str, PipelineSpec]:
-    """The newest spec of every pipeline in the control topic, by name. Raises TopicError if there is no control topic."""
+    """The newest spec of every pipeline in the control topic, by name. Raises TopicError if there is no
+    control topic."""
     rpc = KafkaRpc(settings)
     try:
         partitions = (await rpc.topic(settings.names().control_topic())).leaders
@@ -133,7 +147,10 @@ def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
 ) -> tuple[Mapping[str, FoundInput], Mapping[str, OutputFacts]]:
     before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
-    states = [admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ) for each in pipeline.inputs]
+    states = [
+        admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ)
+        for each in pipeline.inputs
+    ]
     for sentence in compaction_warnings(states, _replay_window_ms(pipeline)):
         _log.warning("Pipeline %r: %s", pipeline.name, sentence)
     inputs = {
@@ -141,7 +158,9 @@ def _facts(
         for source, state in zip(pipeline.inputs, states, strict=True)
     }
     targets = {each.name: each.topic for each in pipeline.outputs}
-    targets |= {each.dead_letter_output: each.dead_letter_topic for each in pipeline.inputs if each.dead_letter_topic}
+    targets |= {
+        each.dead_letter_output: each.dead_letter_topic for each in pipeline.inputs if each.dead_letter_topic
+    }
     outputs = {}
     for name, topic in targets.items():
         what = f"pipeline {pipeline.name!r}, output {name!r}"

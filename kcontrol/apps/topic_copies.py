@@ -1,7 +1,8 @@
 """The records of a replay to other topics, with the keys, headers and times that they had.
 
-The producer is idempotent but there is no transaction: a replay that fails half-way leaves what it has written, and one that is
-done again writes it again. So never to a topic from which anybody expects each step once.
+The producer is idempotent but there is no transaction: a replay that fails half-way leaves what it has
+written, and one that is done again writes it again. So never to a topic from which anybody expects each step
+once.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _ABOUT_THE_TOPIC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CopyLimits:
-    """buffer_bytes: sent or waiting, not acknowledged. deadline_ms: a record that is not acknowledged by then has failed."""
+    """buffer_bytes: sent or waiting, not acknowledged. deadline_ms: a record that is not
+    acknowledged by then has failed."""
 
     buffer_bytes: int = 32 << 20
     deadline_ms: int = 30_000
@@ -60,11 +62,13 @@ class CopyTopic:
     partitions: int
 
 
-async def open_copies(settings: ClusterSettings, spec: PipelineSpec, wanted: Mapping[str, str]) -> TopicCopies:
+async def open_copies(
+    settings: ClusterSettings, spec: PipelineSpec, wanted: Mapping[str, str]
+) -> TopicCopies:
     """The destination that writes each output in `wanted` to the topic beside it.
 
-    Raises NotFoundError for an output that the pipeline doesn't have, ConfigurationError for a topic that is somebody's output
-    or log, TopicError for one that isn't there.
+    Raises NotFoundError for an output that the pipeline doesn't have, ConfigurationError for a topic that is
+    somebody's output or log, TopicError for one that isn't there.
     """
     check_copies(wanted, spec, (await all_specs(settings)).values(), settings.names())
     admin = TopicAdmin(settings)
@@ -75,28 +79,33 @@ async def open_copies(settings: ClusterSettings, spec: PipelineSpec, wanted: Map
     return TopicCopies(settings, topics)
 
 
-def check_copies(wanted: Mapping[str, str], spec: PipelineSpec, specs: Collection[PipelineSpec], names: Names) -> None:
+def check_copies(
+    wanted: Mapping[str, str], spec: PipelineSpec, specs: Collection[PipelineSpec], names: Names
+) -> None:
     """Refuse what a replay may not write to. See `open_copies`; `specs` are those of all pipelines."""
     known = [output.name for output in spec.outputs]
     taken = {names.control_topic(): "the control topic"}
     for each in specs:
         taken[names.steps_topic(each.pipeline)] = f"the steps topic of pipeline {each.pipeline!r}"
-        taken |= {output.topic: f"output {output.name!r} of pipeline {each.pipeline!r}" for output in each.outputs}
+        taken |= {
+            output.topic: f"output {output.name!r} of pipeline {each.pipeline!r}" for output in each.outputs
+        }
     for output, topic in wanted.items():
         if output not in known:
             raise NotFoundError(
-                f"--topic {output}={topic}: pipeline {spec.pipeline!r} has no output {output!r}; it has {', '.join(known)}"
+                f"--topic {output}={topic}: pipeline {spec.pipeline!r} has no output {output!r}; it has "
+                f"{', '.join(known)}"
             )
         if topic in taken:
             raise ConfigurationError(
-                f"--topic {output}={topic}: the topic is {taken[topic]}, whose readers expect each step once; a replay writes "
-                "outside of the steps' transactions, so give it a topic of its own"
+                f"--topic {output}={topic}: the topic is {taken[topic]}, whose readers expect each step "
+                "once; a replay writes outside of the steps' transactions, so give it a topic of its own"
             )
 
 
 def partition_for(record: ReplayedRecord, recorded_count: int, count: int) -> int:
-    """The partition of a topic with `count` partitions: its own if the output had as many, else by its key as Kafka's clients
-    do, else its own modulo the count."""
+    """The partition of a topic with `count` partitions: its own if the output had as many, else by its key as
+    Kafka's clients do, else its own modulo the count."""
     if count != recorded_count and record.key is not None:
         return partition_of(record.key, count)
     return record.partition % count
@@ -105,7 +114,9 @@ def partition_for(record: ReplayedRecord, recorded_count: int, count: int) -> in
 class TopicCopies:
     """A destination of topics, by output; records of other outputs are passed over."""
 
-    def __init__(self, settings: ClusterSettings, topics: Mapping[str, CopyTopic], limits: CopyLimits | None = None) -> None:
+    def __init__(
+        self, settings: ClusterSettings, topics: Mapping[str, CopyTopic], limits: CopyLimits | None = None
+    ) -> None:
         limits = limits or CopyLimits()
         self._settings = settings
         self._topics = topics
@@ -124,7 +135,8 @@ class TopicCopies:
     def deliver(self, step: ReplayedStep) -> int:
         """Write the records of one step and wait until all are acknowledged; none is left out.
 
-        Raises TopicError, AccessError or ClusterError naming the first record that failed; what was written before stays.
+        Raises TopicError, AccessError or ClusterError naming the first record that failed;
+        what was written before stays.
         """
         boundary = step.boundary
         counts = {layout.output: layout.partitions for layout in boundary.layout.outputs}
@@ -132,13 +144,18 @@ class TopicCopies:
         for record in step.records:
             if (topic := self._topics.get(record.output)) is not None:
                 partition = partition_for(record, counts[record.output], topic.partitions)
-                where = f"step {boundary.step}, output {record.output!r} to topic {topic.name!r}, partition {partition}"
+                where = (
+                    f"step {boundary.step}, output {record.output!r} to topic {topic.name!r}, partition "
+                    f"{partition}"
+                )
                 headers = [*record.headers, (STEP_HEADER, str(boundary.step).encode())]
                 self._produce(where, topic.name, partition, record, headers, boundary.now_ms)
         waiting = self._producer.flush(self._deadline_s)
         self._check(where)
         if waiting:
-            raise ClusterError(f"{where}: {waiting} records were not acknowledged within {self._deadline_s:g} s.")
+            raise ClusterError(
+                f"{where}: {waiting} records were not acknowledged within {self._deadline_s:g} s."
+            )
         return 0
 
     def close(self) -> None:
@@ -159,14 +176,22 @@ class TopicCopies:
         while True:
             try:
                 self._producer.produce(
-                    topic, record.value, record.key, partition, self._acknowledged, timestamp=at_ms, headers=headers
+                    topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    self._acknowledged,
+                    timestamp=at_ms,
+                    headers=headers,
                 )
                 break
             except BufferError:
                 self._producer.poll(_POLL_S)
                 self._check(where)
                 if time.monotonic() > deadline:
-                    raise ClusterError(f"{where}: Kafka has accepted nothing for {self._deadline_s:g} s.") from None
+                    raise ClusterError(
+                        f"{where}: Kafka has accepted nothing for {self._deadline_s:g} s."
+                    ) from None
             except KafkaException as error:
                 raise self._refused(where, topic, error.args[0]) from error
         self._producer.poll(0)
@@ -188,4 +213,6 @@ class TopicCopies:
 
 def _refused(where: str, error: KafkaError) -> ClusterError:
     kind = TopicError if error.code() in _ABOUT_THE_TOPIC else ClusterError
-    return kind(f"{where}, or just before: a record could not be written: {error.str()}. What is there already stays.")
+    return kind(
+        f"{where}, or just before: a record could not be written: {error.str()}. What is there already stays."
+    )

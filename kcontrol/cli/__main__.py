@@ -1,4 +1,5 @@
-"""`python -m kcontrol.cli`: the same as `kcontrol`, for processes that are started with this very interpreter."""
+"""`python -m kcontrol.cli`: the same as `kcontrol`, for processes that are started with this very
+interpreter."""
 
 from kcontrol.cli.main import main
 

@@ -17,9 +17,15 @@ from kcontrol.settings.toml import find_names
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--role", "role", type=click.Choice([role.value for role in Role]), required=True, help="What the principal does."
+    "--role",
+    "role",
+    type=click.Choice([role.value for role in Role]),
+    required=True,
+    help="What the principal does.",
 )
-@click.option("--principal", metavar="TYPE:NAME", required=True, help="Whom to grant it, such as User:kcontrol-node.")
+@click.option(
+    "--principal", metavar="TYPE:NAME", required=True, help="Whom to grant it, such as User:kcontrol-node."
+)
 @click.option(
     "--optional/--no-optional",
     "with_optional",
@@ -29,9 +35,11 @@ from kcontrol.settings.toml import find_names
 @json_option
 @debug_option
 def acls(file: Path, role: str, principal: str, with_optional: bool, as_json: bool) -> None:
-    """Print what grants ROLE all that it needs for the pipeline in FILE, one kafka-acls.sh command a line, and nothing more.
+    """Print what grants ROLE all that it needs for the pipeline in FILE, one kafka-acls.sh
+    command a line, and nothing more.
 
-    Kafka is not asked: names and address come from kcontrol.toml or the environment. Needs nobody's credentials.
+    Kafka is not asked: names and address come from kcontrol.toml or the environment. Needs nobody's
+    credentials.
 
     \b
     Example:  kcontrol acls flights.py --role node --principal User:flights-node
@@ -39,7 +47,9 @@ def acls(file: Path, role: str, principal: str, with_optional: bool, as_json: bo
     servers, names = find_names(os.environ, Path.cwd())
     pipeline = load_definition(file, as_json=as_json)
     found = [
-        need for need in needs(Role(role), names, pipeline.name, Topics.of(pipeline)) if with_optional or not need.optional
+        need
+        for need in needs(Role(role), names, pipeline.name, Topics.of(pipeline))
+        if with_optional or not need.optional
     ]
     if not as_json:
         click.echo(f"# {role}: {ROLES[Role(role)]}")

@@ -19,9 +19,17 @@ _MAX_BROKERS = 9
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(1, 65535), help="Port for clients, of the first broker. Default: a free one.")
 @click.option(
-    "--brokers", type=click.IntRange(1, _MAX_BROKERS), default=1, show_default=True, help="How many form the cluster: 1 or 3."
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Port for clients, of the first broker. Default: a free one.",
+)
+@click.option(
+    "--brokers",
+    type=click.IntRange(1, _MAX_BROKERS),
+    default=1,
+    show_default=True,
+    help="How many form the cluster: 1 or 3.",
 )
 @click.option(
     "--data-dir",
@@ -33,8 +41,9 @@ _MAX_BROKERS = 9
 def broker(port: int | None, brokers: int, data_dir: Path | None, as_json: bool) -> None:
     """Run a real Apache Kafka on this machine until Ctrl-C; print its address when it is ready.
 
-    It listens on 127.0.0.1 only. Its data is kept, so the next start goes on with it. With --brokers 3 it is a cluster of three
-    processes as production has it: every topic on all three, a write counts once two have it. One that ends is started again.
+    It listens on 127.0.0.1 only. Its data is kept, so the next start goes on with it. With --brokers 3 it is
+    a cluster of three processes as production has it: every topic on all three, a write counts once two have
+    it. One that ends is started again.
 
     \b
     Example:  kcontrol broker --port 9092 --data-dir /var/lib/kcontrol/broker
@@ -45,13 +54,23 @@ def broker(port: int | None, brokers: int, data_dir: Path | None, as_json: bool)
     if brokers == 1:
         _one(EmbeddedBroker(data_dir or data_home() / "broker", port), ended, as_json)
     else:
-        _several(EmbeddedCluster(data_dir or data_home() / f"brokers-{brokers}", brokers, port), ended, as_json)
+        _several(
+            EmbeddedCluster(data_dir or data_home() / f"brokers-{brokers}", brokers, port), ended, as_json
+        )
 
 
 def _one(broker: EmbeddedBroker, ended: threading.Event, as_json: bool) -> None:
     with broker as running:
-        facts = {"bootstrap_servers": running.bootstrap_servers, "data_dir": str(running.data_dir), "pid": running.pid}
-        click.echo(json.dumps(facts) if as_json else f"{running.bootstrap_servers} is ready; its data is in {running.data_dir}")
+        facts = {
+            "bootstrap_servers": running.bootstrap_servers,
+            "data_dir": str(running.data_dir),
+            "pid": running.pid,
+        }
+        click.echo(
+            json.dumps(facts)
+            if as_json
+            else f"{running.bootstrap_servers} is ready; its data is in {running.data_dir}"
+        )
         while not ended.wait(_LOOK_EVERY_S):
             if not running.is_running:
                 raise ClusterError(f"The broker has ended by itself; its log is {running.log_file}")
@@ -59,8 +78,15 @@ def _one(broker: EmbeddedBroker, ended: threading.Event, as_json: bool) -> None:
 
 def _several(cluster: EmbeddedCluster, ended: threading.Event, as_json: bool) -> None:
     with cluster as running:
-        each = {node: {"bootstrap_servers": one.bootstrap_servers, "pid": one.pid} for node, one in running.brokers.items()}
-        facts = {"bootstrap_servers": running.bootstrap_servers, "data_dir": str(running.data_dir), "brokers": each}
+        each = {
+            node: {"bootstrap_servers": one.bootstrap_servers, "pid": one.pid}
+            for node, one in running.brokers.items()
+        }
+        facts = {
+            "bootstrap_servers": running.bootstrap_servers,
+            "data_dir": str(running.data_dir),
+            "brokers": each,
+        }
         if as_json:
             click.echo(json.dumps(facts))
         else:
@@ -70,5 +96,7 @@ def _several(cluster: EmbeddedCluster, ended: threading.Event, as_json: bool) ->
         while not ended.wait(_LOOK_EVERY_S):
             for node, one in running.brokers.items():
                 if not one.is_running:
-                    click.echo(f"Broker {node} has ended; its log is {one.log_file}. It is started again.", err=True)
+                    click.echo(
+                        f"Broker {node} has ended; its log is {one.log_file}. It is started again.", err=True
+                    )
                     one.start()

@@ -26,4 +26,8 @@ def checkpoint(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_jso
     Example:  kcontrol checkpoint flights
     """
     step = asyncio.run(ask_checkpoint(cluster, pipeline, timeout_s))
-    click.echo(json.dumps({"pipeline": pipeline, "step": step}) if as_json else f"pipeline {pipeline}: saved at step {step}")
+    click.echo(
+        json.dumps({"pipeline": pipeline, "step": step})
+        if as_json
+        else f"pipeline {pipeline}: saved at step {step}"
+    )

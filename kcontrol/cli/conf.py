@@ -17,14 +17,20 @@ from kcontrol.cli.options import debug_option, json_option
 def conf(as_json: bool) -> None:
     """Print the Spark settings that kcontrol needs, as options of spark-submit.
 
-    With --json, one object a setting: its name, value, what it is needed for, and whether a session without it is refused.
+    With --json, one object a setting: its name, value, what it is needed for, and whether a
+    session without it is refused.
 
     \b
     Example:  spark-submit $(kcontrol conf) application.py
     """
     for setting in SETTINGS:
         if as_json:
-            facts = {"name": setting.name, "value": setting.value, "need": setting.need.value, "why": setting.why}
+            facts = {
+                "name": setting.name,
+                "value": setting.value,
+                "need": setting.need.value,
+                "why": setting.why,
+            }
             click.echo(json.dumps(facts))
         else:
             click.echo(f"--conf {shlex.quote(f'{setting.name}={setting.value}')}")

@@ -1,4 +1,5 @@
-"""`kcontrol coordinator`: a Faust worker that looks after the pipelines of the partitions that it is assigned."""
+"""`kcontrol coordinator`: a Faust worker that looks after the pipelines of the
+partitions that it is assigned."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _log = logging.getLogger("kcontrol.coordinator")
 @click.option(
     "--instance",
     metavar="NAME",
-    help="Name of a static member: started again under it, it has its partitions back at once. One process a name.",
+    help="Name of a static member: started again under it, it has its partitions back at once. One process "
+    "a name.",
 )
 @click.option(
     "--session-timeout",
@@ -74,7 +76,11 @@ def coordinator(
     def ready() -> None:
         if not assigned.is_set():
             assigned.set()
-            facts = {"coordinator": "ready", "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
+            facts = {
+                "coordinator": "ready",
+                "pid": os.getpid(),
+                "bootstrap_servers": cluster.bootstrap_servers,
+            }
             text = f"the coordinator is ready (pid {os.getpid()})"
             if listener is not None:
                 facts["serve"] = listener.url

@@ -23,18 +23,22 @@ from kcontrol.settings.places import data_home
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option(
-    "--checkpoints", is_flag=True, help="Delete its checkpoints, too, as far as they are not beside nodes on other machines."
+    "--checkpoints",
+    is_flag=True,
+    help="Delete its checkpoints, too, as far as they are not beside nodes on other machines.",
 )
 @cluster_option
 @json_option
 @debug_option
-def delete(pipeline: str, dry_run: bool, yes: bool, checkpoints: bool, cluster: ClusterSettings, as_json: bool) -> None:
-    """Remove a stopped pipeline: its definition, all that was said of it, and its log of steps. Its name is free afterwards:
-    what is submitted under it begins with step 1.
+def delete(
+    pipeline: str, dry_run: bool, yes: bool, checkpoints: bool, cluster: ClusterSettings, as_json: bool
+) -> None:
+    """Remove a stopped pipeline: its definition, all that was said of it, and its log of steps. Its name is
+    free afterwards: what is submitted under it begins with step 1.
 
-    Topics that it reads or writes stay as they are, and so do its checkpoints, without --checkpoints. There is no way back:
-    what became of a record can't be asked any more. Refused while a coordinator runs it or a node is alive: kcontrol stop
-    first. What was ended half way is completed by another try.
+    Topics that it reads or writes stay as they are, and so do its checkpoints, without --checkpoints. There
+    is no way back: what became of a record can't be asked any more. Refused while a coordinator runs it or a
+    node is alive: kcontrol stop first. What was ended half way is completed by another try.
 
     \b
     Examples:  kcontrol delete flights --dry-run
@@ -59,18 +63,28 @@ def delete(pipeline: str, dry_run: bool, yes: bool, checkpoints: bool, cluster: 
 
 def _confirm(pipeline: str) -> None:
     try:
-        typed = click.prompt("Type the name of the pipeline to delete it", default="", show_default=False, err=True)
+        typed = click.prompt(
+            "Type the name of the pipeline to delete it", default="", show_default=False, err=True
+        )
     except click.Abort:
         click.echo(err=True)
-        raise ConfigurationError(f"nothing was deleted: nobody has typed {pipeline!r}; --yes does not ask") from None
+        raise ConfigurationError(
+            f"nothing was deleted: nobody has typed {pipeline!r}; --yes does not ask"
+        ) from None
     if typed != pipeline:
         raise ConfigurationError(f"{typed!r} is not {pipeline!r}: nothing was deleted")
 
 
 def _tell(remains: Remains, *, as_json: bool, checkpoints: bool) -> None:
-    places = [_shown(location, remains) for location in remains.checkpoint_locations] if remains.log_id else []
+    places = (
+        [_shown(location, remains) for location in remains.checkpoint_locations] if remains.log_id else []
+    )
     spec = remains.spec
-    read, written = ([], []) if spec is None else ([each.topic for each in spec.inputs], [each.topic for each in spec.outputs])
+    read, written = (
+        ([], [])
+        if spec is None
+        else ([each.topic for each in spec.inputs], [each.topic for each in spec.outputs])
+    )
     stays = sorted({*read, *written})
     if as_json:
         facts = {
@@ -87,7 +101,10 @@ def _tell(remains: Remains, *, as_json: bool, checkpoints: bool) -> None:
         click.echo(json.dumps(facts))
         return
     click.echo(f"pipeline {remains.pipeline}{'' if spec is not None else ', which was deleted half way'}:")
-    click.echo(f"  removed  {len(remains.keys):,} records in partition {remains.partition} of topic {remains.control_topic}")
+    click.echo(
+        f"  removed  {len(remains.keys):,} records in partition {remains.partition} of topic "
+        f"{remains.control_topic}"
+    )
     if remains.steps_topic:
         steps = "which can't be read" if remains.step < 0 else f"with the records of {remains.step:,} steps"
         click.echo(f"  removed  topic {remains.steps_topic}, {steps}")

@@ -1,4 +1,5 @@
-"""`kcontrol pause`, `resume` and `stop`: say what is wanted, and wait until the coordinator has acted on it."""
+"""`kcontrol pause`, `resume` and `stop`: say what is wanted, and wait until the coordinator has acted on
+it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def _timeout_option(default_s: float) -> Callable[[_Command], _Command]:
     kind = click.FloatRange(0.1)
     return click.option(
-        "--timeout", "timeout_s", type=kind, default=default_s, show_default=True, help="Seconds to wait for it."
+        "--timeout",
+        "timeout_s",
+        type=kind,
+        default=default_s,
+        show_default=True,
+        help="Seconds to wait for it.",
     )
 
 
@@ -69,8 +75,8 @@ def resume(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: b
 def stop(pipeline: str, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
     """Make no more steps, save the last one, and close the nodes' queries.
 
-    A start or restart then has nothing to run again. When the last step can't be saved, or not in time, the pipeline is
-    stopped nevertheless, and the answer says why.
+    A start or restart then has nothing to run again. When the last step can't be saved, or not in time, the
+    pipeline is stopped nevertheless, and the answer says why.
 
     \b
     Example:  kcontrol stop flights
@@ -82,4 +88,8 @@ def _ask(pipeline: str, mode: DesiredMode, timeout_s: float, cluster: ClusterSet
     said = asyncio.run(ask_mode(cluster, pipeline, mode, timeout_s))
     facts = {"pipeline": pipeline, "phase": said.phase.value, "step": said.step, "reason": said.reason}
     reason = f"; {said.reason}" if said.reason and mode is DesiredMode.STOPPED else ""
-    click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: {said.phase.value} at step {said.step}{reason}")
+    click.echo(
+        json.dumps(facts)
+        if as_json
+        else f"pipeline {pipeline}: {said.phase.value} at step {said.step}{reason}"
+    )

@@ -8,7 +8,11 @@ from kcontrol.views.input_facts import WaitingInput
 
 def input_line(facts: WaitingInput) -> str:
     """For people, on one line."""
-    since = f", the oldest for {span_text(facts.waiting_ms)}" if facts.waiting and facts.waiting_ms is not None else ""
+    since = (
+        f", the oldest for {span_text(facts.waiting_ms)}"
+        if facts.waiting and facts.waiting_ms is not None
+        else ""
+    )
     said = [f"{facts.input}: {facts.waiting:,} offsets wait{since}"]
     if facts.unasked:
         said[-1] += f", as far as its nodes have said (Kafka could not be asked: {facts.unasked})"

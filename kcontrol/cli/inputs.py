@@ -23,8 +23,11 @@ from kcontrol.settings.cluster import ClusterSettings
 @cluster_option
 @json_option
 @debug_option
-def pause_input(pipeline: str, input_name: str, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
-    """Read nothing of INPUT in any step from now on; the other inputs go on. Lasts until resume-input, over restarts too.
+def pause_input(
+    pipeline: str, input_name: str, timeout_s: float, cluster: ClusterSettings, as_json: bool
+) -> None:
+    """Read nothing of INPUT in any step from now on; the other inputs go on. Lasts until
+    resume-input, over restarts too.
 
     \b
     Example:  kcontrol pause-input flights planes
@@ -39,7 +42,9 @@ def pause_input(pipeline: str, input_name: str, timeout_s: float, cluster: Clust
 @cluster_option
 @json_option
 @debug_option
-def resume_input(pipeline: str, input_name: str, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
+def resume_input(
+    pipeline: str, input_name: str, timeout_s: float, cluster: ClusterSettings, as_json: bool
+) -> None:
     """Read INPUT again, from where it was paused.
 
     \b
@@ -48,19 +53,31 @@ def resume_input(pipeline: str, input_name: str, timeout_s: float, cluster: Clus
     _ask(pipeline, input_name, False, timeout_s, cluster, as_json)
 
 
-def _ask(pipeline: str, name: str, paused: bool, timeout_s: float, cluster: ClusterSettings, as_json: bool) -> None:
+def _ask(
+    pipeline: str, name: str, paused: bool, timeout_s: float, cluster: ClusterSettings, as_json: bool
+) -> None:
     said = asyncio.run(ask_input(cluster, pipeline, name, paused=paused, timeout_s=timeout_s))
     first = said.step + 1
-    facts = {"pipeline": pipeline, "input": name, "paused": paused, "from_step": first, "phase": said.phase.value}
+    facts = {
+        "pipeline": pipeline,
+        "input": name,
+        "paused": paused,
+        "from_step": first,
+        "phase": said.phase.value,
+    }
     now = "is paused" if paused else "is read"
-    click.echo(json.dumps(facts) if as_json else f"pipeline {pipeline}: input {name} {now} from step {first} on")
+    click.echo(
+        json.dumps(facts) if as_json else f"pipeline {pipeline}: input {name} {now} from step {first} on"
+    )
 
 
 @click.command()
 @click.argument("pipeline")
 @click.option("--input", "input_name", required=True, metavar="INPUT", help="The input.")
 @click.option("--partition", required=True, type=click.IntRange(0), help="The partition of its topic.")
-@click.option("--to-offset", required=True, type=click.IntRange(0), help="Where the next step begins instead.")
+@click.option(
+    "--to-offset", required=True, type=click.IntRange(0), help="Where the next step begins instead."
+)
 @click.option("--by", metavar="NAME", help="Who asks, for the record. Default: user and host.")
 @timeout_option
 @cluster_option
@@ -76,11 +93,12 @@ def skip(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Go past offsets of one partition that no step shall read: expired ones, or records that no query can digest.
+    """Go past offsets of one partition that no step shall read: expired ones, or records that no query can
+    digest.
 
-    The pipeline must have halted, or be paused or stopped, or the input must be paused. The range, who asked and when are
-    in the log of steps as long as it keeps the step (keep_steps). A waiting skip can be changed, or taken back by --to-offset
-    where it begins.
+    The pipeline must have halted, or be paused or stopped, or the input must be paused. The range, who asked
+    and when are in the log of steps as long as it keeps the step (keep_steps). A waiting skip can be changed,
+    or taken back by --to-offset where it begins.
 
     \b
     Example:  kcontrol skip flights --input flights --partition 0 --to-offset 1200
@@ -108,7 +126,8 @@ def skip(
     else:
         begins = "began" if taken.committed else "begins"
         click.echo(
-            f"{where}: offsets {asked.from_} to {asked.to - 1} are skipped; step {taken.step} {begins} at offset {asked.to}"
+            f"{where}: offsets {asked.from_} to {asked.to - 1} are skipped; step {taken.step} {begins} "
+            f"at offset {asked.to}"
         )
 
 

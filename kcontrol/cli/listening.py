@@ -16,7 +16,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def listen_options(what: str, prefix: str, default_port: int | None) -> Callable[[_Command], _Command]:
-    """--PREFIXhost, --PREFIXport and --token-file, as the parameters `host`, `port` and `token_file`; `what` is served."""
+    """--PREFIXhost, --PREFIXport and --token-file, as the parameters `host`, `port` and
+    `token_file`; `what` is served."""
 
     def add(command: _Command) -> _Command:
         default = f"Default: {default_port}." if default_port is not None else "Default: nothing is served."
@@ -24,7 +25,8 @@ def listen_options(what: str, prefix: str, default_port: int | None) -> Callable
             click.option(
                 "--token-file",
                 type=click.Path(path_type=Path),
-                help="File with the bearer token that every request must hold. Needed for any --host but this machine's own.",
+                help="File with the bearer token that every request must hold. Needed for any --host but "
+                "this machine's own.",
             ),
             click.option(
                 f"--{prefix}port",
@@ -34,7 +36,11 @@ def listen_options(what: str, prefix: str, default_port: int | None) -> Callable
                 help=f"Port of {what}; 0: a free one. {default}",
             ),
             click.option(
-                f"--{prefix}host", "host", default="127.0.0.1", show_default=True, help=f"Address of {what} on this machine."
+                f"--{prefix}host",
+                "host",
+                default="127.0.0.1",
+                show_default=True,
+                help=f"Address of {what} on this machine.",
             ),
         ):
             command = option(command)

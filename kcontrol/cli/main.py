@@ -1,7 +1,7 @@
 """The command line: `kcontrol COMMAND`. One file a group of commands; here only what they share at the top.
 
-Every failure that a user can cause ends with one sentence on standard error and the exit code of its class; a traceback appears
-only with --debug, because it tells a user nothing about what to do.
+Every failure that a user can cause ends with one sentence on standard error and the exit code of its class; a
+traceback appears only with --debug, because it tells a user nothing about what to do.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ COMMANDS = {
     "warm": "kcontrol.cli.warm",
     "acls": "kcontrol.cli.acls",
 }
-"""The module of each command, in the order of the help. Imported when used: a look at a status needs no Spark."""
+"""The module of each command, in the order of the help. Imported when used: a look at a status needs no
+Spark."""
 
 
 NAMES = {"list": "list_all"}
@@ -99,11 +100,14 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands, epilog=EXIT_CODES, context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]}
+    cls=_Commands,
+    epilog=EXIT_CODES,
+    context_settings={"max_content_width": 120, "help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="kcontrol")
 def cli() -> None:
-    """Runs PySpark pipelines on Kafka step by step: each step's output and the record of its input commit in one transaction.
+    """Runs PySpark pipelines on Kafka step by step: each step's output and the record of its
+    input commit in one transaction.
 
     \b
     Start with:  kcontrol run examples/flights.py
@@ -118,7 +122,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     try:
-        cli.main(args=list(arguments) if arguments is not None else None, prog_name="kcontrol", standalone_mode=False)
+        cli.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="kcontrol",
+            standalone_mode=False,
+        )
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -139,7 +147,8 @@ def _explain(error: Exception) -> int:
         click.echo(f"kcontrol: {cause}", err=True)
         return cause.exit_code
     click.echo(
-        f"kcontrol: internal error: {type(error).__name__}: {error}. Run the same command with --debug and report the output.",
+        f"kcontrol: internal error: {type(error).__name__}: {error}. Run the same command with --debug "
+        "and report the output.",
         err=True,
     )
     return INTERNAL_ERROR

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -53,13 +53,27 @@ _Result = TypeVar("_Result")
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--node", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the pipeline's nodes.")
+@click.option(
+    "--node",
+    "number",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Which of the pipeline's nodes.",
+)
 @nodes_option
 @click.option(
-    "--work-dir", type=click.Path(path_type=Path), help="For Spark's state. Default: nodes/ in the user's data directory."
+    "--work-dir",
+    type=click.Path(path_type=Path),
+    help="For Spark's state. Default: nodes/ in the user's data directory.",
 )
 @click.option("--master", metavar="URL", help="Spark master. Default: what spark-submit gave, else local[*].")
-@click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
+@click.option(
+    "--create-outputs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Create missing output topics, of N partitions.",
+)
 @listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
 @beats_option
@@ -80,10 +94,11 @@ def node(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the definition.
+    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the
+    definition.
 
-    While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is to run again
-    (kcontrol resume).
+    While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is
+    to run again (kcontrol resume).
 
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
@@ -92,15 +107,21 @@ def node(
     check_number(pipeline, number)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
-    options = NodeOptions(number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health)
+    options = NodeOptions(
+        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health
+    )
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
             registry, listener = make_registry(), listen(host, port, token_file)
             observer = NodeMetrics(registry, pipeline.name, number)
             options = replace(options, observer=observer, listens=listener.reachable_url)
-            stack.enter_context(listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health)))
-            click.echo(json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics")
+            stack.enter_context(
+                listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
+            )
+            click.echo(
+                json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
+            )
         ended = asyncio.run(_serve(pipeline, cluster, options, profiler, watchdog, master, as_json))
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
@@ -125,9 +146,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
 
     def stands_by() -> None:
-        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), "stands_by": True}
-        text = f"node {options.node} of pipeline {pipeline.name} stands by: the pipeline is stopped (pid {os.getpid()})"
-        click.echo(json.dumps(facts) if as_json else text)
+        _tell(pipeline, options, as_json, "stands by: the pipeline is stopped", {"stands_by": True})
         stood_by.set()
         end_spark()
 
@@ -141,16 +160,17 @@ async def _serve(
     if stop.is_set():
         return None
     with phase(STARTING_SPARK, as_json):
-        spark = await asyncio.to_thread(session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True)
+        spark = await asyncio.to_thread(
+            session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True
+        )
     gateway = gateway_of(spark)
     profiler.jvm = Jvm(gateway)
     watchdog.jvm_pid = jvm_pid(spark)
 
     def joined(spec: PipelineSpec) -> None:
         saves = saved_where(spec, str(options.checkpoints))
-        facts = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), "checkpoints": saves}
-        text = f"node {options.node} of pipeline {pipeline.name} joins (pid {os.getpid()})"
-        click.echo(json.dumps(facts) if as_json else text + (f"; its checkpoints go to {saves}" if saves else ""))
+        more = f"; its checkpoints go to {saves}" if saves else ""
+        _tell(pipeline, options, as_json, "joins", {"checkpoints": saves}, more)
 
     service, ended = NodeService(spark, cluster, pipeline, options), None
     try:
@@ -169,8 +189,25 @@ async def _serve(
             await asyncio.to_thread(end_jvm, gateway)
 
 
+def _tell(
+    pipeline: Pipeline,
+    options: NodeOptions,
+    as_json: bool,
+    what: str,
+    facts: Mapping[str, Any],
+    more: str = "",
+) -> None:
+    """On standard output, what this node does: a sentence, or its facts."""
+    if as_json:
+        told = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), **facts}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(f"node {options.node} of pipeline {pipeline.name} {what} (pid {os.getpid()}){more}")
+
+
 async def _check(cluster: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:
-    """Raise what `check_before_spark` raises, but for a Kafka that is only away: it may be back when Spark has started."""
+    """Raise what `check_before_spark` raises, but for a Kafka that is only away: it may
+    be back when Spark has started."""
     try:
         await check_before_spark(cluster, pipeline, makes_outputs=makes_outputs)
     except (TopicError, AccessError):

@@ -27,14 +27,20 @@ def _cluster(_context: click.Context, _parameter: click.Parameter, value: str | 
 
 
 def find_cluster(bootstrap_servers: str | None) -> ClusterSettings:
-    """The cluster that the option, the environment or `kcontrol.toml` names; ConfigurationError if none does."""
+    """The cluster that the option, the environment or `kcontrol.toml` names;
+    ConfigurationError if none does."""
     return resolve_settings(bootstrap_servers, os.environ, Path.cwd())
 
 
 def debug_option(command: _Command) -> _Command:
     """--debug: log everything and show tracebacks. Sets logging up either way."""
     return click.option(
-        "--debug", is_flag=True, expose_value=False, callback=_debug, is_eager=True, help="Log everything; show tracebacks."
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        callback=_debug,
+        is_eager=True,
+        help="Log everything; show tracebacks.",
     )(command)
 
 
@@ -69,5 +75,6 @@ look_option = click.option(
     type=click.IntRange(1, 100_000_000),
     default=MAX_LOOK_OFFSETS,
     show_default=True,
-    help="Offsets that are read to find out whether a record that Kafka has no more was there when its step read.",
+    help="Offsets that are read to find out whether a record that Kafka has no more was there when its "
+    "step read.",
 )

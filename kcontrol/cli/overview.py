@@ -28,7 +28,8 @@ AT_A_TIME = 8
 @json_option
 @debug_option
 def list_all(cluster: ClusterSettings, as_json: bool) -> None:
-    """Print all pipelines of the cluster, one a line: phase, last step, what waits. Ends with 1 if one can't be shown.
+    """Print all pipelines of the cluster, one a line: phase, last step, what waits. Ends with 1 if one can't
+    be shown.
 
     \b
     Example:  kcontrol list
@@ -50,7 +51,9 @@ def print_list(cluster: ClusterSettings, as_json: bool) -> None:
         else:
             waiting = sum(each.waiting for each in facts.inputs)
             why = f"; {facts.reason}" if facts.reason else ""
-            click.echo(f"{name:<{width}}  {facts.phase:<8}  step {facts.step:,}, {waiting:,} offsets wait{why}")
+            click.echo(
+                f"{name:<{width}}  {facts.phase:<8}  step {facts.step:,}, {waiting:,} offsets wait{why}"
+            )
     hidden = sum(isinstance(facts, str) for _, facts in found)
     if hidden:
         raise KcontrolError(f"{hidden} of {len(found)} pipelines can't be shown, for the reasons above")
@@ -72,10 +75,17 @@ async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineS
 
 
 async def names(cluster: ClusterSettings) -> list[str]:
-    """Of all pipelines that were submitted and not deleted, sorted. Raises TopicError when kcontrol was never used here."""
+    """Of all pipelines that were submitted and not deleted, sorted. Raises TopicError
+    when kcontrol was never used here."""
     source = KafkaProjectionSource(cluster)
     count = await source.partitions()
-    return sorted({name for part in await asyncio.gather(*(_names_in(source, n) for n in range(count))) for name in part})
+    return sorted(
+        {
+            name
+            for part in await asyncio.gather(*(_names_in(source, n) for n in range(count)))
+            for name in part
+        }
+    )
 
 
 async def _names_in(source: KafkaProjectionSource, partition: int) -> set[str]:

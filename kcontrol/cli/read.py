@@ -28,13 +28,18 @@ follow_option = click.option("--follow", "-f", is_flag=True, help="Go on with wh
 
 @click.command()
 @click.argument("pipeline", required=False)
-@click.option("-v", "--verbose", is_flag=True, help="Name the records of the control topic that were left out, one by one.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Name the records of the control topic that were left out, one by one.",
+)
 @cluster_option
 @json_option
 @debug_option
 def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_json: bool) -> None:
-    """Print whether a pipeline runs, how far it is, what waits, and why it halted if it has. Without PIPELINE: of all, as
-    `kcontrol list`.
+    """Print whether a pipeline runs, how far it is, what waits, and why it halted if it has. Without
+    PIPELINE: of all, as `kcontrol list`.
 
     \b
     Example:  kcontrol status flights
@@ -49,13 +54,22 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
     click.echo(f"pipeline   {facts.pipeline}: {facts.phase} (wanted: {facts.desired})")
     if facts.reason:
         click.echo(f"reason     {facts.reason}")
-    click.echo(f"committed  step {facts.step}" + (f", {time_text(facts.step_ms)}" if facts.step_ms is not None else ""))
+    click.echo(
+        f"committed  step {facts.step}"
+        + (f", {time_text(facts.step_ms)}" if facts.step_ms is not None else "")
+    )
     if facts.checkpoint_location or facts.checkpoint or facts.checkpoint_failure:
         saved = f"step {facts.checkpoint}" if facts.checkpoint else "nothing yet"
         where = f", in {facts.checkpoint_location}" if facts.checkpoint_location else ""
-        click.echo(f"saved      {saved}{where}" + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else ""))
+        click.echo(
+            f"saved      {saved}{where}"
+            + (f"; {facts.checkpoint_failure}" if facts.checkpoint_failure else "")
+        )
     if facts.late_rows:
-        click.echo(f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: kcontrol steps")
+        click.echo(
+            f"late       {facts.late_rows:,} rows dropped by watermarks in the newest steps; which: "
+            "kcontrol steps"
+        )
     click.echo(f"led by     {_coordinator(facts)}")
     if facts.clock_difference_ms:
         click.echo(f"clock      {difference_text(facts.clock_difference_ms)}")
@@ -65,7 +79,10 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"node {each.node:<5} {_node(each)}")
     if rejected:
         more = "" if verbose else f" (kcontrol status {facts.pipeline} -v names them)"
-        click.echo(f"left out   {rejected} records of the control partition that are not kcontrol's, or damaged{more}")
+        click.echo(
+            f"left out   {rejected} records of the control partition that are not kcontrol's, or "
+            f"damaged{more}"
+        )
         for where in named if verbose else ():
             click.echo(f"           {where}")
     for warning in facts.warnings:
@@ -87,7 +104,9 @@ def _node(facts: NodeFacts) -> str:
     if facts.incarnation is None:
         return "absent: it has never joined"
     heard = f", heard of {span_text(facts.silent_ms)} ago"
-    more = (f": {facts.error}" if facts.error else "") + (f"; {facts.made_otherwise}" if facts.made_otherwise else "")
+    more = (f": {facts.error}" if facts.error else "") + (
+        f"; {facts.made_otherwise}" if facts.made_otherwise else ""
+    )
     return f"{facts.doing_text}{heard}{more}"
 
 
@@ -100,7 +119,13 @@ async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStat
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--from", "first", type=click.IntRange(1), default=1, help="First step to print. Default: the first there is.")
+@click.option(
+    "--from",
+    "first",
+    type=click.IntRange(1),
+    default=1,
+    help="First step to print. Default: the first there is.",
+)
 @click.option("--to", "last", type=click.IntRange(1), help="Last step to print.")
 @follow_option
 @click.option("--timing", is_flag=True, help="Print where each step's time went instead, in milliseconds.")
@@ -108,19 +133,28 @@ async def _status(pipeline: str, cluster: ClusterSettings) -> tuple[PipelineStat
 @json_option
 @debug_option
 def steps(
-    pipeline: str, first: int, last: int | None, follow: bool, timing: bool, cluster: ClusterSettings, as_json: bool
+    pipeline: str,
+    first: int,
+    last: int | None,
+    follow: bool,
+    timing: bool,
+    cluster: ClusterSettings,
+    as_json: bool,
 ) -> None:
-    """Print a pipeline's committed steps, one a line: what each read and wrote. --json prints the whole boundary.
+    """Print a pipeline's committed steps, one a line: what each read and wrote. --json prints the whole
+    boundary.
 
-    With --timing each column is a mark on the step's way, and the time from the one before to it. How a step ended is known
-    when the next one is committed; --follow prints it then.
+    With --timing each column is a mark on the step's way, and the time from the one before to it. How a step
+    ended is known when the next one is committed; --follow prints it then.
 
     \b
     Examples:  kcontrol steps flights --from 100 --to 120 --json
                kcontrol steps flights --timing --follow
     """
     if last is not None and last < first:
-        raise ConfigurationError(f"--from {first} --to {last}: there is no step between them; --to must not be before --from")
+        raise ConfigurationError(
+            f"--from {first} --to {last}: there is no step between them; --to must not be before --from"
+        )
     asyncio.run(_steps(pipeline, printer_of(first, last, as_json=as_json, timing=timing), follow, cluster))
 
 
@@ -137,7 +171,11 @@ class StepPrinter:
         """Print those that are asked for; whether there may be more of them."""
         for logged in chunk:
             boundary = logged.record
-            if isinstance(boundary, StepBoundary) and boundary.step >= self.first and not self._take(boundary):
+            if (
+                isinstance(boundary, StepBoundary)
+                and boundary.step >= self.first
+                and not self._take(boundary)
+            ):
                 return False
         return True
 
@@ -194,7 +232,8 @@ async def _steps(pipeline: str, printer: StepPrinter, follow: bool, cluster: Clu
             return
         if logs.committed.step < (last or first) and (first > 1 or last is not None):
             raise NotFoundError(
-                f"pipeline {pipeline!r} has no step {last or first} yet: it has committed {logs.committed.step}"
+                f"pipeline {pipeline!r} has no step {last or first} yet: it has committed "
+                f"{logs.committed.step}"
             )
         if printer.take(committed):
             printer.end()

@@ -19,16 +19,18 @@ from kcontrol.views.doubles import Twice
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--accept", is_flag=True, help="Go on with what is listed: the newest record of each step counts.")
+@click.option(
+    "--accept", is_flag=True, help="Go on with what is listed: the newest record of each step counts."
+)
 @cluster_option
 @json_option
 @debug_option
 def repair(pipeline: str, accept: bool, cluster: ClusterSettings, as_json: bool) -> None:
     """Show the steps and checkpoints that the log of steps records twice, and what readers have seen of each.
 
-    A pipeline whose log holds such a record halts. Look at what is listed and put right downstream what has to be: records
-    of a void step are in the outputs and stay there. With --accept the pipeline then goes on after the newest record of the
-    last step. Ends with code 9 while there is something that is not accepted.
+    A pipeline whose log holds such a record halts. Look at what is listed and put right downstream what has
+    to be: records of a void step are in the outputs and stay there. With --accept the pipeline then goes on
+    after the newest record of the last step. Ends with code 9 while there is something that is not accepted.
 
     \b
     Example:  kcontrol repair flights
@@ -41,7 +43,9 @@ def repair(pipeline: str, accept: bool, cluster: ClusterSettings, as_json: bool)
     if not found and not as_json:
         click.echo(f"pipeline {pipeline}: nothing is recorded twice")
     if new and not accept:
-        raise HaltedError(f"pipeline {pipeline!r} makes no step until this is accepted: kcontrol repair {pipeline} --accept")
+        raise HaltedError(
+            f"pipeline {pipeline!r} makes no step until this is accepted: kcontrol repair {pipeline} --accept"
+        )
     if new:
         asyncio.run(accept_doubles(cluster, pipeline, new))
         said = asyncio.run(ask_mode(cluster, pipeline, DesiredMode.RUNNING))
@@ -56,13 +60,25 @@ def _facts(twice: Twice) -> dict[str, Any]:
             "step": one.step,
             "boundary_offset": one.offset,
             "written": [
-                {"topic": each.topic, "partition": each.partition, "from": each.from_, "to": each.to, "records": each.records}
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "from": each.from_,
+                    "to": each.to,
+                    "records": each.records,
+                }
                 for each in one.written
             ],
         }
         for one in twice.void
     ]
-    return {"kind": double.kind, "step": double.step, "again_at": double.offset, "accepted": twice.accepted, "void": void}
+    return {
+        "kind": double.kind,
+        "step": double.step,
+        "again_at": double.offset,
+        "accepted": twice.accepted,
+        "void": void,
+    }
 
 
 def _lines(twice: Twice) -> str:
@@ -72,7 +88,10 @@ def _lines(twice: Twice) -> str:
     for one in twice.void:
         lines.append(f"  void: step {one.step}, recorded at offset {one.offset}; readers have seen")
         lines += [
-            f"    {each.records:,} records at offsets {each.from_} to {each.to - 1} of {each.topic}, partition {each.partition}"
+            (
+                f"    {each.records:,} records at offsets {each.from_} to {each.to - 1} of {each.topic}, "
+                f"partition {each.partition}"
+            )
             for each in one.written
         ] or ["    nothing: it wrote no records"]
     return "\n".join(lines)

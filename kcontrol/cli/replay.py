@@ -1,4 +1,5 @@
-"""`kcontrol replay`: run recorded steps again and hand on what they give: to the terminal, to files, to other topics."""
+"""`kcontrol replay`: run recorded steps again and hand on what they give: to the
+terminal, to files, to other topics."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def _copies(_context: click.Context, _parameter: click.Parameter, values: Sequen
         if not (output and equals and topic):
             raise click.BadParameter(f"{value!r} is not OUTPUT=TOPIC")
         if output in found:
-            raise click.BadParameter(f"output {output!r} is given two topics, {found[output]!r} and {topic!r}")
+            raise click.BadParameter(
+                f"output {output!r} is given two topics, {found[output]!r} and {topic!r}"
+            )
         found[output] = topic
     return found
 
@@ -61,10 +64,12 @@ class Wanted:
 @click.option(
     "--output",
     metavar="print|DIR",
-    help="Print the records, or write them to a directory: a file of JSON lines for each step and output, and each boundary. "
-    "Default: print, unless --topic is given.",
+    help="Print the records, or write them to a directory: a file of JSON lines for each step and output, "
+    "and each boundary. Default: print, unless --topic is given.",
 )
-@click.option("--overwrite", is_flag=True, help="DIR may hold files already; those of the same name are replaced.")
+@click.option(
+    "--overwrite", is_flag=True, help="DIR may hold files already; those of the same name are replaced."
+)
 @click.option(
     "--topic",
     "copies",
@@ -77,7 +82,8 @@ class Wanted:
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help=f"Print or write to files at most N records of a step. Default: {PRINTED_RECORDS:,} printed, all to files.",
+    help=f"Print or write to files at most N records of a step. Default: {PRINTED_RECORDS:,} printed, all "
+    "to files.",
 )
 @cluster_option
 @json_option
@@ -86,12 +92,13 @@ def replay(
     pipeline: str, first: int | None, last: int | None, master: str | None, own: Path, output: str | None, overwrite: bool,
     copies: dict[str, str], limit: int | None, cluster: ClusterSettings, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run the recorded steps of PIPELINE again on this machine, deliver what they give, and compare it with the log.
+    """Run the recorded steps of PIPELINE again on this machine, deliver what they give, and compare it with
+    the log.
 
-    PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. The pipeline itself, running
-    or not, does not notice. Exit code 0 only if every record count and digest agrees; 7 otherwise, and each difference is
-    printed (on standard error, where the records are on standard output). Where there is state,
-    steps before --from are run too, from the nearest checkpoint on, but not delivered.
+    PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. The pipeline
+    itself, running or not, does not notice. Exit code 0 only if every record count and digest agrees; 7
+    otherwise, and each difference is printed (on standard error, where the records are on standard output).
+    Where there is state, steps before --from are run too, from the nearest checkpoint on, but not delivered.
 
     \b
     Example:  kcontrol replay flights --from 100 --to 102
@@ -108,7 +115,9 @@ def replay(
 
 def _check_options(wanted: Wanted) -> None:
     if wanted.limit is not None and wanted.output is None:
-        raise click.UsageError("--limit is for what is printed or written to files: a topic gets every record")
+        raise click.UsageError(
+            "--limit is for what is printed or written to files: a topic gets every record"
+        )
     if wanted.overwrite and (wanted.printed or wanted.output is None):
         raise click.UsageError("--overwrite is for --output DIR")
 
@@ -124,7 +133,10 @@ async def _replay(
             for destination in destinations:
                 left_out = destination.deliver(step)
                 if left_out:
-                    click.echo(f"step {step.boundary.step}: {left_out:,} more records are left out (--limit)", err=True)
+                    click.echo(
+                        f"step {step.boundary.step}: {left_out:,} more records are left out (--limit)",
+                        err=True,
+                    )
 
         def report(node: int, step: int, found: Sequence[Difference]) -> None:
             click.echo(verdict(node, step, found, wanted.as_json), err=wanted.printed)
@@ -132,7 +144,9 @@ async def _replay(
         return await run_again(definition, recorded, place, report, deliver)
 
 
-async def _open(stack: ExitStack, cluster: ClusterSettings, recorded: RecordedSteps, wanted: Wanted) -> list[Destination]:
+async def _open(
+    stack: ExitStack, cluster: ClusterSettings, recorded: RecordedSteps, wanted: Wanted
+) -> list[Destination]:
     destinations: list[Destination] = []
     if wanted.printed:
         destinations.append(PrintedRecords(wanted.limit or PRINTED_RECORDS, wanted.as_json))

@@ -26,23 +26,36 @@ from kcontrol.settings.toml import find_bootstrap_servers
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--bootstrap-servers", metavar="HOST:PORT,...", help="Address of Kafka. Without any, a broker is started here.")
+@click.option(
+    "--bootstrap-servers",
+    metavar="HOST:PORT,...",
+    help="Address of Kafka. Without any, a broker is started here.",
+)
 @click.option("--until-caught-up", is_flag=True, help="End when the input that is there now is committed.")
 @nodes_option
 @click.option(
-    "--node", "chosen", type=click.IntRange(0), multiple=True, help="Run this node here, not all of them. Repeatable."
+    "--node",
+    "chosen",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Run this node here, not all of them. Repeatable.",
 )
 @click.option("--resume", is_flag=True, help="Go on after a halt.")
 @click.option(
-    "--data-dir", type=click.Path(path_type=Path), help="For broker, Spark and logs. Default: the user's data directory."
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    help="For broker, Spark and logs. Default: the user's data directory.",
 )
-@click.option("--master", metavar="URL", help="Spark master. Default: local[*]; several nodes share the processors out.")
+@click.option(
+    "--master", metavar="URL", help="Spark master. Default: local[*]; several nodes share the processors out."
+)
 @click.option(
     "--max-short-lives",
     type=click.IntRange(1, 1_000_000),
     default=MAX_SHORT_LIVES,
     show_default=True,
-    help=f"A process that dies so often in a row, each time within {SHORT_LIFE_S:g} s, is given up, and this ends.",
+    help=f"A process that dies so often in a row, each time within {SHORT_LIFE_S:g} s, is given up, and "
+    "this ends.",
 )
 @json_option
 @debug_option
@@ -58,10 +71,12 @@ def run(
     max_short_lives: int,
     as_json: bool,
 ) -> None:
-    """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show progress.
+    """Run the pipeline that FILE defines: start what is missing (broker, coordinator, nodes) and show
+    progress.
 
-    What it starts, it starts again if it dies, says so, and ends with itself. A pipeline that was paused or stopped goes on.
-    When it is stopped meanwhile (kcontrol stop), its nodes stand by until it is to run again (kcontrol resume).
+    What it starts, it starts again if it dies, says so, and ends with itself. A pipeline that was paused or
+    stopped goes on. When it is stopped meanwhile (kcontrol stop), its nodes stand by until it is to run again
+    (kcontrol resume).
 
     \b
     Example:  kcontrol run examples/flights.py --until-caught-up
@@ -78,7 +93,10 @@ def run(
         master=master,
         max_short_lives=max_short_lives,
     )
-    with make_reporter(pipeline.name, as_json) as reporter, _cluster(bootstrap_servers, options.data_dir, reporter) as cluster:
+    with (
+        make_reporter(pipeline.name, as_json) as reporter,
+        _cluster(bootstrap_servers, options.data_dir, reporter) as cluster,
+    ):
         asyncio.run(Running(pipeline, cluster, options, reporter).run())
 
 
@@ -97,7 +115,8 @@ def _cluster(bootstrap_servers: str | None, data_dir: Path, reporter: Reporter) 
     with EmbeddedBroker(data_dir / "broker") as broker, _kept_running(broker, reporter):
         reporter.event(
             "broker",
-            f"no Kafka address was given: started a broker at {broker.bootstrap_servers}; its data is in {broker.data_dir}",
+            f"no Kafka address was given: started a broker at {broker.bootstrap_servers}; its data is "
+            f"in {broker.data_dir}",
             bootstrap_servers=broker.bootstrap_servers,
             data_dir=str(broker.data_dir),
             pid=broker.pid,
@@ -115,7 +134,9 @@ def _kept_running(broker: EmbeddedBroker, reporter: Reporter) -> Iterator[None]:
         while not over.wait(0.2):
             if not broker.is_running:
                 broker.start()
-                reporter.event("restarted", f"the broker died and was started again (pid {broker.pid})", pid=broker.pid)
+                reporter.event(
+                    "restarted", f"the broker died and was started again (pid {broker.pid})", pid=broker.pid
+                )
 
     watcher = threading.Thread(target=watch, name="kcontrol-broker-watch", daemon=True)
     watcher.start()

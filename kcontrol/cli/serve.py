@@ -68,13 +68,16 @@ def serve(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Serve the REST interface and the Console until Ctrl-C. Any number may run: all that they say and are told is in Kafka.
+    """Serve the REST interface and the Console until Ctrl-C. Any number may run: all that
+    they say and are told is in Kafka.
 
     \b
     Example:  kcontrol serve --bootstrap-servers broker:9092 --port 8480
     """
     give_way(niceness)
-    limits = HttpLimits(max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets)
+    limits = HttpLimits(
+        max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets
+    )
     listener = listen(host, port, token_file, limits)
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
     text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"

@@ -20,7 +20,8 @@ from kcontrol.wire.names import check_pipeline_name
 
 
 def load_definition(file: Path, master: str | None = None, as_json: bool = False) -> Pipeline:
-    """Load a pipeline file, with a Spark session if its top level needs one (a UDF declared with a type in words does).
+    """Load a pipeline file, with a Spark session if its top level needs one (a UDF
+    declared with a type in words does).
 
     Raises ConfigurationError as `load_pipeline` does, JavaError when Spark is needed and Java is missing.
     """
@@ -36,14 +37,17 @@ def load_definition(file: Path, master: str | None = None, as_json: bool = False
 
 
 def sized(pipeline: Pipeline, nodes: int | None) -> Pipeline:
-    """The pipeline on as many nodes as the command line says; it wins over the file, being said later and on purpose."""
+    """The pipeline on as many nodes as the command line says; it wins over the file,
+    being said later and on purpose."""
     return pipeline if nodes is None else pipeline.with_nodes(nodes)
 
 
 def check_number(pipeline: Pipeline, node: int) -> None:
     """Raise ConfigurationError if the pipeline has no node of that number."""
     if node >= pipeline.nodes:
-        raise ConfigurationError(f"--node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}")
+        raise ConfigurationError(
+            f"--node {node}: pipeline {pipeline.name!r} has the nodes 0 to {pipeline.nodes - 1}"
+        )
 
 
 def _wants_session(cause: BaseException | None) -> bool:
@@ -58,18 +62,21 @@ def remember_source(pipeline: str, file: Path) -> None:
 
 
 def find_pipeline(name_or_file: str, as_json: bool = False) -> Pipeline:
-    """The pipeline in a file, or by the name under which a node was last started here. Raises ConfigurationError."""
+    """The pipeline in a file, or by the name under which a node was last started here. Raises
+    ConfigurationError."""
     if name_or_file.endswith(".py"):
         return load_definition(Path(name_or_file), as_json=as_json)
     note = _note(check_pipeline_name(name_or_file))
     if not note.is_file():
         raise ConfigurationError(
-            f"pipeline {name_or_file!r} was never run on this machine, so its code is not known: give its file instead"
+            f"pipeline {name_or_file!r} was never run on this machine, so its code is not known: give "
+            "its file instead"
         )
     pipeline = load_definition(Path(note.read_text(encoding="utf-8")), as_json=as_json)
     if pipeline.name != name_or_file:
         raise ConfigurationError(
-            f"{note.read_text(encoding='utf-8')} now defines {pipeline.name!r}, not {name_or_file!r}: give the right file"
+            f"{note.read_text(encoding='utf-8')} now defines {pipeline.name!r}, not {name_or_file!r}: "
+            "give the right file"
         )
     return pipeline
 

@@ -27,31 +27,55 @@ from kcontrol.wire.json import to_json_line
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @nodes_option
-@click.option("--create-outputs", type=click.IntRange(1), metavar="N", help="Create missing output topics, of N partitions.")
-@click.option("--print", "only_print", is_flag=True, help="Print the definition as JSON instead, for POST .../spec over HTTP.")
+@click.option(
+    "--create-outputs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Create missing output topics, of N partitions.",
+)
+@click.option(
+    "--print",
+    "only_print",
+    is_flag=True,
+    help="Print the definition as JSON instead, for POST .../spec over HTTP.",
+)
 @cluster_option
 @json_option
 @debug_option
 def submit(
-    file: Path, nodes: int | None, create_outputs: int | None, only_print: bool, cluster: ClusterSettings, as_json: bool
+    file: Path,
+    nodes: int | None,
+    create_outputs: int | None,
+    only_print: bool,
+    cluster: ClusterSettings,
+    as_json: bool,
 ) -> None:
-    """Submit the pipeline that FILE defines, and start nothing. Its nodes do it by themselves when they start.
+    """Submit the pipeline that FILE defines, and start nothing. Its nodes do it by themselves when they
+    start.
 
     \b
     Example:  kcontrol submit flights.py --bootstrap-servers broker:9092
     """
     spec = asyncio.run(
-        _submit(sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json)
+        _submit(
+            sized(load_definition(file, None, as_json), nodes), cluster, create_outputs, only_print, as_json
+        )
     )
     if only_print:
         click.echo(to_json_line(spec))
         return
     facts = {"pipeline": spec.pipeline, "fingerprint": spec.fingerprint, "nodes": spec.nodes}
-    click.echo(json.dumps(facts) if as_json else f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log")
+    click.echo(
+        json.dumps(facts) if as_json else f"pipeline {spec.pipeline}: {spec.fingerprint} is in the log"
+    )
 
 
 async def _submit(
-    pipeline: Pipeline, cluster: ClusterSettings, output_partitions: int | None, only_print: bool, as_json: bool
+    pipeline: Pipeline,
+    cluster: ClusterSettings,
+    output_partitions: int | None,
+    only_print: bool,
+    as_json: bool,
 ) -> PipelineSpec:
     find_java()
     with phase(LOOKING, as_json):

@@ -1,4 +1,5 @@
-"""Where the time of committed steps went, as `kcontrol steps --timing` prints it: a line a step, a column a mark."""
+"""Where the time of committed steps went, as `kcontrol steps --timing` prints it: a line a step, a column a
+mark."""
 
 from __future__ import annotations
 
@@ -13,8 +14,11 @@ _WIDTHS = {name: max(len(name), 6) for name in _COLUMNS}
 
 
 def timing_header() -> str:
-    """Above the lines: each column is the ms from the mark before it, the last one from the first mark to the last."""
-    return "  ".join([f"{'step':>7}", f"{'records':>9}", *(f"{name:>{_WIDTHS[name]}}" for name in _COLUMNS), f"{'ms':>7}"])
+    """Above the lines: each column is the ms from the mark before it, the last one from the first mark to the
+    last."""
+    return "  ".join(
+        [f"{'step':>7}", f"{'records':>9}", *(f"{name:>{_WIDTHS[name]}}" for name in _COLUMNS), f"{'ms':>7}"]
+    )
 
 
 def timing_line(boundary: StepBoundary, after: StepBoundary | None) -> str:

@@ -23,13 +23,20 @@ from kcontrol.settings.cluster import ClusterSettings
 @json_option
 @debug_option
 def verify(
-    pipeline: str, first: int | None, last: int | None, master: str | None, own: Path, cluster: ClusterSettings, as_json: bool
+    pipeline: str,
+    first: int | None,
+    last: int | None,
+    master: str | None,
+    own: Path,
+    cluster: ClusterSettings,
+    as_json: bool,
 ) -> None:
-    """Run the recorded steps of PIPELINE again in a scratch directory, write nothing, and compare with the log.
+    """Run the recorded steps of PIPELINE again in a scratch directory, write nothing, and compare with the
+    log.
 
-    PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. Exit code 0 only if every
-    record count and digest agrees; 7 otherwise, and each difference is printed. Where there is state, steps before --from are
-    run too, from the nearest checkpoint on, but not compared.
+    PIPELINE is a name, if a node of it was last started on this machine, or the pipeline's file. Exit code 0
+    only if every record count and digest agrees; 7 otherwise, and each difference is printed. Where there is
+    state, steps before --from are run too, from the nearest checkpoint on, but not compared.
 
     \b
     Example:  kcontrol verify flights --from 100 --to 120
@@ -41,6 +48,8 @@ def verify(
 
     async def run() -> list[Difference]:
         recorded = await recorded_steps(cluster, definition.name, first, last, own)
-        return await run_again(definition, recorded, RerunTarget("verify", cluster, master, own, as_json), report)
+        return await run_again(
+            definition, recorded, RerunTarget("verify", cluster, master, own, as_json), report
+        )
 
     refuse(definition.name, asyncio.run(run()))

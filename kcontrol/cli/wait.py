@@ -33,7 +33,9 @@ LOOK_EVERY_S = 1.0
 
 @click.command()
 @click.argument("pipeline")
-@click.option("--token", help="What kcontrol.completion_token returned: TOPIC:PARTITION:OFFSET, or several with commas.")
+@click.option(
+    "--token", help="What kcontrol.completion_token returned: TOPIC:PARTITION:OFFSET, or several with commas."
+)
 @click.option("--topic", help="Topic of an input, with --partition and --offset.")
 @click.option("--partition", type=click.IntRange(0))
 @click.option("--offset", type=click.IntRange(0))
@@ -55,15 +57,21 @@ def wait(
 ) -> None:
     """Wait until input records are in committed steps of PIPELINE; answers with the steps.
 
-    Exit code 3 if they are not in time: the same command can be given again. Exit code 9 if the pipeline has halted, 10 if one
-    was not read and never will be: aborted, deleted, compacted away, skipped, or a bad record.
+    Exit code 3 if they are not in time: the same command can be given again. Exit code 9 if the pipeline has
+    halted, 10 if one was not read and never will be: aborted, deleted, compacted away, skipped, or a bad
+    record.
 
     \b
     Example:  kcontrol wait orders --token orders:3:1042
     """
     records = _records(token, topic, partition, offset)
     for each in asyncio.run(_wait(pipeline, records, timeout_s, cluster, max_look_offsets)):
-        facts = {"record": str(each.record), "input": each.input, "state": each.state.value, "step": each.step}
+        facts = {
+            "record": str(each.record),
+            "input": each.input,
+            "state": each.state.value,
+            "step": each.step,
+        }
         facts |= {"note": each.note} if each.note else {}
         step = "a step that was dropped from the log since" if each.step is None else f"step {each.step}"
         click.echo(
@@ -73,7 +81,9 @@ def wait(
         )
 
 
-def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:
+def _records(
+    token: str | None, topic: str | None, partition: int | None, offset: int | None
+) -> tuple[InputRecord, ...]:
     if token is not None and (topic, partition, offset) == (None, None, None):
         return parse_token(token)
     if token is None and topic is not None and partition is not None and offset is not None:
@@ -82,7 +92,11 @@ def _records(token: str | None, topic: str | None, partition: int | None, offset
 
 
 async def _wait(
-    pipeline: str, records: tuple[InputRecord, ...], timeout_s: float, cluster: ClusterSettings, max_look_offsets: int
+    pipeline: str,
+    records: tuple[InputRecord, ...],
+    timeout_s: float,
+    cluster: ClusterSettings,
+    max_look_offsets: int,
 ) -> list[Completion]:
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
@@ -90,10 +104,14 @@ async def _wait(
             async with asyncio.timeout(timeout_s):
                 await _until_complete(logs, records)
         except TimeoutError:
-            left = ", ".join(str(each.record) for each in completions(logs, records) if each.state is CompletionState.WAITING)
+            left = ", ".join(
+                str(each.record)
+                for each in completions(logs, records)
+                if each.state is CompletionState.WAITING
+            )
             raise RetriableError(
-                f"pipeline {pipeline!r}: not in a committed step within {timeout_s:g} s: {left}; it has committed step "
-                f"{logs.committed.step}; see kcontrol status {pipeline}"
+                f"pipeline {pipeline!r}: not in a committed step within {timeout_s:g} s: {left}; it has "
+                f"committed step {logs.committed.step}; see kcontrol status {pipeline}"
             ) from None
         found = [await _with_step(logs, each) for each in completions(logs, records)]
         return await _told(logs, cluster, found, max_look_offsets)
@@ -106,12 +124,16 @@ async def _told(
 
     async def boundary_of(one: Completion) -> StepBoundary | None:
         recent = (logged.record for logged in logs.recent)
-        kept = next((each for each in recent if isinstance(each, StepBoundary) and each.step == one.step), None)
+        kept = next(
+            (each for each in recent if isinstance(each, StepBoundary) and each.step == one.step), None
+        )
         if kept is not None or one.step is None:
             return kept
         return await logs.find_step(one.input, one.record.partition, one.record.offset)
 
-    told = await fates(logs.spec(), found, boundary_of, KafkaRecordLook(cluster), max_offsets=max_look_offsets)
+    told = await fates(
+        logs.spec(), found, boundary_of, KafkaRecordLook(cluster), max_offsets=max_look_offsets
+    )
     never = [each for each in told if each.state in NEVER_READ]
     if never:
         texts = "; ".join(f"{each.record} (input {each.input}): {NEVER_READ[each.state]}" for each in never)
@@ -120,7 +142,8 @@ async def _told(
 
 
 async def _with_step(logs: PipelineLogs, found: Completion) -> Completion:
-    """Steps before the oldest checkpoint that is kept were not read; one of them is looked up if it has to be told."""
+    """Steps before the oldest checkpoint that is kept were not read; one of them is
+    looked up if it has to be told."""
     if found.step is not None:
         return found
     record = found.record
@@ -134,8 +157,8 @@ async def _with_step(logs: PipelineLogs, found: Completion) -> Completion:
 
 def _skipped(logs: PipelineLogs, found: Completion, step: int | None) -> NotFoundError:
     return NotFoundError(
-        f"pipeline {logs.pipeline!r}, input {found.input!r}: step {step} went past {found.record} at a user's request "
-        "(kcontrol skip), and it will never be read"
+        f"pipeline {logs.pipeline!r}, input {found.input!r}: step {step} went past {found.record} at a "
+        "user's request (kcontrol skip), and it will never be read"
     )
 
 
@@ -165,7 +188,8 @@ def _complete(logs: PipelineLogs, records: tuple[InputRecord, ...]) -> bool:
     for each in found:
         if each.state is CompletionState.NOT_READ:
             raise NotFoundError(
-                f"pipeline {logs.pipeline!r}, input {each.input!r}: it began after {each.record}, and will never read it"
+                f"pipeline {logs.pipeline!r}, input {each.input!r}: it began after {each.record}, and "
+                "will never read it"
             )
         if each.state is CompletionState.SKIPPED:
             raise _skipped(logs, each, each.step)

@@ -1,11 +1,12 @@
 """What happens to a state machine (events) and what it wants done (effects).
 
-Events come from a shell in `kcontrol.sessions`, in the order in which they happened; time comes in as `Tick`. Effects are
-carried out by the shell in order. An effect that takes time is answered by exactly one event; the state machines never have
-two transactional effects under way.
+Events come from a shell in `kcontrol.sessions`, in the order in which they happened; time comes in as `Tick`.
+Effects are carried out by the shell in order. An effect that takes time is answered by exactly one event; the
+state machines never have two transactional effects under way.
 
-`now_ms` of an event, and `at_ms` of a wake-up, are readings of a monotonic clock of the process: every deadline counts them.
-The wall clock (`wall_ms`) only stamps records, and comes in beside the other in `Assigned`, `Joined` and each `Tick`.
+`now_ms` of an event, and `at_ms` of a wake-up, are readings of a monotonic clock of the process: every
+deadline counts them. The wall clock (`wall_ms`) only stamps records, and comes in beside the other in
+`Assigned`, `Joined` and each `Tick`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kcontrol.core.model import (
     StepWork,
 )
 
-# --- both -------------------------------------------------------------------------------------------------------------
+# --- both ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Tick:
 
     now_ms: int
     wall_ms: int
-    """Milliseconds since the Unix epoch, by this machine; may have been set, forward or back, since the last tick."""
+    """Milliseconds since the Unix epoch, by this machine; may have been set, forward or back, since the last
+    tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ class StepSeen:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Append records to the control partition, in order, with an idempotent producer. `forget` are keys to tombstone."""
+    """Append records to the control partition, in order, with an idempotent producer.
+    `forget` are keys to tombstone."""
 
     records: tuple[ControlRecord, ...]
     forget: tuple[str, ...] = ()
@@ -68,12 +71,13 @@ class WakeAt:
     at_ms: int
 
 
-# --- coordinator: events ------------------------------------------------------------------------------------------------
+# --- coordinator: events ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """This coordinator shall look after the pipeline: what the control partition holds was sent before as `ControlSeen`."""
+    """This coordinator shall look after the pipeline: what the control partition holds
+    was sent before as `ControlSeen`."""
 
     uuid: str
     host: str
@@ -95,7 +99,8 @@ class ProducerReady:
 class EndsReached:
     """Answer to `ReadToEnds`: what both topics were seen to hold has been sent as events.
 
-    steps_end: the offset up to which the steps topic was read. That there is no more is proved when the next record is written.
+    steps_end: the offset up to which the steps topic was read. That there is no more is proved
+    when the next record is written.
     """
 
     steps_end: int
@@ -111,7 +116,8 @@ class PartitionsAdded:
 
 @dataclass(frozen=True, slots=True)
 class StepCommitted:
-    """Answer to `CommitStep`: the boundary is in the log and readers see the step. Its `StepSeen` follows or went before."""
+    """Answer to `CommitStep`: the boundary is in the log and readers see the step. Its
+    `StepSeen` follows or went before."""
 
     step: int
     now_ms: int
@@ -127,10 +133,11 @@ class CheckpointCommitted:
 
 @dataclass(frozen=True, slots=True)
 class TransactionFailed:
-    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions`, `CommitStep` or `CommitCheckpoint` instead of the good one.
+    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions`, `CommitStep` or
+    `CommitCheckpoint` instead of the good one.
 
-    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for the last two) the answer was
-    lost and the outcome is unknown until the steps topic has been read after fencing.
+    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for the last two)
+    the answer was lost and the outcome is unknown until the steps topic has been read after fencing.
     """
 
     kind: FailureKind
@@ -138,7 +145,7 @@ class TransactionFailed:
     now_ms: int
 
 
-# --- coordinator: effects -----------------------------------------------------------------------------------------------
+# --- coordinator: effects -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +185,14 @@ class CommitStep:
     producer_epoch: int
     boundary: StepBoundary
     expected_offset: int
-    """Where it has to come to lie: the end up to which the log of steps was read. Elsewhere, something was not seen."""
+    """Where it has to come to lie: the end up to which the log of steps was read.
+    Elsewhere, something was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitCheckpoint:
-    """Write the checkpoint, and the tombstones of the checkpoints and steps that it makes needless, then commit."""
+    """Write the checkpoint, and the tombstones of the checkpoints and steps that it makes needless, then
+    commit."""
 
     producer_id: int
     producer_epoch: int
@@ -203,15 +212,16 @@ class Resign:
     reason: str
 
 
-# --- node: events ---------------------------------------------------------------------------------------------------------
+# --- node: events -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The node's join record has its offset; both topics have been read to their ends (sent as events before this).
+    """The node's join record has its offset; both topics have been read to their ends (sent as events before
+    this).
 
-    openable: steps that the node's own directory holds. restorable: those of the checkpoints in the log whose files of this
-    node the engine can read.
+    openable: steps that the node's own directory holds. restorable: those of the checkpoints in the log whose
+    files of this node the engine can read.
     """
 
     incarnation: int
@@ -223,7 +233,8 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class InputArrived:
-    """A watcher saw committed input beyond what it had said before (or, in a recreated topic, another topic id)."""
+    """A watcher saw committed input beyond what it had said before (or, in a recreated topic, another topic
+    id)."""
 
     input: str
     partitions: tuple[ReceivedPartition, ...]
@@ -241,7 +252,8 @@ class EngineOpened:
 
 @dataclass(frozen=True, slots=True)
 class AttemptWritten:
-    """Answer to `RunStep`: all tasks of all queries have written (or, in a replay, recomputed) and every digest is known."""
+    """Answer to `RunStep`: all tasks of all queries have written (or, in a replay,
+    recomputed) and every digest is known."""
 
     step: int
     result: StepResult
@@ -250,7 +262,8 @@ class AttemptWritten:
 
 @dataclass(frozen=True, slots=True)
 class StepFinished:
-    """Answer to `FinishStep`: Spark records its batches, and whatever is asked of the engine next waits for that.
+    """Answer to `FinishStep`: Spark records its batches, and whatever is asked of the engine next waits for
+    that.
 
     openable: what its own directory then holds.
     """
@@ -262,7 +275,8 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True)
 class StepPinned:
-    """Answer to `PinStep`: what the step needs is held fast, whatever later steps do; or it is not, for the reason given."""
+    """Answer to `PinStep`: what the step needs is held fast, whatever later steps do; or
+    it is not, for the reason given."""
 
     step: int
     error: str
@@ -271,7 +285,8 @@ class StepPinned:
 
 @dataclass(frozen=True, slots=True)
 class PartSaved:
-    """Answer to `SavePart`, some time later and beside all others: the files are there, or why they are not."""
+    """Answer to `SavePart`, some time later and beside all others: the files are there, or why they are
+    not."""
 
     claim_epoch: int
     command_serial: int
@@ -282,7 +297,8 @@ class PartSaved:
 
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
-    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while idle.
+    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while
+    idle.
 
     openable: what the engine's own directory holds now; None if that can't be told.
     """
@@ -300,7 +316,7 @@ class EngineClosed:
     now_ms: int
 
 
-# --- node: effects --------------------------------------------------------------------------------------------------------
+# --- node: effects ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +325,8 @@ class OpenEngine:
 
     create: with an empty state, whatever is there; after a step later than 0 only if the pipeline keeps none.
 
-    checkpoint: the one in the log that has this step, if any; it is used when the node's own directory does not hold it.
+    checkpoint: the one in the log that has this step, if any; it is used when the node's
+    own directory does not hold it.
     """
 
     step: int
@@ -319,7 +336,8 @@ class OpenEngine:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """Run one micro-batch of every query. With `expected` it is a replay: write nothing, compare with the boundary."""
+    """Run one micro-batch of every query. With `expected` it is a replay: write nothing, compare with the
+    boundary."""
 
     work: StepWork
     expected: StepBoundary | None
@@ -341,7 +359,8 @@ class PinStep:
 
 @dataclass(frozen=True, slots=True)
 class SavePart:
-    """Copy what was pinned to the checkpoint location, while steps go on. A later `PinStep` ends it unanswered."""
+    """Copy what was pinned to the checkpoint location, while steps go on. A later `PinStep` ends it
+    unanswered."""
 
     step: int
     claim_epoch: int
@@ -351,14 +370,16 @@ class SavePart:
 
 @dataclass(frozen=True, slots=True)
 class DropParts:
-    """Delete this node's saved parts of steps up to the newest kept checkpoint that no kept checkpoint names. Not answered."""
+    """Delete this node's saved parts of steps up to the newest kept checkpoint that no kept
+    checkpoint names. Not answered."""
 
     kept: tuple[Checkpoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAttempt:
-    """The attempt is over: its tasks must not write any more and its batch must not be recorded. Not answered."""
+    """The attempt is over: its tasks must not write any more and its batch must not be recorded. Not
+    answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +396,27 @@ class Exit:
     shut_down: bool = False
 
 
-CoordinatorAnswer = ProducerReady | EndsReached | PartitionsAdded | StepCommitted | CheckpointCommitted | TransactionFailed
+CoordinatorAnswer = (
+    ProducerReady | EndsReached | PartitionsAdded | StepCommitted | CheckpointCommitted | TransactionFailed
+)
 CoordinatorEvent = Tick | ControlSeen | StepSeen | Assigned | CoordinatorAnswer
-CoordinatorEffect = Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | CommitCheckpoint | Resign
-EngineAnswer = EngineOpened | AttemptWritten | StepFinished | StepPinned | PartSaved | EngineFailed | EngineClosed
+CoordinatorEffect = (
+    Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | CommitCheckpoint | Resign
+)
+EngineAnswer = (
+    EngineOpened | AttemptWritten | StepFinished | StepPinned | PartSaved | EngineFailed | EngineClosed
+)
 NodeEvent = Tick | ControlSeen | StepSeen | Joined | InputArrived | EngineAnswer
 NodeEffect = (
-    Publish | WakeAt | OpenEngine | RunStep | FinishStep | PinStep | SavePart | DropParts | CancelAttempt | CloseEngine | Exit
+    Publish
+    | WakeAt
+    | OpenEngine
+    | RunStep
+    | FinishStep
+    | PinStep
+    | SavePart
+    | DropParts
+    | CancelAttempt
+    | CloseEngine
+    | Exit
 )

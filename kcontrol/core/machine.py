@@ -24,7 +24,8 @@ class Look:
 
 
 Row = tuple[S | tuple[S, ...], type | tuple[type, ...], C, S]
-"""In, on, cause, to. What several states or events have in common is one row; what one pair has of its own, another."""
+"""In, on, cause, to. What several states or events have in common is one row; what one pair has of its own,
+another."""
 
 
 def next_states(rows: Iterable[Row[S, C]]) -> dict[tuple[S, C], S]:
@@ -37,7 +38,10 @@ def occasions(rows: Iterable[Row[S, C]]) -> dict[tuple[S, C], tuple[type, ...]]:
     found: dict[tuple[S, C], tuple[type, ...]] = {}
     for befores, on, cause, _ in rows:
         for before in _each(befores):
-            found[before, cause] = (*found.get((before, cause), ()), *(on if isinstance(on, tuple) else (on,)))
+            found[before, cause] = (
+                *found.get((before, cause), ()),
+                *(on if isinstance(on, tuple) else (on,)),
+            )
     return found
 
 

@@ -1,9 +1,9 @@
 """How often something that failed is tried again, how long to wait before, and when to give up.
 
-Only failures that would come again count towards a halt: the query's own, and losses of what runs it; each kind in a row, with
-a bound of its own. Fencing and broker faults pass by themselves and only wait longer each time. A wrong digest or lost input
-is never retried: another try could only hide it. Nor is what Kafka does not allow, or input that is refused:
-somebody has to do something about it first.
+Only failures that would come again count towards a halt: the query's own, and losses of what runs it; each
+kind in a row, with a bound of its own. Fencing and broker faults pass by themselves and only wait longer each
+time. A wrong digest or lost input is never retried: another try could only hide it. Nor is what Kafka does
+not allow, or input that is refused: somebody has to do something about it first.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Retry:
 
 
 def after_failure(retry: Retry, kind: FailureKind, limits: LimitsSpec, now_ms: int) -> Retry:
-    """Counts one more failure and puts the next try off: `backoff_ms`, doubling with each failure, up to `max_backoff_ms`."""
+    """Counts one more failure and puts the next try off: `backoff_ms`, doubling with each
+    failure, up to `max_backoff_ms`."""
     match kind:
         case FailureKind.QUERY:
             retry = replace(retry, query=retry.query + 1)

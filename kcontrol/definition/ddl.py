@@ -1,4 +1,5 @@
-"""A first look at a schema in words (DDL), without Spark: a misspelt type is told before anything slow starts.
+"""A first look at a schema in words (DDL), without Spark: a misspelt type is told before anything slow
+starts.
 
 What this does not recognize is left to Spark, which has the last word.
 """
@@ -11,9 +12,45 @@ from difflib import get_close_matches
 
 TYPES = frozenset(
     {
-        *("array", "bigint", "binary", "boolean", "byte", "char", "character", "date", "dec", "decimal", "double", "float"),
-        *("geography", "geometry", "int", "integer", "interval", "long", "map", "numeric", "real", "short", "smallint"),
-        *("string", "struct", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "tinyint", "varchar", "variant", "void"),
+        *(
+            "array",
+            "bigint",
+            "binary",
+            "boolean",
+            "byte",
+            "char",
+            "character",
+            "date",
+            "dec",
+            "decimal",
+            "double",
+            "float",
+        ),
+        *(
+            "geography",
+            "geometry",
+            "int",
+            "integer",
+            "interval",
+            "long",
+            "map",
+            "numeric",
+            "real",
+            "short",
+            "smallint",
+        ),
+        *(
+            "string",
+            "struct",
+            "time",
+            "timestamp",
+            "timestamp_ltz",
+            "timestamp_ntz",
+            "tinyint",
+            "varchar",
+            "variant",
+            "void",
+        ),
     }
 )
 """As Spark's parser knows them, in any case of letters."""
@@ -22,7 +59,8 @@ _FIELD = re.compile(r"\s*(?:`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)(?P<type>[A-Za-z]\
 
 
 def unknown_type(ddl: str) -> tuple[str, str] | None:
-    """The first word that stands where a type belongs and is none, and the type that was meant, it seems ('' for none)."""
+    """The first word that stands where a type belongs and is none, and the type that was
+    meant, it seems ('' for none)."""
     word = next((each for each in _type_words(ddl) if each.lower() not in TYPES), None)
     if word is None:
         return None

@@ -20,7 +20,10 @@ def duration_ms(value: str | int) -> int:
     else:
         match = _TEXT.fullmatch(value) if isinstance(value, str) else None
         if match is None or match[2] not in _UNIT_MS:
-            raise ValueError("must be a duration such as '100 ms', '60 s', '5 min', '1 h', '1 d', or a number of milliseconds")
+            raise ValueError(
+                "must be a duration such as '100 ms', '60 s', '5 min', '1 h', '1 d', or a number of "
+                "milliseconds"
+            )
         length_ms = round(float(match[1]) * _UNIT_MS[match[2]])
     if not 0 <= length_ms <= MAX_MS:
         raise ValueError("must be between 0 and 366 days")

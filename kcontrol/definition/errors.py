@@ -1,7 +1,7 @@
 """Turns what pydantic finds wrong in a user's definition into one clear ConfigurationError.
 
-`definition` makes a frozen, checked dataclass whose constructor raises nothing but ConfigurationError: which setting, the value
-that was given, and what it may be.
+`definition` makes a frozen, checked dataclass whose constructor raises nothing but ConfigurationError: which
+setting, the value that was given, and what it may be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _SHOWN_CHARACTERS = 200
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))
 def definition(cls: type[T]) -> type[T]:
-    """Class decorator: a frozen pydantic dataclass that refuses unknown settings and raises ConfigurationError."""
+    """Class decorator: a frozen pydantic dataclass that refuses unknown settings and raises
+    ConfigurationError."""
     made: Any = pydantic_dataclass(frozen=True, config=_CONFIG)(cls)
     construct = made.__init__
     known = [field.name for field in dataclasses.fields(made) if field.init]
@@ -46,7 +47,9 @@ def definition(cls: type[T]) -> type[T]:
 def describe(where: str, error: ValidationError, known: Sequence[str]) -> str:
     """One sentence for each thing that is wrong. known: the settings that there are."""
     details = error.errors(include_url=False, include_context=False)
-    shown = _without_alternatives([(detail["type"], detail["loc"], detail["msg"], detail["input"]) for detail in details])
+    shown = _without_alternatives(
+        [(detail["type"], detail["loc"], detail["msg"], detail["input"]) for detail in details]
+    )
     return "; ".join(f"{where}: {_sentence(*each, known)}" for each in shown)
 
 
@@ -57,7 +60,10 @@ def _without_alternatives(details: Sequence[Any]) -> list[tuple[str, str, str, A
         setting = str(path[0]) if path else ""
         _, messages, _ = by_setting.setdefault(setting, (kind, [], given))
         messages.append(_plain(message))
-    return [(kind, setting, ", or ".join(dict.fromkeys(texts)), given) for setting, (kind, texts, given) in by_setting.items()]
+    return [
+        (kind, setting, ", or ".join(dict.fromkeys(texts)), given)
+        for setting, (kind, texts, given) in by_setting.items()
+    ]
 
 
 def _plain(message: str) -> str:

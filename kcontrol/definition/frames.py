@@ -1,4 +1,5 @@
-"""What a query gives back: frames, each with the outputs it serves. Frames are Spark's, but nothing of Spark is imported."""
+"""What a query gives back: frames, each with the outputs it serves. Frames are Spark's,
+but nothing of Spark is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ OutputMode = Literal["append", "update", "complete"]
 
 @dataclass(frozen=True, slots=True)
 class OutputFrame:
-    """A frame on its way to outputs. to: empty until it is known; several when the rows' column `output` tells which."""
+    """A frame on its way to outputs. to: empty until it is known; several when the rows' column `output`
+    tells which."""
 
     frame: Any
     mode: OutputMode = "append"
@@ -46,7 +48,8 @@ def output(frame: Any, mode: OutputMode = "append") -> OutputFrame:
 def outputs(frame: Any, to: Sequence[str], mode: OutputMode = "append") -> OutputFrame:
     """One streaming frame for several outputs: its column `output` names the one that a row goes to.
 
-    It is read and computed once, at the price of one query; the other columns are the same for all its outputs.
+    It is read and computed once, at the price of one query; the other columns are the same for all its
+    outputs.
     """
     if isinstance(to, str) or not to or len(set(to)) != len(to):
         raise ConfigurationError(f"outputs(to={to!r}): give a list of different output names")
@@ -62,19 +65,23 @@ def frame_queries(where: str, query: str, result: Any, known: Sequence[str]) -> 
         for name, value in result.items():
             made = _as_output(f"{where}: query {query!r}, output {name!r}", value)
             if made.to:
-                raise ConfigurationError(f"{where}: query {query!r}: return kcontrol.outputs(...) itself, not under {name!r}")
+                raise ConfigurationError(
+                    f"{where}: query {query!r}: return kcontrol.outputs(...) itself, not under {name!r}"
+                )
             yield _served(where, query, made, (name,), known)
         return
     made = _as_output(f"{where}: query {query!r}", result)
     yield _served(where, query, made, made.to or (query,), known)
 
 
-def _served(where: str, query: str, made: OutputFrame, to: tuple[str, ...], known: Sequence[str]) -> FrameQuery:
+def _served(
+    where: str, query: str, made: OutputFrame, to: tuple[str, ...], known: Sequence[str]
+) -> FrameQuery:
     for name in to:
         if name not in known:
             raise ConfigurationError(
-                f"{where}: query {query!r} gives a frame for output {name!r}, which the pipeline does not have; "
-                f"its outputs are {', '.join(known)}; return a dictionary {{output: frame}}"
+                f"{where}: query {query!r} gives a frame for output {name!r}, which the pipeline does not "
+                f"have; its outputs are {', '.join(known)}; return a dictionary {{output: frame}}"
             )
     return FrameQuery(made.frame, made.mode, to, where)
 
@@ -97,7 +104,11 @@ def _checked_mode(mode: Any) -> OutputMode:
 
 def _checked_frame(frame: Any) -> Any:
     if not hasattr(frame, "isStreaming"):
-        raise ConfigurationError(f"{type(frame).__name__} is not a DataFrame: return a frame made from the query's inputs")
+        raise ConfigurationError(
+            f"{type(frame).__name__} is not a DataFrame: return a frame made from the query's inputs"
+        )
     if not frame.isStreaming:
-        raise ConfigurationError("the frame is not a streaming one: make it from the query's inputs, and leave out writeStream")
+        raise ConfigurationError(
+            "the frame is not a streaming one: make it from the query's inputs, and leave out writeStream"
+        )
     return frame

@@ -28,18 +28,21 @@ class Limits:
     max_lost: the same for attempts that failed because a Spark task, worker or executor was lost.
     backoff: wait before the second attempt; doubles with each. max_backoff: the longest such wait.
     heartbeat_timeout: a node that is silent for so long is dead.
-    open_timeout: for opening a node. step_timeout: for one attempt. replay_timeout: for each step of a replay.
-    transaction_timeout: after this the broker aborts a step that nobody ended; longer than step_timeout, and at most the
-        broker's transaction.max.timeout.ms.
-    pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given up.
+    open_timeout: for opening a node. step_timeout: for one attempt. replay_timeout: for each step of a
+    replay.
+    transaction_timeout: after this the broker aborts a step that nobody ended; longer than step_timeout, and
+        at most the broker's transaction.max.timeout.ms.
+    pin_timeout: how long the next step waits for nodes to hold fast what a checkpoint needs; then it is given
+    up.
     save_timeout: for copying a checkpoint, beside the steps.
-    stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and says so.
+    stop_save_timeout: how long a stop waits for the checkpoint of the last step; then it goes on without, and
+    says so.
     max_forgotten: most steps that are dropped from the log in one transaction.
-    silence_timeout: a node that has been silent for so long is told to end, so that whoever watches it starts it anew; longer
-        than heartbeat_timeout, so that a pause that is soon over costs an attempt and no restart. How long else a process may
-        hang follows from it.
-    clock_tolerance: how far the time of a step may be ahead of what the log's timestamps say, whatever the coordinator's wall
-        clock shows.
+    silence_timeout: a node that has been silent for so long is told to end, so that whoever watches it starts
+        it anew; longer than heartbeat_timeout, so that a pause that is soon over costs an attempt and no
+        restart. How long else a process may hang follows from it.
+    clock_tolerance: how far the time of a step may be ahead of what the log's timestamps say, whatever the
+        coordinator's wall clock shows.
     """
 
     _: KW_ONLY
@@ -61,11 +64,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         if duration_ms(self.backoff) > duration_ms(self.max_backoff):
-            raise ConfigurationError(f"Limits: backoff = {self.backoff!r} is longer than max_backoff = {self.max_backoff!r}")
+            raise ConfigurationError(
+                f"Limits: backoff = {self.backoff!r} is longer than max_backoff = {self.max_backoff!r}"
+            )
         if duration_ms(self.heartbeat_timeout) < MIN_HEARTBEAT_TIMEOUT_MS:
             raise ConfigurationError(
-                f"Limits: heartbeat_timeout = {self.heartbeat_timeout!r} is too short: nodes report each second; "
-                "give 2 s or more"
+                f"Limits: heartbeat_timeout = {self.heartbeat_timeout!r} is too short: nodes report each "
+                "second; give 2 s or more"
             )
         if duration_ms(self.silence_timeout) <= duration_ms(self.heartbeat_timeout):
             raise ConfigurationError(

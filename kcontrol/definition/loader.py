@@ -1,7 +1,7 @@
 """Loads the pipeline that a Python file defines.
 
-The file is run as a module of its own name, not as `__main__`, so that it may also start itself when it is run directly. Its
-functions travel to Spark's workers by value, because the workers can't import it.
+The file is run as a module of its own name, not as `__main__`, so that it may also start itself when it is
+run directly. Its functions travel to Spark's workers by value, because the workers can't import it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kcontrol.errors import ConfigurationError
 def load_pipeline(path: Path | str) -> Pipeline:
     """Run the file and return the one Pipeline among its names.
 
-    Raises ConfigurationError when there is no such file, it fails (with the line), or it holds none or several pipelines.
+    Raises ConfigurationError when there is no such file, it fails (with the line), or it
+    holds none or several pipelines.
     """
     file = Path(path).resolve()
     if not file.is_file():
@@ -28,13 +29,19 @@ def load_pipeline(path: Path | str) -> Pipeline:
     module = _run(file)
     found = {id(value): (name, value) for name, value in vars(module).items() if isinstance(value, Pipeline)}
     if not found:
-        raise ConfigurationError(f"{path} defines no pipeline: assign a kcontrol.Pipeline(...) to a name at its top level")
+        raise ConfigurationError(
+            f"{path} defines no pipeline: assign a kcontrol.Pipeline(...) to a name at its top level"
+        )
     if len(found) > 1:
         names = ", ".join(f"{name} ({value.name!r})" for name, value in found.values())
-        raise ConfigurationError(f"{path} defines {len(found)} pipelines: {names}; give each a file of its own")
+        raise ConfigurationError(
+            f"{path} defines {len(found)} pipelines: {names}; give each a file of its own"
+        )
     [(_, pipeline)] = found.values()
     if not pipeline.queries:
-        raise ConfigurationError(f"{path}: pipeline {pipeline.name!r} has no query: decorate a function with @pipeline.query")
+        raise ConfigurationError(
+            f"{path}: pipeline {pipeline.name!r} has no query: decorate a function with @pipeline.query"
+        )
     return pipeline
 
 
@@ -57,8 +64,9 @@ def _run(file: Path) -> ModuleType:
         raise ConfigurationError(f"{_place(file, error)}: {type(error).__name__}: {error.msg}") from error
     except SystemExit as error:
         raise ConfigurationError(
-            f"{_place(file, error)}: the file ended the process itself (sys.exit({error.code!r})) instead of defining a "
-            "pipeline; what is only for running it directly belongs under: if __name__ == '__main__'"
+            f"{_place(file, error)}: the file ended the process itself (sys.exit({error.code!r})) instead "
+            "of defining a pipeline; what is only for running it directly belongs under: if __name__ == "
+            "'__main__'"
         ) from error
     except Exception as error:
         raise ConfigurationError(f"{_place(file, error)}: {type(error).__name__}: {error}") from error
@@ -70,7 +78,9 @@ def _place(file: Path, error: BaseException) -> str:
     """File and line of an error: the innermost line of the pipeline file itself."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+    ]
     return f"{file}, line {lines[-1]}" if lines else str(file)
 
 

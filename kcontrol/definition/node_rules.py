@@ -1,8 +1,8 @@
 """Whether a pipeline can be right on several nodes. A node sees only its own partitions.
 
-So keyed state, and outputs with keys, are right only when equal keys always share a partition number everywhere. That can't be
-seen from here: inputs must say so (`partitioned_by`), what they say must fit together, and what queries group, join and leave
-out by must hold it; otherwise the pipeline is refused.
+So keyed state, and outputs with keys, are right only when equal keys always share a partition number
+everywhere. That can't be seen from here: inputs must say so (`partitioned_by`), what they say must fit
+together, and what queries group, join and leave out by must hold it; otherwise the pipeline is refused.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def check_nodes(
     gathers: bool,
     brings_key: Collection[str],
 ) -> None:
-    """Raise ConfigurationError if several nodes could give another result than one. gathers: queries bring rows
-    together, by keys. brings_key: outputs with keyed rows."""
+    """Raise ConfigurationError if several nodes could give another result than one. gathers: queries bring
+    rows together, by keys. brings_key: outputs with keyed rows."""
     if pipeline.nodes == 1:
         return
     where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
@@ -35,8 +35,8 @@ def check_nodes(
     for output in outputs:
         if output.partitions < pipeline.nodes:
             raise ConfigurationError(
-                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} partitions, so some nodes "
-                f"could write nothing to it; it needs at least {pipeline.nodes}"
+                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} "
+                f"partitions, so some nodes could write nothing to it; it needs at least {pipeline.nodes}"
             )
     keyed = [each for each in outputs if each.key or each.name in brings_key]
     if not gathers and not keyed:
@@ -45,8 +45,8 @@ def check_nodes(
     for each in inputs:
         if not each.partitioned_by:
             raise ConfigurationError(
-                f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: set partitioned_by= "
-                "if equal keys always share a partition, or use one node"
+                f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: "
+                "set partitioned_by= if equal keys always share a partition, or use one node"
             )
     _check_partitions(where, why, inputs, keyed)
     columns = {each.partitioned_by for each in inputs}
@@ -59,7 +59,8 @@ def check_nodes(
 
 
 def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has_watermark: bool) -> None:
-    """Raise ConfigurationError if a query needs what several nodes can't give it: rows of other nodes, or one watermark.
+    """Raise ConfigurationError if a query needs what several nodes can't give it: rows of
+    other nodes, or one watermark.
 
     scattered: what it does with rows of several nodes, such as 'groups by origin'.
     """
@@ -73,15 +74,16 @@ def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has
     )
     for what in scattered:
         raise ConfigurationError(
-            f"{where} {what}, but {by}: rows that belong together would be on several nodes, each of which would give a part "
-            "of the result as if it were the whole. Use one node (nodes = 1); or have the column by which inputs are "
-            "partitioned, unchanged, among the keys; or have the producers partition the topics by what the query takes "
-            "together, and say so with partitioned_by"
+            f"{where} {what}, but {by}: rows that belong together would be on several nodes, each of which "
+            "would give a part of the result as if it were the whole. Use one node (nodes = 1); or have "
+            "the column by which inputs are partitioned, unchanged, among the keys; or have the producers "
+            "partition the topics by what the query takes together, and say so with partitioned_by"
         )
     if has_watermark:
         raise ConfigurationError(
-            f"{where} has a watermark, and every node would have one of its own, from its own partitions: rows would be late "
-            "on one node and not on another, and windows would not close where nothing comes. Use one node (nodes = 1)"
+            f"{where} has a watermark, and every node would have one of its own, from its own partitions: "
+            "rows would be late on one node and not on another, and windows would not close where nothing "
+            "comes. Use one node (nodes = 1)"
         )
 
 
@@ -90,4 +92,6 @@ def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: 
     counts |= {f"output {each.name!r}": each.partitions for each in keyed}
     if len(set(counts.values())) > 1:
         found = ", ".join(f"{what} has {count}" for what, count in counts.items())
-        raise ConfigurationError(f"{where}: {why}, so all must have the same number of partitions, but {found}")
+        raise ConfigurationError(
+            f"{where}: {why}, so all must have the same number of partitions, but {found}"
+        )

@@ -1,7 +1,8 @@
 """What a user writes down about a pipeline's inputs, outputs, steps, tasks, deadlines and checkpoints.
 
-Frozen, checked when made, and free of Spark and Kafka: `definition_spec` turns them into the PipelineSpec once the topics have
-been looked at. Durations are kept as they were written; the `_ms` properties give numbers.
+Frozen, checked when made, and free of Spark and Kafka: `definition_spec` turns them into the PipelineSpec
+once the topics have been looked at. Durations are kept as they were written; the `_ms` properties give
+numbers.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Offset = Annotated[int, Field(ge=0)]
 
 KEPT_STEPS = 1_000_000
-"""At a step a second about eleven days: more than Kafka keeps a topic's records for by default, so that the log of steps is not
-what ends a replay or a reader that was away; less than a segment of Kafka's default size."""
+"""At a step a second about eleven days: more than Kafka keeps a topic's records for by default, so that
+the log of steps is not what ends a replay or a reader that was away; less than a segment of Kafka's
+default size."""
 _SHARED_SCHEMES = ("s3:", "hdfs:", "viewfs:")
 
 
@@ -37,22 +39,26 @@ class KafkaInput:
     """A Kafka topic that a pipeline reads.
 
     name: what queries call it. topic: where the records are.
-    starting_offsets: where the first step begins: "earliest", "latest", or {partition: offset} (partitions that are not named
-        begin at their earliest offset). Looked at once, when the pipeline is first started.
-    value_format: "json" or "avro" to have the value's fields as columns beside Kafka's own; None leaves `value` as it is.
-    schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the schema as a JSON
-        string or a dictionary.
-    max_cells: an Avro value is bad if its arrays and maps unpack to more values of columns than this and 16 for each of its
-        bytes.
-    on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in the boundary) or "dead_letter".
+    starting_offsets: where the first step begins: "earliest", "latest", or {partition: offset} (partitions
+        that are not named begin at their earliest offset). Looked at once, when the pipeline is first
+        started.
+    value_format: "json" or "avro" to have the value's fields as columns beside Kafka's
+    own; None leaves `value` as it is.
+    schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the
+        schema as a JSON string or a dictionary.
+    max_cells: an Avro value is bad if its arrays and maps unpack to more values of columns than
+        this and 16 for each of its bytes.
+    on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in
+    the boundary) or "dead_letter".
     dead_letter_topic: where bad records go, in the step's own transaction.
-    partitioned_by: the column by which equal keys always share a partition; needed for keyed state on more than one node. With
-        keyed outputs it means: by Kafka's murmur2 of its text, among as many partitions as each keyed output has, as Java's
-        producer does; those of librdkafka do so only with partitioner=murmur2_random. The first records are checked.
+    partitioned_by: the column by which equal keys always share a partition; needed for keyed state on more
+        than one node. With keyed outputs it means: by Kafka's murmur2 of its text, among as many partitions
+        as each keyed output has, as Java's producer does; those of librdkafka do so only with
+        partitioner=murmur2_random. The first records are checked.
     include_headers: adds the column `headers`.
-    look_bytes_per_s: so much of what arrives each node looks at, to tell offsets that hold no record (markers of
-        transactions, aborted records, gaps of compaction) from records; what is beyond counts as records. Input
-        that is busier than that goes over the wire once, other input twice.
+    look_bytes_per_s: so much of what arrives each node looks at, to tell offsets that hold no record (markers
+        of transactions, aborted records, gaps of compaction) from records; what is beyond counts as records.
+        Input that is busier than that goes over the wire once, other input twice.
     """
 
     name: str
@@ -75,10 +81,13 @@ class KafkaInput:
         check_schema(where, self.value_format, self.schema, needed=True)
         if self.value_format is None and self.on_bad_record != "halt":
             raise ConfigurationError(
-                f"{where}: on_bad_record = {self.on_bad_record!r} needs value_format='json' or 'avro': raw values are never bad"
+                f"{where}: on_bad_record = {self.on_bad_record!r} needs value_format='json' or 'avro': "
+                "raw values are never bad"
             )
         if (self.on_bad_record == "dead_letter") != (self.dead_letter_topic is not None):
-            raise ConfigurationError(f"{where}: on_bad_record='dead_letter' and dead_letter_topic need each other; give both")
+            raise ConfigurationError(
+                f"{where}: on_bad_record='dead_letter' and dead_letter_topic need each other; give both"
+            )
         if self.dead_letter_topic is not None:
             check_topic_name(f"{where}: dead_letter_topic", self.dead_letter_topic)
 
@@ -89,7 +98,8 @@ class KafkaInput:
 
     @property
     def dead_letter_output(self) -> str:
-        """Name of the output that receives bad records, or ''. No user's output can have this name: it holds a dot."""
+        """Name of the output that receives bad records, or ''. No user's output can have this name: it holds
+        a dot."""
         return f"{self.name}.dead_letter" if self.dead_letter_topic is not None else ""
 
 
@@ -98,12 +108,12 @@ class KafkaOutput:
     """A Kafka topic that a pipeline writes.
 
     name: what queries call it. topic: where the records go; it must exist.
-    value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted); "json" or "avro" to
-        make the value of all columns, the key's too.
+    value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted);
+        "json" or "avro" to make the value of all columns, the key's too.
     key: the column that becomes the record's key (with a value_format only).
     schema: the Avro schema of the value; by default it follows from the frame.
-    digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded to that relative
-        tolerance). Shown in every boundary.
+    digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
+        to that relative tolerance). Shown in every boundary.
     compression: of the record batches.
     """
 
@@ -123,17 +133,19 @@ class KafkaOutput:
         check_schema(where, self.value_format, self.schema, needed=False)
         if self.value_format == "json" and self.schema is not None:
             raise ConfigurationError(
-                f"{where}: schema is for value_format='avro'; JSON is made of the frame's columns: leave it out"
+                f"{where}: schema is for value_format='avro'; JSON is made of the frame's columns: "
+                "leave it out"
             )
         if self.key is not None and self.value_format is None:
             raise ConfigurationError(
-                f"{where}: key = {self.key!r} needs value_format='json' or 'avro'; without one, rows bring a column named key"
+                f"{where}: key = {self.key!r} needs value_format='json' or 'avro'; without one, rows "
+                "bring a column named key"
             )
         tolerance = _FLOAT_DIGEST.fullmatch(self.digest)
         if self.digest not in ("exact", "count") and not (tolerance and 0 < float(tolerance[1]) < 1):
             raise ConfigurationError(
-                f"{where}: digest = {self.digest!r}: must be 'exact', 'count' or 'float:TOLERANCE' such as 'float:1e-9', "
-                "with a tolerance between 0 and 1"
+                f"{where}: digest = {self.digest!r}: must be 'exact', 'count' or 'float:TOLERANCE' such as "
+                "'float:1e-9', with a tolerance between 0 and 1"
             )
 
 
@@ -141,14 +153,17 @@ class KafkaOutput:
 class StepPolicy:
     """When a step is due, and how much it holds.
 
-    min_records: due at once when so many have arrived, over all inputs and nodes: records that a step will read, as far as
-        nodes have looked; what they have not looked at in busy input counts by offsets.
-    max_delay: due when the first one has waited for so long since its node reported it, also while a step was made.
-    max_records: a step never holds more offsets; of a larger backlog each partition gives its share. clock: makes steps of its
-        own, with or without input, at this period.
-    late_rows: what to do when a query's watermark drops rows: "count" them in the boundary, or "halt" without a commit.
-    gaps_delay: due when nothing but offsets that hold no record has waited for so long, or for max_delay if that is
-        longer. Shorter than the retention of each input: what has expired can't be told from records that were lost.
+    min_records: due at once when so many have arrived, over all inputs and nodes: records that a step will
+        read, as far as nodes have looked; what they have not looked at in busy input counts by offsets.
+    max_delay: due when the first one has waited for so long since its node reported it, also while a step was
+    made.
+    max_records: a step never holds more offsets; of a larger backlog each partition gives its share. clock:
+        makes steps of its own, with or without input, at this period.
+    late_rows: what to do when a query's watermark drops rows: "count" them in the
+    boundary, or "halt" without a commit.
+    gaps_delay: due when nothing but offsets that hold no record has waited for so long, or for max_delay if
+        that is longer. Shorter than the retention of each input: what has expired can't be told from records
+        that were lost.
     """
 
     _: KW_ONLY
@@ -162,8 +177,8 @@ class StepPolicy:
     def __post_init__(self) -> None:
         if self.min_records > self.max_records:
             raise ConfigurationError(
-                f"StepPolicy: min_records = {self.min_records} is more than max_records = {self.max_records}: "
-                "no step could ever be due"
+                f"StepPolicy: min_records = {self.min_records} is more than max_records = "
+                f"{self.max_records}: no step could ever be due"
             )
 
     @property
@@ -184,15 +199,17 @@ class StepPolicy:
 
 @definition
 class CheckpointPolicy:
-    """Where checkpoints are put, how often, and how many are kept. A pipeline without state makes none, unless told where.
+    """Where checkpoints are put, how often, and how many are kept. A pipeline without state
+    makes none, unless told where.
 
-    location: a URL or path that every node can write. None: `checkpoints` in the directory that each node works in, on its
-        own host's disk.
+    location: a URL or path that every node can write. None: `checkpoints` in the directory that each node
+        works in, on its own host's disk.
     every: from the beginning of one to that of the next. keep: so many of the newest.
-    keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them. None keeps all.
-        "auto": 1,000,000 when checkpoints are on shared storage; all of them otherwise, because the log is then what the state
-        is made from again if a disk is lost.
-    shared: `location` is a directory that all hosts mount at the same place. S3 and HDFS are shared without being told.
+    keep_steps: steps beyond the newest so many are dropped from the log once no kept checkpoint needs them.
+        None keeps all. "auto": 1,000,000 when checkpoints are on shared storage; all of them otherwise,
+        because the log is then what the state is made from again if a disk is lost.
+    shared: `location` is a directory that all hosts mount at the same place. S3 and HDFS
+    are shared without being told.
     """
 
     location: Annotated[str, Field(min_length=1)] | None = None
@@ -205,7 +222,8 @@ class CheckpointPolicy:
     def __post_init__(self) -> None:
         if self.shared and self.location in (None, IN_WORK_DIR):
             raise ConfigurationError(
-                "Checkpoint: shared = True needs a location: without one each node saves on its own host's disk"
+                "Checkpoint: shared = True needs a location: without one each node saves on its own "
+                "host's disk"
             )
 
     def to_spec(self) -> CheckpointSpec:
@@ -215,7 +233,9 @@ class CheckpointPolicy:
         keep_steps = self.keep_steps
         if keep_steps == "auto":
             keep_steps = KEPT_STEPS if shared else None
-        return CheckpointSpec(location, self.every_ms, self.keep, -1 if keep_steps is None else keep_steps, shared)
+        return CheckpointSpec(
+            location, self.every_ms, self.keep, -1 if keep_steps is None else keep_steps, shared
+        )
 
     @property
     def every_ms(self) -> int:
@@ -225,10 +245,12 @@ class CheckpointPolicy:
 
 @definition
 class TaskLayout:
-    """How a step is cut into Spark tasks. Part of the step: it is recorded and used again on replay, on any machine.
+    """How a step is cut into Spark tasks. Part of the step: it is recorded and used
+    again on replay, on any machine.
 
-    max_tasks: most source tasks of a step, and most writer tasks of an output. records_per_task: one more source task for
-    each so many offsets. shuffle_partitions: of every shuffle and state store; can't be changed while there is state.
+    max_tasks: most source tasks of a step, and most writer tasks of an output. records_per_task: one more
+    source task for each so many offsets. shuffle_partitions: of every shuffle and state store; can't be
+    changed while there is state.
     """
 
     _: KW_ONLY

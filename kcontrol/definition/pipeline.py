@@ -1,7 +1,8 @@
-"""A pipeline as its user defines it: inputs, outputs, settings, and the functions that make frames out of frames.
+"""A pipeline as its user defines it: inputs, outputs, settings, and the functions that make frames out of
+frames.
 
-Making one touches neither Kafka nor Spark, so a pipeline file can be imported anywhere. The node builds its frames with
-`Pipeline.build`; `definition_spec.build_spec` makes what is logged of it.
+Making one touches neither Kafka nor Spark, so a pipeline file can be imported anywhere. The node builds its
+frames with `Pipeline.build`; `definition_spec.build_spec` makes what is logged of it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ class Query:
     parameters: tuple[str, ...]
     where: str
 
-    def frames(self, pipeline: str, spark: Any, inputs: Mapping[str, Any], outputs: Sequence[str]) -> tuple[FrameQuery, ...]:
-        """Call it with the session and the inputs' frames it asks for. Raises QueryError if it fails, ConfigurationError."""
+    def frames(
+        self, pipeline: str, spark: Any, inputs: Mapping[str, Any], outputs: Sequence[str]
+    ) -> tuple[FrameQuery, ...]:
+        """Call it with the session and the inputs' frames it asks for. Raises QueryError
+        if it fails, ConfigurationError."""
         arguments = {name: spark if name == "spark" else inputs[name] for name in self.parameters}
         try:
             result = self.function(**arguments)
@@ -53,11 +57,12 @@ class Pipeline:
     name: lower-case letters, digits and hyphens. nodes: how many Spark applications share the partitions.
     inputs: the topics that it reads, one or more. outputs: those that it writes, one or more.
     steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
-    checkpoint: where saved state goes, how often, and what is kept. None: nowhere; a node that lost its directory then replays
-        from the first step, if Kafka still has the input.
-    compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has changed.
-    allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then differ from the
-        log, and a node that has to do so halts the pipeline.
+    checkpoint: where saved state goes, how often, and what is kept. None: nowhere; a node that lost its
+        directory then replays from the first step, if Kafka still has the input.
+    compatible_with: fingerprints of earlier definitions that this one may replace, if its structure has
+    changed.
+    allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then
+        differ from the log, and a node that has to do so halts the pipeline.
     """
 
     name: str
@@ -80,7 +85,8 @@ class Pipeline:
         self._check_topics()
 
     def with_nodes(self, nodes: int) -> Pipeline:
-        """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself would."""
+        """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself
+        would."""
         twin = replace(self, nodes=nodes)
         twin._queries.extend(self._queries)  # noqa: SLF001 - it is of the same class
         return twin
@@ -99,10 +105,11 @@ class Pipeline:
         return _by_name(self.name, "output", self.outputs, name)
 
     def query(self, function: QueryFunction) -> QueryFunction:
-        """Decorator: a function from the frames of the inputs it names as parameters (and `spark`) to frames for outputs.
+        """Decorator: a function from the frames of the inputs it names as parameters (and
+        `spark`) to frames for outputs.
 
-        It returns {output: frame}, with `kcontrol.output(frame, mode=...)` for another mode than append; or one frame if it is
-        named as an output; or `kcontrol.outputs(frame, to=[...])`.
+        It returns {output: frame}, with `kcontrol.output(frame, mode=...)` for another mode than append; or
+        one frame if it is named as an output; or `kcontrol.outputs(frame, to=[...])`.
         """
         where = _where(function)
         name = check_part_name(f"{where}: query", function.__name__)
@@ -117,22 +124,26 @@ class Pipeline:
                 )
             if parameter.name != "spark" and parameter.name not in known:
                 raise ConfigurationError(
-                    f"{where}: query {name!r} has the parameter {parameter.name!r}, which is no input of pipeline "
-                    f"{self.name!r}; its inputs are {', '.join(known)}"
+                    f"{where}: query {name!r} has the parameter {parameter.name!r}, which is no input of "
+                    f"pipeline {self.name!r}; its inputs are {', '.join(known)}"
                 )
         if not set(parameters) & set(known):
-            raise ConfigurationError(f"{where}: query {name!r} reads no input: name one of {', '.join(known)} as a parameter")
+            raise ConfigurationError(
+                f"{where}: query {name!r} reads no input: name one of {', '.join(known)} as a parameter"
+            )
         self._queries.append(Query(name, function, tuple(parameters), where))
         return function
 
     def build(self, spark: Any, read: Callable[[str], Any]) -> tuple[FrameQuery, ...]:
         """Call every query and return the Spark queries to run, in order of their definition.
 
-        read: gives the streaming frame of an input, by name. Raises ConfigurationError unless every output is served by
-        exactly one frame.
+        read: gives the streaming frame of an input, by name. Raises ConfigurationError unless every output
+        is served by exactly one frame.
         """
         if not self._queries:
-            raise ConfigurationError(f"pipeline {self.name!r} has no query: decorate a function with @pipeline.query")
+            raise ConfigurationError(
+                f"pipeline {self.name!r} has no query: decorate a function with @pipeline.query"
+            )
         names = [each.name for each in self.outputs]
         frames: list[FrameQuery] = []
         for query in self._queries:
@@ -146,22 +157,34 @@ class Pipeline:
         served = [name for frame in frames for name in frame.outputs]
         for each in self.outputs:
             if served.count(each.name) != 1:
-                what = "no frame serves it" if each.name not in served else "more than one frame serves it; union them into one"
+                what = (
+                    "no frame serves it"
+                    if each.name not in served
+                    else "more than one frame serves it; union them into one"
+                )
                 raise ConfigurationError(f"pipeline {self.name!r}, output {each.name!r}: {what}")
 
     def _check_topics(self) -> None:
         reads = {each.topic: f"input {each.name!r}" for each in self.inputs}
         writes: dict[str, str] = {}
         targets = [(f"output {each.name!r}", each.topic) for each in self.outputs]
-        targets += [(f"dead_letter_topic of input {each.name!r}", each.dead_letter_topic or "") for each in self.inputs]
+        targets += [
+            (f"dead_letter_topic of input {each.name!r}", each.dead_letter_topic or "")
+            for each in self.inputs
+        ]
         for what, topic in targets:
             if topic and topic in reads:
-                raise ConfigurationError(f"pipeline {self.name!r}: {what} writes topic {topic!r}, which {reads[topic]} reads")
+                raise ConfigurationError(
+                    f"pipeline {self.name!r}: {what} writes topic {topic!r}, which {reads[topic]} reads"
+                )
             if topic and writes.setdefault(topic, what) != what:
                 raise ConfigurationError(
-                    f"pipeline {self.name!r}: {what} and {writes[topic]} both write topic {topic!r}: give each its own"
+                    f"pipeline {self.name!r}: {what} and {writes[topic]} both write topic {topic!r}: "
+                    "give each its own"
                 )
-        check_no_collisions({topic: f"pipeline {self.name!r}, {what}" for topic, what in {**reads, **writes}.items()})
+        check_no_collisions(
+            {topic: f"pipeline {self.name!r}, {what}" for topic, what in {**reads, **writes}.items()}
+        )
 
 
 Part = TypeVar("Part", KafkaInput, KafkaOutput)
@@ -178,10 +201,13 @@ def _by_name(pipeline: str, what: str, parts: Sequence[Part], name: str) -> Part
 def _check_different(pipeline: str, what: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ConfigurationError(f"pipeline {pipeline!r} has two {what}s named {name!r}: names must differ")
+            raise ConfigurationError(
+                f"pipeline {pipeline!r} has two {what}s named {name!r}: names must differ"
+            )
         if what == "input" and name == "spark":
             raise ConfigurationError(
-                f"pipeline {pipeline!r}: an input can't be named 'spark': queries get the session by that name"
+                f"pipeline {pipeline!r}: an input can't be named 'spark': queries get the session by "
+                "that name"
             )
 
 

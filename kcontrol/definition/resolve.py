@@ -1,8 +1,9 @@
 """From a definition and what was found in Kafka and Spark to the PipelineSpec that is logged. Pure.
 
-The fingerprint covers the structure that state and history depend on: nodes, inputs, outputs, queries with their modes and
-stateful operators, layout. It does not cover the code of queries (a bug can be fixed under the same name, as Spark allows),
-nor settings that may change between two incarnations: policy, limits, checkpoints, compression, where the first step began.
+The fingerprint covers the structure that state and history depend on: nodes, inputs, outputs, queries with
+their modes and stateful operators, layout. It does not cover the code of queries (a bug can be fixed under
+the same name, as Spark allows), nor settings that may change between two incarnations: policy, limits,
+checkpoints, compression, where the first step began.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcontrol.core.model import CheckpointSpec, InputSpec, LateRowsPolicy, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.model import (
+    CheckpointSpec,
+    InputSpec,
+    LateRowsPolicy,
+    LayoutSpec,
+    OutputSpec,
+    PipelineSpec,
+    StepPolicySpec,
+)
 from kcontrol.core.step.offsets import dealt_to
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.node_rules import check_nodes, check_query
@@ -48,7 +57,8 @@ class QueryFacts:
 
     stateful_operators: a text for each, without anything that differs between two plans of the same query.
     brings_key: its rows have a column `key` of their own.
-    scattered: a text for each operator that needs rows of several nodes, such as 'groups by origin'; empty with one node.
+    scattered: a text for each operator that needs rows of several nodes, such as 'groups
+    by origin'; empty with one node.
     gathers: it brings rows together, with or without state.
     """
 
@@ -65,8 +75,8 @@ class QueryFacts:
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
     """By partition: the offset where step 1 begins, from the input's setting and the topic's offsets.
 
-    latest: the offset after the last committed record. Raises ConfigurationError for a partition that is not there or an
-    offset that is not between the two.
+    latest: the offset after the last committed record. Raises ConfigurationError for a partition that is not
+    there or an offset that is not between the two.
     """
     if source.starting_offsets == "earliest":
         return tuple(earliest)
@@ -76,11 +86,13 @@ def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[
     found = list(earliest)
     for partition, offset in source.starting_offsets.items():
         if partition >= len(found):
-            raise ConfigurationError(f"{where}: topic {source.topic!r} has no partition {partition}: it has {len(found)}")
+            raise ConfigurationError(
+                f"{where}: topic {source.topic!r} has no partition {partition}: it has {len(found)}"
+            )
         if not earliest[partition] <= offset <= latest[partition]:
             raise ConfigurationError(
-                f"{where}: partition {partition} of topic {source.topic!r} holds offsets {earliest[partition]} to "
-                f"{latest[partition]}; {offset} is not one of them"
+                f"{where}: partition {partition} of topic {source.topic!r} holds offsets "
+                f"{earliest[partition]} to {latest[partition]}; {offset} is not one of them"
             )
         found[partition] = offset
     return tuple(found)
@@ -92,7 +104,8 @@ def build_spec(
     outputs: Mapping[str, OutputFacts],
     queries: Sequence[QueryFacts],
 ) -> PipelineSpec:
-    """The spec of a pipeline. inputs, outputs: facts by name; dead-letter outputs (`INPUT.dead_letter`) among them.
+    """The spec of a pipeline. inputs, outputs: facts by name; dead-letter outputs
+    (`INPUT.dead_letter`) among them.
 
     Raises ConfigurationError if the pipeline can't be right on its number of nodes.
     """
@@ -100,7 +113,11 @@ def build_spec(
     written = [_output_spec(each, outputs[each.name]) for each in pipeline.outputs]
     for each in pipeline.inputs:
         if each.dead_letter_topic is not None:
-            written.append(_dead_letter_spec(each.dead_letter_output, each.dead_letter_topic, outputs[each.dead_letter_output]))
+            written.append(
+                _dead_letter_spec(
+                    each.dead_letter_output, each.dead_letter_topic, outputs[each.dead_letter_output]
+                )
+            )
     stateful = any(query.stateful_operators for query in queries)
     brings_key = {name for query in queries if query.brings_key for name in query.outputs}
     gathers = stateful or any(query.gathers for query in queries)
@@ -147,8 +164,14 @@ def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> str:
         "nodes": pipeline.nodes,
         "inputs": [_input_structure(each) for each in pipeline.inputs],
         "outputs": [_output_structure(each) for each in pipeline.outputs],
-        "queries": [[each.name, list(each.outputs), each.mode, list(each.stateful_operators)] for each in queries],
-        "layout": [pipeline.layout.max_tasks, pipeline.layout.records_per_task, pipeline.layout.shuffle_partitions],
+        "queries": [
+            [each.name, list(each.outputs), each.mode, list(each.stateful_operators)] for each in queries
+        ],
+        "layout": [
+            pipeline.layout.max_tasks,
+            pipeline.layout.records_per_task,
+            pipeline.layout.shuffle_partitions,
+        ],
     }
     return hashlib.sha256(json.dumps(structure, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -192,4 +215,6 @@ def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
 
 
 def _dead_letter_spec(name: str, topic: str, facts: OutputFacts) -> OutputSpec:
-    return OutputSpec(name, topic, facts.topic_id, facts.partitions, key="", value_format="raw", digest="exact")
+    return OutputSpec(
+        name, topic, facts.topic_id, facts.partitions, key="", value_format="raw", digest="exact"
+    )

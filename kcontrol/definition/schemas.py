@@ -1,4 +1,5 @@
-"""Schemas of values as users give them: DDL or a Spark type for JSON, an Avro schema for Avro. Does not import Spark."""
+"""Schemas of values as users give them: DDL or a Spark type for JSON, an Avro schema for Avro. Does not
+import Spark."""
 
 from __future__ import annotations
 
@@ -16,11 +17,15 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
     """Raise ConfigurationError if the two settings do not go together, or the schema is not one."""
     if value_format is None:
         if schema is not None:
-            raise ConfigurationError(f"{where}: schema is given without value_format: add value_format='json' or 'avro'")
+            raise ConfigurationError(
+                f"{where}: schema is given without value_format: add value_format='json' or 'avro'"
+            )
         return
     if schema is None:
         if needed:
-            raise ConfigurationError(f"{where}: value_format = {value_format!r} needs schema=: what the values look like")
+            raise ConfigurationError(
+                f"{where}: value_format = {value_format!r} needs schema=: what the values look like"
+            )
         return
     if value_format == "avro":
         _check_avro(where, schema)
@@ -32,7 +37,8 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
     elif isinstance(schema, str) and (wrong := unknown_type(schema)) is not None:
         word, meant = wrong
         raise ConfigurationError(
-            f"{where}: schema = {schema!r}: {word!r} is not a type of Spark" + (f"; did you mean {meant}?" if meant else "")
+            f"{where}: schema = {schema!r}: {word!r} is not a type of Spark"
+            + (f"; did you mean {meant}?" if meant else "")
         )
 
 
@@ -52,8 +58,14 @@ def _is_ddl(schema: Any) -> bool:
 def _check_avro(where: str, schema: Any) -> None:
     try:
         definition = json.loads(schema) if isinstance(schema, str) else schema
-        if not isinstance(definition, Mapping) or definition.get("type") != "record" or not definition.get("fields"):
-            raise ConfigurationError(f"{where}: schema must be an Avro record with fields, which become columns")
+        if (
+            not isinstance(definition, Mapping)
+            or definition.get("type") != "record"
+            or not definition.get("fields")
+        ):
+            raise ConfigurationError(
+                f"{where}: schema must be an Avro record with fields, which become columns"
+            )
         parse_schema(dict(definition))
     except (ValueError, TypeError, KeyError, AttributeError, SchemaParseException, UnknownType) as error:
         raise ConfigurationError(

@@ -1,8 +1,8 @@
 """What must hold of a definition that comes ready-made, as JSON, instead of from a pipeline file on a node.
 
-Its parts go through the same checks as a user's own: they are built anew by the classes that a pipeline file is written with.
-What only Spark can say (queries, state, the fingerprint) can't be checked here; a node that starts works it out for itself, and
-does not start if it differs.
+Its parts go through the same checks as a user's own: they are built anew by the classes that a pipeline file
+is written with. What only Spark can say (queries, state, the fingerprint) can't be checked here; a node that
+starts works it out for itself, and does not start if it differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def check_spec(spec: PipelineSpec) -> None:
     check_pipeline_name(spec.pipeline)
     for each in (spec.fingerprint, *spec.compatible_with):
         if not _FINGERPRINT.fullmatch(each):
-            raise ConfigurationError(f"{each!r} is not a fingerprint: 64 hexadecimal digits, as a node has worked it out")
+            raise ConfigurationError(
+                f"{each!r} is not a fingerprint: 64 hexadecimal digits, as a node has worked it out"
+            )
     if not 1 <= spec.nodes <= MAX_NODES:
         raise ConfigurationError(f"nodes = {spec.nodes}: must be 1 to {MAX_NODES}")
     for what, names in (
@@ -50,16 +52,17 @@ def check_spec(spec: PipelineSpec) -> None:
 
 
 def succeed_unchanged(spec: PipelineSpec, earlier: PipelineSpec | None) -> PipelineSpec:
-    """The spec to log when `earlier` is in force: of a pipeline that has a history only its settings may change (policy,
-    limits, checkpoints). Raises SpecChangedError for anything else: that is for a node, which can see the queries."""
+    """The spec to log when `earlier` is in force: of a pipeline that has a history only its settings may
+    change (policy, limits, checkpoints). Raises SpecChangedError for anything else: that is for a node, which
+    can see the queries."""
     if earlier is None:
         return spec
     kept = replace(earlier, policy=spec.policy, limits=spec.limits, checkpoint=spec.checkpoint)
     changed = [name for name, value in asdict(spec).items() if value != asdict(kept)[name]]
     if changed:
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} is in the log with other {', '.join(changed)}; only policy, limits and checkpoint can "
-            "be changed without a node: start one with the new file"
+            f"pipeline {spec.pipeline!r} is in the log with other {', '.join(changed)}; only policy, limits "
+            "and checkpoint can be changed without a node: start one with the new file"
         )
     return kept
 
@@ -99,9 +102,13 @@ def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
     check_part_name("input", item.name)
     check_topic_name(f"{where}: topic", item.topic)
     if item.value_format not in FORMATS:
-        raise ConfigurationError(f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(FORMATS)}")
+        raise ConfigurationError(
+            f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(FORMATS)}"
+        )
     if len(item.start_offsets) != len(item.node_of) or not item.node_of:
-        raise ConfigurationError(f"{where}: start_offsets and node_of must have an entry for each partition of its topic")
+        raise ConfigurationError(
+            f"{where}: start_offsets and node_of must have an entry for each partition of its topic"
+        )
     if any(offset < 0 for offset in item.start_offsets):
         raise ConfigurationError(f"{where}: start_offsets must not be negative")
     if any(not 0 <= node < spec.nodes for node in item.node_of):
@@ -109,8 +116,13 @@ def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
     if item.look_bytes_per_s < 1:
         raise ConfigurationError(f"{where}: look_bytes_per_s = {item.look_bytes_per_s}: must be 1 or more")
     outputs = {each.name for each in spec.outputs}
-    if item.dead_letter_output not in ("", f"{item.name}.dead_letter") or item.dead_letter_output not in ("", *outputs):
-        raise ConfigurationError(f"{where}: dead_letter_output = {item.dead_letter_output!r}: there is no such output for it")
+    if item.dead_letter_output not in ("", f"{item.name}.dead_letter") or item.dead_letter_output not in (
+        "",
+        *outputs,
+    ):
+        raise ConfigurationError(
+            f"{where}: dead_letter_output = {item.dead_letter_output!r}: there is no such output for it"
+        )
 
 
 def _check_outputs(spec: PipelineSpec) -> None:
@@ -121,7 +133,9 @@ def _check_outputs(spec: PipelineSpec) -> None:
             KafkaOutput(output.name, topic=output.topic, digest=output.digest)
         check_topic_name(f"{where}: topic", output.topic)
         if output.value_format not in FORMATS:
-            raise ConfigurationError(f"{where}: value_format = {output.value_format!r}: must be one of {', '.join(FORMATS)}")
+            raise ConfigurationError(
+                f"{where}: value_format = {output.value_format!r}: must be one of {', '.join(FORMATS)}"
+            )
         if output.partitions < 1:
             raise ConfigurationError(f"{where}: partitions = {output.partitions}: must be 1 or more")
 

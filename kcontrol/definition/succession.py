@@ -1,4 +1,5 @@
-"""What happens when a pipeline is submitted again under a name that has a history: the same, a declared change, or an error."""
+"""What happens when a pipeline is submitted again under a name that has a history: the same,
+a declared change, or an error."""
 
 from __future__ import annotations
 
@@ -11,22 +12,24 @@ from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
 
 def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: str = "") -> PipelineSpec:
-    """The spec to log when `earlier` is the one in the log: `spec`, but beginning where the earlier one began.
+    """The spec to log when `earlier` is the one in the log: `spec`, but beginning where the earlier one
+    began.
 
-    of_earlier_size: the fingerprint of the same definition with as many nodes as `earlier` has; a pipeline without state may
-    change their number without saying so (`check_resize`).
+    of_earlier_size: the fingerprint of the same definition with as many nodes as `earlier` has; a pipeline
+    without state may change their number without saying so (`check_resize`).
 
-    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, InputGoneError if an
-    input's topic is not the one that the earlier steps have read, and ConfigurationError if it has more partitions since, and
-    the state of its keys is on several nodes.
+    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible,
+    InputGoneError if an input's topic is not the one that the earlier steps have read, and ConfigurationError
+    if it has more partitions since, and the state of its keys is on several nodes.
     """
     if earlier is None:
         return spec
     if earlier.fingerprint not in (spec.fingerprint, of_earlier_size, *spec.compatible_with):
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} has changed: its log was made with the definition {earlier.fingerprint}, this one is "
-            f"{spec.fingerprint} ({_difference(spec, earlier)}); give it another name, undo the change, or, if its state "
-            f"and log still fit, add compatible_with=[{earlier.fingerprint!r}] to the Pipeline"
+            f"pipeline {spec.pipeline!r} has changed: its log was made with the definition "
+            f"{earlier.fingerprint}, this one is {spec.fingerprint} ({_difference(spec, earlier)}); give it "
+            "another name, undo the change, or, if its state and log still fit, add "
+            f"compatible_with=[{earlier.fingerprint!r}] to the Pipeline"
         )
     before = {each.name: each for each in earlier.inputs}
     history = dict.fromkeys((*spec.compatible_with, *earlier.compatible_with, earlier.fingerprint))
@@ -38,24 +41,28 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
 
 
 def check_resize(spec: PipelineSpec, earlier: PipelineSpec, last_step: int) -> None:
-    """Raise SpecChangedError if the number of nodes may not change. last_step: the newest in the log, 0 before the first."""
+    """Raise SpecChangedError if the number of nodes may not change. last_step: the newest
+    in the log, 0 before the first."""
     if spec.nodes != earlier.nodes and spec.stateful and last_step > 0:
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} keeps state, which is divided over its nodes and can't be divided anew yet: its log "
-            f"was made with nodes = {earlier.nodes} up to step {last_step}, this is nodes = {spec.nodes}. Go on with nodes = "
-            f"{earlier.nodes}, or give the pipeline another name, which begins at step 1 with as many nodes as you like"
+            f"pipeline {spec.pipeline!r} keeps state, which is divided over its nodes and can't be divided "
+            f"anew yet: its log was made with nodes = {earlier.nodes} up to step {last_step}, this is nodes "
+            f"= {spec.nodes}. Go on with nodes = {earlier.nodes}, or give the pipeline another name, which "
+            "begins at step 1 with as many nodes as you like"
         )
 
 
 def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) -> None:
-    """Raise ConfigurationError if another pipeline writes to a topic of this one: their steps could not be told apart."""
+    """Raise ConfigurationError if another pipeline writes to a topic of this one: their
+    steps could not be told apart."""
     mine = {each.topic: each.name for each in spec.outputs}
     for other in others:
         for each in other.outputs:
             if other.pipeline != spec.pipeline and each.topic in mine:
                 raise ConfigurationError(
-                    f"pipeline {spec.pipeline!r}, output {mine[each.topic]!r}: topic {each.topic!r} belongs to output "
-                    f"{each.name!r} of pipeline {other.pipeline!r}; give each pipeline topics of its own"
+                    f"pipeline {spec.pipeline!r}, output {mine[each.topic]!r}: topic {each.topic!r} belongs "
+                    f"to output {each.name!r} of pipeline {other.pipeline!r}; give each pipeline topics of "
+                    "its own"
                 )
 
 
@@ -65,22 +72,24 @@ def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) 
         return source
     if before.topic_id != source.topic_id:
         raise InputGoneError(
-            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} was recreated (its id was "
-            f"{before.topic_id}, now it is {source.topic_id}), so the offsets in the log mean nothing any more; "
-            "give the pipeline another name"
+            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} was recreated (its id "
+            f"was {before.topic_id}, now it is {source.topic_id}), so the offsets in the log mean nothing "
+            "any more; give the pipeline another name"
         )
     added = len(source.start_offsets) - len(before.start_offsets)
     if added > 0 and spec.stateful and spec.nodes > 1:
         raise ConfigurationError(
-            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has {len(source.start_offsets)} partitions, "
-            f"the pipeline was made with {len(before.start_offsets)}; on {spec.nodes} nodes keys would come to other nodes "
-            "than their state is on; give the pipeline another name, so that it reads its inputs anew"
+            f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has "
+            f"{len(source.start_offsets)} partitions, the pipeline was made with "
+            f"{len(before.start_offsets)}; on {spec.nodes} nodes keys would come to other nodes than their "
+            "state is on; give the pipeline another name, so that it reads its inputs anew"
         )
     return replace(source, start_offsets=before.start_offsets + (ADDED_BEGINS_AT,) * added)
 
 
 def _difference(spec: PipelineSpec, earlier: PipelineSpec) -> str:
-    """What a person can see of it; schemas, stateful operators and other details are only in the fingerprint."""
+    """What a person can see of it; schemas, stateful operators and other details are only in the
+    fingerprint."""
     views: dict[str, Callable[[PipelineSpec], object]] = {
         "nodes": lambda each: each.nodes,
         "queries": lambda each: ", ".join(each.queries),
@@ -88,5 +97,9 @@ def _difference(spec: PipelineSpec, earlier: PipelineSpec) -> str:
         "outputs": lambda each: ", ".join(f"{o.name} to {o.topic} as {o.value_format}" for o in each.outputs),
         "layout": lambda each: each.layout,
     }
-    changed = [f"{what} was {view(earlier)}, is {view(spec)}" for what, view in views.items() if view(spec) != view(earlier)]
+    changed = [
+        f"{what} was {view(earlier)}, is {view(spec)}"
+        for what, view in views.items()
+        if view(spec) != view(earlier)
+    ]
     return "; ".join(changed) or "in a schema, an output mode or a stateful operator"

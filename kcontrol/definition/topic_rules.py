@@ -1,4 +1,5 @@
-"""Whether a pipeline's topics are its user's own, and not kcontrol's: known only once the cluster's names are."""
+"""Whether a pipeline's topics are its user's own, and not kcontrol's: known only once the cluster's names
+are."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from kcontrol.wire.names import Names, check_no_collisions
 
 
 def check_own_topics(pipeline: Pipeline, names: Names) -> None:
-    """Raise ConfigurationError if the pipeline reads or writes the control topic or its own log of steps, writes a log of
-    steps of any pipeline, or has a topic whose name Kafka would confuse with one of them."""
+    """Raise ConfigurationError if the pipeline reads or writes the control topic or its own log of steps,
+    writes a log of steps of any pipeline, or has a topic whose name Kafka would confuse with one of them."""
     control, steps = names.control_topic(), names.steps_topic(pipeline.name)
     reads = {each.topic: f"input {each.name!r}" for each in pipeline.inputs}
     writes = {each.topic: f"output {each.name!r}" for each in pipeline.outputs}
@@ -22,12 +23,17 @@ def check_own_topics(pipeline: Pipeline, names: Names) -> None:
     for topic, what in {**reads, **writes}.items():
         where = f"pipeline {pipeline.name!r}, {what}"
         if topic in own:
-            raise ConfigurationError(f"{where}: topic {topic!r} is {own[topic]}: choose another topic, or another prefix")
+            raise ConfigurationError(
+                f"{where}: topic {topic!r} is {own[topic]}: choose another topic, or another prefix"
+            )
         if topic in writes and names.is_steps_topic(topic):
             raise ConfigurationError(
-                f"{where}: topic {topic!r} has a name by which kcontrol keeps the log of a pipeline's steps, and only "
-                "coordinators write those: choose another topic, or another prefix"
+                f"{where}: topic {topic!r} has a name by which kcontrol keeps the log of a pipeline's "
+                "steps, and only coordinators write those: choose another topic, or another prefix"
             )
     check_no_collisions(
-        {**own, **{topic: f"pipeline {pipeline.name!r}, {what}" for topic, what in {**reads, **writes}.items()}}
+        {
+            **own,
+            **{topic: f"pipeline {pipeline.name!r}, {what}" for topic, what in {**reads, **writes}.items()},
+        }
     )

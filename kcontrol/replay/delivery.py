@@ -26,8 +26,9 @@ class ReplayedRecord:
 class ReplayedStep:
     """What one node made of one step.
 
-    boundary: what the log says of the step. records: output by output, in the order in which a partition gets them; may be
-    gone through more than once, and is never held in memory as a whole. last_node: no other node brings more of this step.
+    boundary: what the log says of the step. records: output by output, in the order in which a partition gets
+    them; may be gone through more than once, and is never held in memory as a whole. last_node: no other node
+    brings more of this step.
     """
 
     boundary: StepBoundary

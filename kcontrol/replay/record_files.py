@@ -1,4 +1,5 @@
-"""The records of a replay as files: JSON lines for each step and output, and the boundary of each step beside them.
+"""The records of a replay as files: JSON lines for each step and output, and the
+boundary of each step beside them.
 
 A file has its name only once it is complete: until then, and after a crash, it ends in `.partial`.
 """
@@ -31,8 +32,9 @@ def boundary_file(step: int) -> str:
 class RecordFiles:
     """A destination that writes to one directory, which it makes.
 
-    limit: of records of one step, over all its outputs; None: all. overwrite: the directory may hold something; files of the
-    same name are replaced, others stay. Raises ConfigurationError when the directory can't be used.
+    limit: of records of one step, over all its outputs; None: all. overwrite: the directory may hold
+    something; files of the same name are replaced, others stay. Raises ConfigurationError when the directory
+    can't be used.
     """
 
     def __init__(self, directory: Path, limit: int | None = None, overwrite: bool = False) -> None:
@@ -47,7 +49,8 @@ class RecordFiles:
             raise ConfigurationError(f"the output directory {directory} can't be used: {error}") from error
         if filled and not overwrite:
             raise ConfigurationError(
-                f"the output directory {directory} is not empty: give another one, or --overwrite to replace files in it"
+                f"the output directory {directory} is not empty: give another one, or --overwrite to "
+                "replace files in it"
             )
 
     def deliver(self, step: ReplayedStep) -> int:

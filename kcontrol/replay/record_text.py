@@ -14,7 +14,8 @@ _BASE64 = "base64"
 def record_json(step: int, record: ReplayedRecord) -> str:
     """One object on one line: step, output, partition, key, value and headers, a list of [name, value].
 
-    A key or value is a string if its bytes are UTF-8, {"base64": "..."} if they are not, and null if there is none.
+    A key or value is a string if its bytes are UTF-8, {"base64": "..."} if they are not, and null if there is
+    none.
     """
     facts = {
         "step": step,
@@ -28,12 +29,15 @@ def record_json(step: int, record: ReplayedRecord) -> str:
 
 
 def record_line(step: int, record: ReplayedRecord) -> str:
-    """The same for people: step, output and partition, key, value, name=value of each header; whole, on one line.
+    """The same for people: step, output and partition, key, value, name=value of each header; whole, on one
+    line.
 
     What can't be printed (line ends, a terminal's control characters) is escaped.
     """
     headers = "".join(f"  {_printable(name)}={_text(value)}" for name, value in record.headers)
-    return f"{step:>7}  {record.output}[{record.partition}]  {_text(record.key)}  {_text(record.value)}{headers}"
+    return (
+        f"{step:>7}  {record.output}[{record.partition}]  {_text(record.key)}  {_text(record.value)}{headers}"
+    )
 
 
 def _plain(data: bytes | None) -> Any:

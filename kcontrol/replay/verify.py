@@ -1,8 +1,9 @@
 """Runs the recorded divisions again and compares what comes out with the log.
 
-It proves, or disproves, that the log alone explains the output: same input, same code, same digests. Nothing is written. State
-builds up, so steps are run from where state is known: the nearest checkpoint, or nothing at all. Only those that were asked for
-are compared, and handed on by a replay. Without state, nothing but these is run.
+It proves, or disproves, that the log alone explains the output: same input, same code, same digests. Nothing
+is written. State builds up, so steps are run from where state is known: the nearest checkpoint, or nothing at
+all. Only those that were asked for are compared, and handed on by a replay. Without state, nothing but these
+is run.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ def beginning(
 ) -> tuple[int, Beginning]:
     """The first step to compare (`first`, or the oldest that can be), and where to begin to run for it.
 
-    steps: with the oldest step that is left and all checkpoints. readable: whether all parts of one can be read; asked only of
-    those that would do. Raises NotFoundError when what is needed is no longer there.
+    steps: with the oldest step that is left and all checkpoints. readable: whether all parts of one can be
+    read; asked only of those that would do. Raises NotFoundError when what is needed is no longer there.
     """
     if not spec.stateful:
         found = steps.first if first is None else first
         if found < steps.first:
             raise NotFoundError(
-                f"pipeline {spec.pipeline!r}: step {found} is no longer in the log, which begins with step {steps.first}: give "
-                f"--from {steps.first} or later"
+                f"pipeline {spec.pipeline!r}: step {found} is no longer in the log, which begins with step "
+                f"{steps.first}: give --from {steps.first} or later"
             )
         return found, Beginning(found - 1)
     if first is None and steps.first == 1:
@@ -57,11 +58,16 @@ def beginning(
 def _why_not(spec: PipelineSpec, steps: StepsView, first: int | None, there: Sequence[Checkpoint]) -> str:
     what = "no step can" if first is None else f"step {first} can't"
     later = [one.step + 1 for one in there if first is not None and one.step >= first]
-    advice = f"give --from {later[0]} or later" if later else "give this machine access to the files of a checkpoint"
+    advice = (
+        f"give --from {later[0]} or later"
+        if later
+        else "give this machine access to the files of a checkpoint"
+    )
     saved = ", ".join(str(one.step) for one in there) or "none"
     return (
-        f"pipeline {spec.pipeline!r}: {what} be run again: the pipeline keeps state, the log holds steps {steps.first} to "
-        f"{steps.step}, and no checkpoint before that can be read here (there are those of steps: {saved}): {advice}"
+        f"pipeline {spec.pipeline!r}: {what} be run again: the pipeline keeps state, the log holds steps "
+        f"{steps.first} to {steps.step}, and no checkpoint before that can be read here (there are those of "
+        f"steps: {saved}): {advice}"
     )
 
 
@@ -76,18 +82,19 @@ async def verify_steps(
 ) -> AsyncIterator[tuple[int, list[Difference]]]:
     """Run the steps after that of `begin` up to `last`; yields (step, differences) for those from `first` on.
 
-    An earlier step is yielded too if what went into it differs. With state nothing is run after such a step: no later one
-    could be compared with anything.
+    An earlier step is yielded too if what went into it differs. With state nothing is run after such a step:
+    no later one could be compared with anything.
 
-    boundaries: of all steps that are run, in order. Raises NotFoundError when one is not in the log; StepFailedError when a
-    step can't be run at all; CheckpointError when the checkpoint can't be read.
+    boundaries: of all steps that are run, in order. Raises NotFoundError when one is not in the log;
+    StepFailedError when a step can't be run at all; CheckpointError when the checkpoint can't be read.
     """
     steps = {boundary.step: boundary for boundary in boundaries}
     start = begin.step
     missing = next((step for step in range(start + 1, last + 1) if step not in steps), None)
     if missing is not None:
         raise NotFoundError(
-            f"pipeline {spec.pipeline!r}: step {missing} is not in the log, so steps up to {last} can't be run again"
+            f"pipeline {spec.pipeline!r}: step {missing} is not in the log, so steps up to {last} can't "
+            "be run again"
         )
     await engine.open(start, create=begin.checkpoint is None, checkpoint=begin.checkpoint)
     for step in range(start + 1, last + 1):

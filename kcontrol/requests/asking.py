@@ -17,9 +17,9 @@ from kcontrol.views.reader import PipelineReader
 async def ask(logs: PipelineReader, requests: Sequence[Request], timeout_s: float) -> Outcome:
     """Write requests down and wait until the last one is done; `logs` are then as of that moment.
 
-    timeout_s: for a coordinator and nodes to act on it. Raises KcontrolError when it failed, when another one took its
-    place, and when nothing was saved in time; RetriableError when nobody has acted on anything else in time. What was
-    written stays.
+    timeout_s: for a coordinator and nodes to act on it. Raises KcontrolError when it failed, when another one
+    took its place, and when nothing was saved in time; RetriableError when nobody has acted on anything else
+    in time. What was written stays.
     """
     asked = await record(logs.control, requests)
     outcome = await await_outcome(logs, asked, timeout_s)
@@ -37,7 +37,8 @@ async def ask(logs: PipelineReader, requests: Sequence[Request], timeout_s: floa
 async def await_outcome(logs: PipelineReader, asked: RecordedRequest, timeout_s: float) -> Outcome:
     """What becomes of a request; `pending` if that is not decided in time.
 
-    Of one that another for the very same took the place of, it is that one's: what a later checkpoint saves is newer still.
+    Of one that another for the very same took the place of, it is that one's: what a later
+    checkpoint saves is newer still.
     """
     outcome = Outcome(asked.request_id, "", RequestState.PENDING)
     try:
@@ -83,6 +84,6 @@ def _too_late(logs: PipelineReader, request: Request, outcome: Outcome, timeout_
         case InputDesired() | SkipRequest():
             why_not = outcome.waits_for or "no coordinator has acted on it"
             return RetriableError(
-                f"{about} not in force after {timeout_s:g} s: {why_not}; see that a coordinator and all nodes run, "
-                "and look at kcontrol status"
+                f"{about} not in force after {timeout_s:g} s: {why_not}; see that a coordinator and all "
+                "nodes run, and look at kcontrol status"
             )

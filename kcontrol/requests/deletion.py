@@ -12,16 +12,20 @@ from kcontrol.views.pipeline_projection import PipelineProjection
 def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
     """Raises NotNowError, with everybody who works for the pipeline and how to end it.
 
-    A coordinator that only stands by a stopped pipeline may live: it looks after others, too. now_ms: by the wall clock of this
-    machine; who is heard of is known as `PipelineReader.listen` leaves it.
+    A coordinator that only stands by a stopped pipeline may live: it looks after others, too. now_ms: by the
+    wall clock of this machine; who is heard of is known as `PipelineReader.listen` leaves it.
     """
     pipeline, view = projection.pipeline, projection.view
     life, desired = life_of(projection, now_ms), view.desired()
-    is_stopped = life.phase == PipelinePhase.STOPPED and desired is not None and desired.mode is DesiredMode.STOPPED
+    is_stopped = (
+        life.phase == PipelinePhase.STOPPED and desired is not None and desired.mode is DesiredMode.STOPPED
+    )
     alive = []
     if life.is_led and not is_stopped:
         heard, limit = span_text(life.silent_ms or 0), span_text(coordinator_limit_ms(projection))
-        alive.append(f"coordinator {life.coordinator} is in charge of it (it is {life.phase}): {_heard(heard, limit)}")
+        alive.append(
+            f"coordinator {life.coordinator} is in charge of it (it is {life.phase}): {_heard(heard, limit)}"
+        )
     limit_ms = projection.spec().limits.heartbeat_timeout_ms
     for node in sorted(view.incarnations):
         state = view.node_state(node)
@@ -31,8 +35,8 @@ def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
             alive.append(f"node {node}: {_heard(heard, span_text(limit_ms))}")
     if alive:
         raise NotNowError(
-            f"pipeline {pipeline!r} can't be deleted: {'; '.join(alive)}. Stop it first: kcontrol stop {pipeline}. Nothing was "
-            "deleted"
+            f"pipeline {pipeline!r} can't be deleted: {'; '.join(alive)}. Stop it first: kcontrol stop "
+            f"{pipeline}. Nothing was deleted"
         )
 
 

@@ -1,7 +1,9 @@
-"""What a user asks of single inputs of a pipeline: to be paused, to be read again, or to go past offsets of a partition.
+"""What a user asks of single inputs of a pipeline: to be paused, to be read again, or to
+go past offsets of a partition.
 
-Nothing is written here. A request is in force once a coordinator's status says that it goes by it (`inputs_offset`); what
-becomes of a skip follows from both logs, by the functions that coordinators use themselves (`outcomes`).
+Nothing is written here. A request is in force once a coordinator's status says that it goes by it
+(`inputs_offset`); what becomes of a skip follows from both logs, by the functions that coordinators use
+themselves (`outcomes`).
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ def pause_request(projection: PipelineProjection, input_name: str, *, paused: bo
 async def skip_request(
     projection: PipelineProjection, wanted: tuple[str, int, int], by: str, asked_ms: int, look_at: LookAt
 ) -> tuple[SkipRequest]:
-    """To have the next step begin a partition elsewhere. wanted: input, partition, offset to begin at; the offset where it
-    begins anyway takes back a skip that waits.
+    """To have the next step begin a partition elsewhere. wanted: input, partition, offset to begin at; the
+    offset where it begins anyway takes back a skip that waits.
 
-    Raises NotFoundError for a pipeline, input or partition that is not there, ConfigurationError for an offset that can't be
-    gone to, NotNowError while steps read the input, InputGoneError for a topic that was recreated.
+    Raises NotFoundError for a pipeline, input or partition that is not there, ConfigurationError for an
+    offset that can't be gone to, NotNowError while steps read the input, InputGoneError for a topic that was
+    recreated.
     """
     input_name, partition, to = wanted
     item = projection.input(input_name)
@@ -52,11 +55,14 @@ def _check_reach(projection: PipelineProjection, item: InputSpec, partition: int
     where = f"pipeline {projection.pipeline!r}, input {item.name!r}"
     if found.topic_id != item.topic_id:
         raise InputGoneError(
-            f"{where}: topic {item.topic!r} was recreated (its id was {item.topic_id}, now it is {found.topic_id}), so its "
-            "offsets mean nothing to the log; submit the pipeline under a new name"
+            f"{where}: topic {item.topic!r} was recreated (its id was {item.topic_id}, now it is "
+            f"{found.topic_id}), so its offsets mean nothing to the log; submit the pipeline under a new "
+            "name"
         )
     if not 0 <= partition < len(found.ends):
-        raise NotFoundError(f"{where}: topic {item.topic!r} has no partition {partition}: it has {len(found.ends)}")
+        raise NotFoundError(
+            f"{where}: topic {item.topic!r} has no partition {partition}: it has {len(found.ends)}"
+        )
 
 
 def _check_rests(projection: PipelineProjection, item: InputSpec) -> None:
@@ -70,7 +76,9 @@ def _check_rests(projection: PipelineProjection, item: InputSpec) -> None:
     )
 
 
-def _check_forward(projection: PipelineProjection, item: InputSpec, partition: int, begin: int, to: int, end: int) -> None:
+def _check_forward(
+    projection: PipelineProjection, item: InputSpec, partition: int, begin: int, to: int, end: int
+) -> None:
     where = f"pipeline {projection.pipeline!r}, input {item.name!r}, partition {partition}"
     if to < begin:
         raise ConfigurationError(
@@ -80,4 +88,6 @@ def _check_forward(projection: PipelineProjection, item: InputSpec, partition: i
         raise ConfigurationError(f"{where}: the partition ends at offset {end}; {to} lies beyond it")
     waits = projection.view.skip(item.name, partition)
     if to == begin and (waits is None or waits.from_ != begin):
-        raise ConfigurationError(f"{where}: the next step begins at offset {begin} anyway: there is nothing to skip")
+        raise ConfigurationError(
+            f"{where}: the next step begins at offset {begin} anyway: there is nothing to skip"
+        )

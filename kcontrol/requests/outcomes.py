@@ -23,7 +23,8 @@ class RequestState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a request. `step` is the one that a checkpoint saved, or that goes by a skip; 0 otherwise."""
+    """What has become of a request. `step` is the one that a checkpoint saved, or that goes by a skip; 0
+    otherwise."""
 
     request_id: str
     kind: str
@@ -46,8 +47,8 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
             return Outcome(request_id, "checkpoint", state, answer.step, answer.error)
     if request is None:
         raise NotFoundError(
-            f"pipeline {projection.pipeline!r}: no request {request_id!r} is known; the log keeps the newest of each kind, and "
-            "the status the answers to the last 16"
+            f"pipeline {projection.pipeline!r}: no request {request_id!r} is known; the log keeps the "
+            "newest of each kind, and the status the answers to the last 16"
         )
     outcome = Outcome(request_id, kind_of(request), RequestState.PENDING)
     if isinstance(request, SkipRequest):
@@ -63,7 +64,8 @@ def outcome_of(projection: PipelineProjection, request_id: str) -> Outcome:
 
 
 def _of_skip(projection: PipelineProjection, request: SkipRequest, offset: int, outcome: Outcome) -> Outcome:
-    """In force is one that a coordinator goes by, and whose range its node has seen, until a step goes by it."""
+    """In force is one that a coordinator goes by, and whose range its node has seen, until a step goes by
+    it."""
     made = projection.index.step_of_skip(request.request_id)
     if made is not None:
         return replace(outcome, state=RequestState.DONE, step=made)
@@ -78,8 +80,9 @@ def _of_skip(projection: PipelineProjection, request: SkipRequest, offset: int, 
     if why := overtaken(*where):
         if projection.committed.first > 1 and not _is_indexed(projection, request):
             raise NotFoundError(
-                f"pipeline {projection.pipeline!r}: what became of request {request.request_id!r} is not known any more: the "
-                f"step that began at its offset was dropped from the log, which begins with step {projection.committed.first}"
+                f"pipeline {projection.pipeline!r}: what became of request {request.request_id!r} is not "
+                "known any more: the step that began at its offset was dropped from the log, which begins "
+                f"with step {projection.committed.first}"
             )
         return replace(outcome, state=RequestState.FAILED, error=_nothing_skipped(projection, why))
     if waits_for := unseen(*where):
@@ -88,23 +91,29 @@ def _of_skip(projection: PipelineProjection, request: SkipRequest, offset: int, 
 
 
 def _of_taken_back(projection: PipelineProjection, request: SkipRequest, outcome: Outcome) -> Outcome:
-    """A request to begin where the log ends takes back a skip, unless a step that went by that was under way already."""
+    """A request to begin where the log ends takes back a skip, unless a step that went
+    by that was under way already."""
     made = projection.index.skipper_of(request.input, request.partition, request.from_)
     if made is None:
         return replace(outcome, state=RequestState.DONE)
-    why = f"pipeline {projection.pipeline!r}: nothing was taken back: step {made} had gone past offset {request.from_} before"
+    why = (
+        f"pipeline {projection.pipeline!r}: nothing was taken back: step {made} had gone past offset "
+        f"{request.from_} before"
+    )
     return replace(outcome, state=RequestState.FAILED, error=why)
 
 
 def superseded_text(projection: PipelineProjection, request: Request) -> str:
     """Why a request that was superseded came to nothing, as a sentence for whoever has waited for it."""
     if isinstance(request, SkipRequest):
-        return _nothing_skipped(projection, overtaken(projection.spec(), projection.committed, projection.view, request))
+        return _nothing_skipped(
+            projection, overtaken(projection.spec(), projection.committed, projection.view, request)
+        )
     newer = newer_than(projection, request)
     what = "another one" if newer is None else f"another one ({kind_of(newer)})"
     return (
-        f"pipeline {projection.pipeline!r}: before a coordinator has acted on the request ({kind_of(request)}), "
-        f"{what} took its place; see kcontrol status {projection.pipeline}"
+        f"pipeline {projection.pipeline!r}: before a coordinator has acted on the request "
+        f"({kind_of(request)}), {what} took its place; see kcontrol status {projection.pipeline}"
     )
 
 
@@ -125,7 +134,11 @@ def _is_indexed(projection: PipelineProjection, request: SkipRequest) -> bool:
 def newer_than(projection: PipelineProjection, request: Request) -> Request | None:
     """The request that has taken this one's place; None if none has."""
     newest = projection.view.latest.get(key_of(request))
-    if newest is None or not isinstance(newest.record, type(request)) or newest.record.request_id == request.request_id:
+    if (
+        newest is None
+        or not isinstance(newest.record, type(request))
+        or newest.record.request_id == request.request_id
+    ):
         return None
     return newest.record
 

@@ -1,4 +1,5 @@
-"""What a user asks of a whole pipeline: to run, to be paused or stopped, to save its state. Nothing is written here."""
+"""What a user asks of a whole pipeline: to run, to be paused or stopped, to save its
+state. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def mode_requests(view: PipelineView, mode: DesiredMode, *, lift_halt: bool = Tr
     if mode is not DesiredMode.RUNNING or now is None or now.phase is not PipelinePhase.HALTED:
         return (wanted,)
     if not lift_halt:
-        raise HaltedError(f"pipeline {pipeline!r} has halted, and goes on only when that is lifted. {_why(now)}")
+        raise HaltedError(
+            f"pipeline {pipeline!r} has halted, and goes on only when that is lifted. {_why(now)}"
+        )
     return Resume(pipeline, uuid4().hex), wanted
 
 
@@ -34,8 +37,8 @@ def checkpoint_request(view: PipelineView) -> tuple[Request, ...]:
     ended = (PipelinePhase.STOPPED, PipelinePhase.HALTED)
     if now is not None and now.phase in ended and now.checkpoint < max(1, now.step):
         text = (
-            f"pipeline {pipeline!r} is {now.phase.value} at step {now.step}, and is saved only while it runs or is paused: "
-            f"kcontrol resume {pipeline}"
+            f"pipeline {pipeline!r} is {now.phase.value} at step {now.step}, and is saved only while it "
+            f"runs or is paused: kcontrol resume {pipeline}"
         )
         if now.phase is PipelinePhase.HALTED:
             raise HaltedError(f"{text}. {_why(now)}")

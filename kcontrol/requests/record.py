@@ -1,8 +1,8 @@
 """A user's request, as a record in the control partition of its pipeline.
 
-The command line and the HTTP server write through here. It stands in the log and outlives all processes; a newer request of the
-same kind takes an older one's place. What it may say is decided before (`pipeline_requests`, `input_requests`), what becomes of
-it is found in the logs (`outcomes`).
+The command line and the HTTP server write through here. It stands in the log and outlives all processes; a
+newer request of the same kind takes an older one's place. What it may say is decided before
+(`pipeline_requests`, `input_requests`), what becomes of it is found in the logs (`outcomes`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Gathers what an input watcher reports, so that busy input does not become as many control records as Kafka has batches.
+"""Gathers what an input watcher reports, so that busy input does not become as many
+control records as Kafka has batches.
 
-The first arrival goes out at once; those that follow within `every_ms` go out together. The latest arrival holds all that
-the ones before it said, so only it is kept.
+The first arrival goes out at once; those that follow within `every_ms` go out together. The latest arrival
+holds all that the ones before it said, so only it is kept.
 """
 
 from __future__ import annotations

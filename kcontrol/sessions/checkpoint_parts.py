@@ -1,7 +1,7 @@
 """Saves a node's parts of checkpoints, and deletes needless ones, beside the engine's line of work.
 
-One part is saved at a time, and it ends before the next one is pinned. Deleting is tidying up: what fails is logged, and tried
-again when the next checkpoint is dropped.
+One part is saved at a time, and it ends before the next one is pinned. Deleting is tidying up: what fails is
+logged, and tried again when the next checkpoint is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from kcontrol.sessions.ports import Clock, Engine
 class CheckpointParts:
     """The background work of one engine. `close` ends it."""
 
-    def __init__(self, engine: Engine, clock: Clock, dispatch: Callable[[NodeEvent], None], log: logging.Logger) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, dispatch: Callable[[NodeEvent], None], log: logging.Logger
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._dispatch = dispatch
@@ -57,12 +59,18 @@ class CheckpointParts:
             saved = await self._engine.save(effect.step, effect.claim_epoch, effect.location)
         except Exception as problem:  # noqa: BLE001 - whatever storage raises costs this checkpoint, and is told to the coordinator
             error = str(problem) or type(problem).__name__
-            self._log.warning("saving step %d to %s: %s", effect.step, effect.location, error, exc_info=problem)
-        self._dispatch(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self._clock.monotonic_ms()))
+            self._log.warning(
+                "saving step %d to %s: %s", effect.step, effect.location, error, exc_info=problem
+            )
+        self._dispatch(
+            PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self._clock.monotonic_ms())
+        )
 
     async def _drop(self, kept: Sequence[Checkpoint]) -> None:
         async with self._turn:
             try:
                 await self._engine.drop_parts(kept)
             except Exception:  # noqa: BLE001 - logged whole; files that stay cost space and nothing else
-                self._log.warning("deleting the files of dropped checkpoints failed; they stay for now", exc_info=True)
+                self._log.warning(
+                    "deleting the files of dropped checkpoints failed; they stay for now", exc_info=True
+                )

@@ -1,9 +1,9 @@
 """The shell around the coordinator's state machine for one pipeline: events in, effects carried out in order.
 
-A session lives from one assignment (or crash) to the next. It is the only caller of its state machine, and it calls it
-synchronously on the event loop, so no event can overtake another. What takes time runs as a task and comes back as exactly
-one event. Control records reach it two ways, pushed by Faust's agent (fast) and read by its own reader (certain); the offset
-says which of them is first, so each is seen once and in order.
+A session lives from one assignment (or crash) to the next. It is the only caller of its state machine, and it
+calls it synchronously on the event loop, so no event can overtake another. What takes time runs as a task and
+comes back as exactly one event. Control records reach it two ways, pushed by Faust's agent (fast) and read by
+its own reader (certain); the offset says which of them is first, so each is seen once and in order.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ from kcontrol.sessions.ticker import Ticker
 _DELETED = "the pipeline was deleted"
 
 QUIET_MS = 1_500
-"""After so long without a control record (nodes speak every second) the session looks for itself before it lets time pass."""
+"""After so long without a control record (nodes speak every second) the session looks for
+itself before it lets time pass."""
 
 
 @dataclass(frozen=True)
 class CoordinatorPorts:
-    """The world of one session. Readers stand at the beginning of their partitions; the session closes none of them."""
+    """The world of one session. Readers stand at the beginning of their partitions; the session closes none
+    of them."""
 
     clock: Clock
     control: ControlLog
@@ -80,7 +82,8 @@ class CoordinatorSession:
         observer: CoordinatorObserver = NOBODY,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
-        """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives up.
+        """state: before anything was read. deadline_ms: how long Kafka may be away before the session gives
+        up.
         new_id: names the session, as nobody else is named.
         """
         self._log = logging.getLogger(f"kcontrol.coordinator.{state.pipeline}")
@@ -104,10 +107,12 @@ class CoordinatorSession:
         self._group: asyncio.TaskGroup | None = None
         self._resigned: asyncio.Future[str] | None = None
         self.deleted_at = -1
-        """The offset of the record by which the pipeline was deleted, if it was and has no definition since; else -1."""
+        """The offset of the record by which the pipeline was deleted, if it was and has no definition since;
+        else -1."""
 
     async def run(self) -> str:
-        """Fold the logs, take over, and drive the pipeline; returns why it resigned. `deleted_at` says whether it was deleted.
+        """Fold the logs, take over, and drive the pipeline; returns why it resigned.
+        `deleted_at` says whether it was deleted.
 
         Raises: ExceptionGroup of whatever went wrong; the caller starts a new session, which claims again.
         """
@@ -126,7 +131,9 @@ class CoordinatorSession:
             self._folded = True
             self._take_pushed()
             wall_ms = self._ports.clock.now_ms()
-            self._dispatch(Assigned(self._new_id(), socket.gethostname(), os.getpid(), self._now_ms(), wall_ms))
+            self._dispatch(
+                Assigned(self._new_id(), socket.gethostname(), os.getpid(), self._now_ms(), wall_ms)
+            )
             self._spawn(self._publisher.run())
             self._spawn(self._ticker.run())
             reason = await resigned
@@ -135,7 +142,8 @@ class CoordinatorSession:
         return reason
 
     def push(self, offset: int, logged: Logged | None) -> None:
-        """Take in a record of the partition from Faust's agent; None for one that is nobody's (a schema, say)."""
+        """Take in a record of the partition from Faust's agent; None for one that is nobody's (a schema,
+        say)."""
         self._pushed.append((offset, logged))
         self._agent_is_late = self._agent_is_late and offset < self._next_offset
         if self._folded:
@@ -186,8 +194,9 @@ class CoordinatorSession:
     async def _tick(self) -> None:
         now_ms = self._now_ms()
         if self._agent_is_late or now_ms - min(self._heard_ms, self._ticked_ms) > QUIET_MS:
-            # A process that was stopped for a while wakes up with old news: read before judging who is alive. And while Faust
-            # waits for a broker that hangs, nothing is pushed: once our own reader was first, it reads on at every tick.
+            # A process that was stopped for a while wakes up with old news: read before judging who is alive.
+            # And while Faust waits for a broker that hangs, nothing is pushed: once our own reader was first,
+            # it reads on at every tick.
             known = self._next_offset
             await self._read_control()
             self._agent_is_late = self._agent_is_late or self._next_offset > known
@@ -200,7 +209,9 @@ class CoordinatorSession:
             return
         decision = decide(self._state, event)
         if decision.state.at is not self._state.at:
-            self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+            self._log.debug(
+                "%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__
+            )
         difference_ms = decision.state.step_clock.difference_ms
         if difference_ms and difference_ms != self._state.step_clock.difference_ms:
             self._log.warning("%s", difference_text(difference_ms))
@@ -248,8 +259,11 @@ class CoordinatorSession:
             kind = kind_of(error)
             if kind is FailureKind.DENIED:
                 self._log.error("%s", error)
-            # A topic that is gone, too, is worth waiting for: the status says what is wrong until somebody puts it right.
-            event = TransactionFailed(FailureKind.BROKER if kind is FailureKind.QUERY else kind, str(error), self._now_ms())
+            # A topic that is gone, too, is worth waiting for: the status says what is
+            # wrong until somebody puts it right.
+            event = TransactionFailed(
+                FailureKind.BROKER if kind is FailureKind.QUERY else kind, str(error), self._now_ms()
+            )
         self._dispatch(event)
 
     async def _init_producer(self, effect: InitProducer) -> CoordinatorEvent:
@@ -260,12 +274,15 @@ class CoordinatorSession:
         await self._read_control()
         await self._begin_steps()
         steps = self._ports.steps
-        for logged in await (steps.read_settled(self._ports.transaction.log_end) if settled else steps.read_to_end()):
+        for logged in await (
+            steps.read_settled(self._ports.transaction.log_end) if settled else steps.read_to_end()
+        ):
             self._dispatch(StepSeen(logged, self._now_ms()))
         return EndsReached(steps.position, self._now_ms())
 
     async def _begin_steps(self) -> None:
-        """Once, before the first step is read: what is before the oldest checkpoint that is kept need not be."""
+        """Once, before the first step is read: what is before the oldest checkpoint that is kept need not
+        be."""
         spec = self._state.view.spec()
         if not self._begun and spec is not None and spec.checkpoint.location:
             newest = await self._ports.steps.begin_at_checkpoint()
@@ -274,7 +291,9 @@ class CoordinatorSession:
         self._begun = True
 
     async def _add_partitions(self, effect: AddPartitions) -> CoordinatorEvent:
-        await self._ports.transaction.add_partitions(effect.producer_id, effect.producer_epoch, effect.partitions)
+        await self._ports.transaction.add_partitions(
+            effect.producer_id, effect.producer_epoch, effect.partitions
+        )
         return PartitionsAdded(self._now_ms())
 
     async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:

@@ -1,7 +1,7 @@
 """Carries out the node's engine effects: one call at a time, in order, each answered by exactly one event.
 
-A cancel overtakes everything: it reaches the running attempt at once and voids the attempts that still wait in line, so that
-nothing that was asked before the cancel can write after it.
+A cancel overtakes everything: it reaches the running attempt at once and voids the attempts that still wait
+in line, so that nothing that was asked before the cancel can write after it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ EngineEffect = OpenEngine | RunStep | FinishStep | PinStep | CloseEngine
 
 
 def time_limit(effect: EngineEffect, limits: LimitsSpec) -> tuple[str, int]:
-    """What is asked, for people, and in how many milliseconds it must be answered. Whatever comes next waits for Spark's record
-    of the step before, for a step's time at most."""
+    """What is asked, for people, and in how many milliseconds it must be answered. Whatever comes next waits
+    for Spark's record of the step before, for a step's time at most."""
     match effect:
         case OpenEngine(step, _, checkpoint):
             restoring_ms = 0 if checkpoint is None else limits.save_timeout_ms
@@ -100,12 +100,15 @@ class EngineJobs:
             self._dispatch(self._failure(error))
 
     async def run(self) -> None:
-        """Work until cancelled. Raises HungError when the engine does not answer in time: it can't be used any more."""
+        """Work until cancelled. Raises HungError when the engine does not answer in
+        time: it can't be used any more."""
         while True:
             cancels, effect = await self._waiting.get()
             self._busy = True
             try:
-                event = await self._in_time(effect, voided=isinstance(effect, RunStep) and cancels != self._cancels)
+                event = await self._in_time(
+                    effect, voided=isinstance(effect, RunStep) and cancels != self._cancels
+                )
             finally:
                 self._busy = False
             self._dispatch(event)
@@ -121,8 +124,9 @@ class EngineJobs:
                     raise
                 self.hung = True
                 raise HungError(
-                    f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, hangs. This incarnation of the "
-                    "node ends; start the node again, unless a supervisor does"
+                    f"Spark has not answered for {limit_ms} ms, {what}: its JVM, or a process of its, "
+                    "hangs. This incarnation of the node ends; start the node again, unless a supervisor "
+                    "does"
                 ) from error
 
     async def _carry_out(self, effect: EngineEffect, voided: bool) -> NodeEvent:
@@ -133,7 +137,11 @@ class EngineJobs:
         except Exception as error:  # noqa: BLE001 - whatever Spark raises is an event for the state machine, which counts it
             failure = self._failure(error)
             # The queries run on without a pin; if they don't, the next call says so.
-            return StepPinned(effect.step, failure.error, failure.now_ms) if isinstance(effect, PinStep) else failure
+            return (
+                StepPinned(effect.step, failure.error, failure.now_ms)
+                if isinstance(effect, PinStep)
+                else failure
+            )
 
     async def _call(self, effect: EngineEffect) -> NodeEvent:
         match effect:
@@ -157,7 +165,9 @@ class EngineJobs:
     def _failure(self, error: BaseException) -> EngineFailed:
         kind = kind_of(error)
         foreseen = isinstance(error, KcontrolError)
-        self._log.warning("engine: %s: %s", kind.value, error or type(error).__name__, exc_info=None if foreseen else error)
+        self._log.warning(
+            "engine: %s: %s", kind.value, error or type(error).__name__, exc_info=None if foreseen else error
+        )
         return EngineFailed(kind, str(error) or type(error).__name__, self._now_ms(), self._openable())
 
     def _openable(self) -> tuple[int, ...] | None:

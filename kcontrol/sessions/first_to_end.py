@@ -8,7 +8,8 @@ from typing import Any
 
 
 async def first_to_end(*works: Coroutine[Any, Any, object]) -> None:
-    """Run all until one ends or fails, then cancel the others and wait for them; raises what that one raised."""
+    """Run all until one ends or fails, then cancel the others and wait for them; raises what that one
+    raised."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

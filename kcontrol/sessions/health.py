@@ -1,4 +1,5 @@
-"""Whether a process still does its work, as seen from within, by threads that don't depend on what may hang."""
+"""Whether a process still does its work, as seen from within, by threads that don't depend on what may
+hang."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ DEFAULT_SILENCE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A limit that follows from `silence_timeout`. of_silence: the part or multiple of it; it is never less than least_ms."""
+    """A limit that follows from `silence_timeout`. of_silence: the part or multiple of it;
+    it is never less than least_ms."""
 
     what: str
     of_silence: float
@@ -25,14 +27,30 @@ class Share:
 
 
 SHARES: Mapping[str, Share] = {
-    "loop_ms": Share("the event loop of a node stands still; then `/health/live` says that the node hangs", 1 / 2, 5_000),
-    "patience_ms": Share("a node has found that it hangs, and that has not come right; then it ends itself", 1 / 6, 3_000),
-    "end_ms": Share("a node has been told to end, or met an error, and has not ended; then it is killed", 5 / 4, 75_000),
-    "start_ms": Share("a process that `kcontrol run` has started has not begun its work; then it is ended", 5, 120_000),
-    "term_ms": Share("a process that hangs was told by `kcontrol run` to end, and has not; then it is killed", 1 / 12, 5_000),
-    "stop_ms": Share("`kcontrol run` ends, and a process of its own has not; then it is killed", 1 / 3, 20_000),
+    "loop_ms": Share(
+        "the event loop of a node stands still; then `/health/live` says that the node hangs", 1 / 2, 5_000
+    ),
+    "patience_ms": Share(
+        "a node has found that it hangs, and that has not come right; then it ends itself", 1 / 6, 3_000
+    ),
+    "end_ms": Share(
+        "a node has been told to end, or met an error, and has not ended; then it is killed", 5 / 4, 75_000
+    ),
+    "start_ms": Share(
+        "a process that `kcontrol run` has started has not begun its work; then it is ended", 5, 120_000
+    ),
+    "term_ms": Share(
+        "a process that hangs was told by `kcontrol run` to end, and has not; then it is killed",
+        1 / 12,
+        5_000,
+    ),
+    "stop_ms": Share(
+        "`kcontrol run` ends, and a process of its own has not; then it is killed", 1 / 3, 20_000
+    ),
     "pause_ms": Share(
-        "`kcontrol run` was stopped itself; then it blames nobody for having been silent meanwhile", 1 / 12, 1_000
+        "`kcontrol run` was stopped itself; then it blames nobody for having been silent meanwhile",
+        1 / 12,
+        1_000,
     ),
 }
 """What each field of `HangLimits` is, and how it follows."""
@@ -40,8 +58,8 @@ SHARES: Mapping[str, Share] = {
 
 @dataclass(frozen=True, slots=True)
 class HangLimits:
-    """How long a process, or something in it, may do nothing. All of it follows from one setting, `silence_ms`: see SHARES,
-    and decision 043."""
+    """How long a process, or something in it, may do nothing. All of it follows from one setting,
+    `silence_ms`: see SHARES, and decision 043."""
 
     silence_ms: int = DEFAULT_SILENCE_MS
     loop_ms: int = 30_000
@@ -71,7 +89,9 @@ class Health:
     What is not told is not judged: before the first beat nothing is wrong.
     """
 
-    def __init__(self, limits: HangLimits = DEFAULT_LIMITS, monotonic_ms: Callable[[], int] = _monotonic_ms) -> None:
+    def __init__(
+        self, limits: HangLimits = DEFAULT_LIMITS, monotonic_ms: Callable[[], int] = _monotonic_ms
+    ) -> None:
         self.limits = limits
         self._monotonic_ms = monotonic_ms
         self._turned_ms: int | None = None

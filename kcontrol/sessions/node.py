@@ -1,7 +1,8 @@
 """The shell around a node's state machine: one incarnation (incarnation) of one node of a pipeline.
 
-It joins, reads both logs to their ends, and from then on turns what it hears (control records, boundaries, arrived input, the
-engine's answers, time) into events. Spark works in threads inside the engine, so the loop here always has time for a heartbeat.
+It joins, reads both logs to their ends, and from then on turns what it hears (control records, boundaries,
+arrived input, the engine's answers, time) into events. Spark works in threads inside the engine, so the loop
+here always has time for a heartbeat.
 """
 
 from __future__ import annotations
@@ -71,9 +72,11 @@ _Chunk = TypeVar("_Chunk")
 
 @dataclass(frozen=True)
 class NodePorts:
-    """The world of one node. Readers stand at the beginning of their partitions; the session closes none of them.
+    """The world of one node. Readers stand at the beginning of their partitions; the session closes none of
+    them.
 
-    watch: a watcher of the given partitions of an input, from the given offsets on, and of those added later that it takes.
+    watch: a watcher of the given partitions of an input, from the given offsets on, and of
+    those added later that it takes.
     """
 
     clock: Clock
@@ -132,14 +135,19 @@ class NodeSession:
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[Exit] = self._loop.create_future()
         incarnation = await self._join()
-        # Through its own join: it works by the newest definition that was there when it joined, whatever a replica shows.
-        control = await self._again(lambda: self._ports.control.read_through(incarnation), "reading the control topic")
+        # Through its own join: it works by the newest definition that was there when it
+        # joined, whatever a replica shows.
+        control = await self._again(
+            lambda: self._ports.control.read_through(incarnation), "reading the control topic"
+        )
         spec = self._newest_spec(control)
         if spec.checkpoint.location:
             await self._begin_at_checkpoint()
         steps = await self._again(self._ports.steps.read_to_end, "reading the steps topic")
         engine = self._ports.engine(spec, incarnation, self._on_engine_failure)
-        self._jobs = EngineJobs(engine, self._ports.clock, self._dispatch, self._log, spec.limits, self._health)
+        self._jobs = EngineJobs(
+            engine, self._ports.clock, self._dispatch, self._log, spec.limits, self._health
+        )
         watchers = self._watchers(spec, steps)
         try:
             async with asyncio.TaskGroup() as self._group:
@@ -149,7 +157,9 @@ class NodeSession:
                 restorable = await self._restorable(engine)
                 if self._needs_all_steps(spec, engine, restorable):
                     restorable = await self._read_all_steps(engine)
-                joined = Joined(incarnation, engine.openable(), self._now_ms(), self._ports.clock.now_ms(), restorable)
+                joined = Joined(
+                    incarnation, engine.openable(), self._now_ms(), self._ports.clock.now_ms(), restorable
+                )
                 self._dispatch(joined)
                 self._start(watchers)
                 ended = await self._exit
@@ -179,7 +189,9 @@ class NodeSession:
                     await engine.close()
             except TimeoutError:
                 self.hung = True
-                self._log.warning("%s: Spark has not answered for %d ms and is not waited for", what, limit_ms)
+                self._log.warning(
+                    "%s: Spark has not answered for %d ms and is not waited for", what, limit_ms
+                )
         self._health.rests()
 
     def _on_engine_failure(self, error: BaseException) -> None:
@@ -200,7 +212,8 @@ class NodeSession:
             self._state = self._state.begun_at(newest)
 
     def _needs_all_steps(self, spec: PipelineSpec, engine: Engine, restorable: Sequence[int]) -> bool:
-        """Whether steps that were left out may be of use: nothing can be opened from which those that were read go on."""
+        """Whether steps that were left out may be of use: nothing can be opened from
+        which those that were read go on."""
         steps, first_read = self._state.steps, self._state.boundaries.first
         if not spec.stateful or first_read <= steps.first:
             return False
@@ -217,25 +230,33 @@ class NodeSession:
         return await self._restorable(engine)
 
     async def _restorable(self, engine: Engine) -> tuple[int, ...]:
-        """The checkpoints that could be opened. A node that needs none of them does not need their storage to start."""
+        """The checkpoints that could be opened. A node that needs none of them does not need their storage to
+        start."""
         steps = self._state.steps
         try:
             return await engine.restorable(steps.checkpoints) if steps.checkpoints else ()
         except KcontrolError as error:
             if not any(steps.can_replay_after(step) for step in engine.openable()):
                 raise
-            self._log.warning("the checkpoints can't be read, and will not be opened by this incarnation of the node: %s", error)
+            self._log.warning(
+                "the checkpoints can't be read, and will not be opened by this incarnation of the node: %s",
+                error,
+            )
             return ()
 
     def _newest_spec(self, control: Sequence[Logged]) -> PipelineSpec:
         spec = definitions(control).get(self._pipeline)
         if spec is None:
-            raise NotFoundError(f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first")
+            raise NotFoundError(
+                f"pipeline {self._pipeline!r} has no definition in the control topic: submit it first"
+            )
         return spec
 
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
         boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
-        reached = {(part.input, part.partition): part.to for boundary in boundaries for part in boundary.inputs}
+        reached = {
+            (part.input, part.partition): part.to for boundary in boundaries for part in boundary.inputs
+        }
         watchers = {}
         for input_ in spec.inputs:
             known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}
@@ -257,7 +278,9 @@ class NodeSession:
             self._spawn(arrivals.run())
             self._follow(watcher.arrivals, arrivals.put, f"watching input {name}")
 
-    def _follow(self, stream: Callable[[], AsyncIterator[_Chunk]], take: Callable[[_Chunk], None], what: str) -> None:
+    def _follow(
+        self, stream: Callable[[], AsyncIterator[_Chunk]], take: Callable[[_Chunk], None], what: str
+    ) -> None:
         self._spawn(follow(stream, take, what, self._log, self._deadline_ms))
 
     def _see_input(self, name: str, partitions: tuple[ReceivedPartition, ...], size_bytes: int) -> None:
@@ -270,7 +293,9 @@ class NodeSession:
 
     def _see_control(self, chunk: Sequence[Logged]) -> None:
         if any(is_deletion(logged.record, self._pipeline) for logged in chunk) and not self._exit.done():
-            reason = f"pipeline {self._pipeline} was deleted while node {self._node} was at work: end this process"
+            reason = (
+                f"pipeline {self._pipeline} was deleted while node {self._node} was at work: end this process"
+            )
             self._exit.set_result(Exit(reason, False, False))
             return
         self._take_control(chunk)
@@ -300,9 +325,13 @@ class NodeSession:
         decision = decide(self._state, event)
         ended = decision.state.ended
         if ended is not None and isinstance(event, AttemptWritten) and event.result.recorded_ms is not None:
-            self._timeline.add("recorded", ended.recorded_ms - ended.seen_ms)  # Of the step before: only now is it known.
+            self._timeline.add(
+                "recorded", ended.recorded_ms - ended.seen_ms
+            )  # Of the step before: only now is it known.
         if decision.state.at is not self._state.at:
-            self._log.debug("%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__)
+            self._log.debug(
+                "%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__
+            )
         self._state = decision.state
         for effect in decision.effects:
             self._carry_out(effect)

@@ -1,4 +1,5 @@
-"""Who may look on while sessions work, for metrics. They are told and never asked; they return at once and raise nothing."""
+"""Who may look on while sessions work, for metrics. They are told and never asked; they
+return at once and raise nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Looks after every pipeline that lives in one assigned partition of the control topic.
 
-A pipeline is looked after from the moment its definition is in the partition until that is deleted. Its session may resign
-(somebody newer claimed) or crash (a bug, or Kafka away for too long); while the partition stays assigned to this process, a new
-session follows after a back-off, because otherwise nobody would be in charge. Nothing of that is silent. Only what Kafka does
-not allow ends it.
+A pipeline is looked after from the moment its definition is in the partition until that is deleted. Its
+session may resign (somebody newer claimed) or crash (a bug, or Kafka away for too long); while the partition
+stays assigned to this process, a new session follows after a back-off, because otherwise nobody would be in
+charge. Nothing of that is silent. Only what Kafka does not allow ends it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from kcontrol.errors import AccessError
 from kcontrol.sessions.coordinator import CoordinatorSession
 
 RECLAIM_AFTER_MS = 10_000
-"""Wait after a resignation: longer than the group's session timeout, so that whoever claimed wrongly has lost the partition."""
+"""Wait after a resignation: longer than the group's session timeout, so that whoever claimed
+wrongly has lost the partition."""
 RESTARTS = Backoff(first_ms=200, longest_ms=10_000)
-"""Between sessions that crash. One that has lived longer than the longest wait crashes for the first time again."""
+"""Between sessions that crash. One that has lived longer than the longest wait crashes for the first time
+again."""
 
 OpenSession = Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]
 """Opens the ports of a pipeline and a session on them; closes the ports afterwards."""
@@ -39,8 +41,8 @@ class PartitionKeeper:
         denied: Callable[[AccessError], None],
         reclaim_after_ms: int = RECLAIM_AFTER_MS,
     ) -> None:
-        """fold: reads the whole partition, from its beginning to its end. denied: told when Kafka does not let us work here;
-        nothing is tried again then.
+        """fold: reads the whole partition, from its beginning to its end. denied: told when Kafka does not
+        let us work here; nothing is tried again then.
         """
         self._log = logging.getLogger(f"kcontrol.coordinator.partition-{partition}")
         self._fold = fold
@@ -59,7 +61,8 @@ class PartitionKeeper:
         self._finding = asyncio.create_task(self._find())
 
     def confirm(self) -> None:
-        """The group has assigned the partition to this process once more: who has resigned wrongly claims again at once."""
+        """The group has assigned the partition to this process once more: who has
+        resigned wrongly claims again at once."""
         confirmed, self._confirmed = self._confirmed, asyncio.Event()
         confirmed.set()
 
@@ -127,7 +130,9 @@ class PartitionKeeper:
                 if loop.time() - began > RESTARTS.longest_ms / 1000:
                     tries.succeeded()
                 pause_ms = tries.failed()
-                self._log.exception("pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms)
+                self._log.exception(
+                    "pipeline %s: the session crashed; claiming again in %d ms", pipeline, pause_ms
+                )
             finally:
                 self._sessions.pop(pipeline, None)
             await _pause(pause_ms, confirmed)

@@ -1,8 +1,9 @@
 """What the sessions need of the world, named for what it is, not for what implements it.
 
-Adapters implement these; fakes in tests/contract implement them too and pass the same suites. All coroutines may be
-cancelled. All raise `kcontrol.errors`: `FencedError` when somebody newer owns the transaction, `RetriableError` when a passing
-fault outlasted its retries, `CommitUnknownError` when the answer to a commit was lost.
+Adapters implement these; fakes in tests/contract implement them too and pass the same suites. All coroutines
+may be cancelled. All raise `kcontrol.errors`: `FencedError` when somebody newer owns the transaction,
+`RetriableError` when a passing fault outlasted its retries, `CommitUnknownError` when the answer to a commit
+was lost.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class Clock(Protocol):
     """The only source of time."""
 
     def now_ms(self) -> int:
-        """The wall clock: milliseconds since the Unix epoch. It may be set at any time, so nothing may wait for it."""
+        """The wall clock: milliseconds since the Unix epoch. It may be set at any time, so nothing may wait
+        for it."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since some moment before the process began. Never goes back and never jumps: deadlines count this."""
+        """Milliseconds since some moment before the process began. Never goes back and
+        never jumps: deadlines count this."""
         ...
 
 
@@ -43,21 +46,24 @@ class ControlLog(Protocol):
     """One partition of the control topic, as seen by one process."""
 
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
-        """Write in order (idempotent producer, acks=all), tombstones last; returns the offsets when acknowledged."""
+        """Write in order (idempotent producer, acks=all), tombstones last; returns the offsets when
+        acknowledged."""
         ...
 
     async def read_to_end(self) -> list[Logged]:
-        """All records from this reader's position to the end offset at the time of the call; the position moves on."""
+        """All records from this reader's position to the end offset at the time of the call; the position
+        moves on."""
         ...
 
     async def read_through(self, offset: int) -> list[Logged]:
-        """The same, until the record at `offset` was read, which this process knows to be there: it has written it. Nothing
-        that lies before is missed then, however old the end is that a broker shows."""
+        """The same, until the record at `offset` was read, which this process knows to be there: it has
+        written it. Nothing that lies before is missed then, however old the end is that a broker shows."""
         ...
 
     def tail(self) -> AsyncIterator[list[Logged]]:
-        """From this reader's position on, for ever, in chunks, as records arrive (a waiting fetch). Shares the position
-        with `read_to_end`, which may be called while a tail is waiting; each offset is returned once, by one of the two."""
+        """From this reader's position on, for ever, in chunks, as records arrive (a waiting fetch). Shares
+        the position with `read_to_end`, which may be called while a tail is waiting; each offset is returned
+        once, by one of the two."""
         ...
 
     async def close(self) -> None: ...
@@ -69,8 +75,9 @@ class StepsLog(Protocol):
     async def begin_at_checkpoint(self) -> Checkpoint | None:
         """Before the first read: look from the end for the newest checkpoint and stand at its `begin_offset`.
 
-        None, and nothing has moved, if there is none, or it does not say where to begin. The time that it takes, and that the
-        reading then takes, depends on what was committed since the oldest checkpoint that is kept, not on the log's length.
+        None, and nothing has moved, if there is none, or it does not say where to begin. The time that it
+        takes, and that the reading then takes, depends on what was committed since the oldest checkpoint that
+        is kept, not on the log's length.
         """
         ...
 
@@ -79,7 +86,8 @@ class StepsLog(Protocol):
         ...
 
     async def read_to_end(self) -> list[LoggedStep]:
-        """As in ControlLog, up to the last stable offset at the time of the call, as one broker knows it: it may be old."""
+        """As in ControlLog, up to the last stable offset at the time of the call, as one
+        broker knows it: it may be old."""
         ...
 
     def tail(self) -> AsyncIterator[list[LoggedStep]]: ...
@@ -96,8 +104,8 @@ class OwnedStepsLog(StepsLog, Protocol):
         ...
 
     async def read_settled(self, at_least: int) -> list[LoggedStep]:
-        """For an owner who has just fenced: the records from the position on, once no transaction is open in the topic and the
-        offset `at_least` is reached.
+        """For an owner who has just fenced: the records from the position on, once no transaction is open in
+        the topic and the offset `at_least` is reached.
 
         There may be more all the same. `Transaction.commit_step` finds out, by where its record comes to lie.
         """
@@ -133,8 +141,9 @@ class Reach:
 class Kept:
     """What Kafka has of a topic, and for how long.
 
-    earliest: by partition, the first offset that is there. expiring: the first one of a record whose time by `retention_ms` is
-    not nearly over; None if nothing goes because of its age. retention_ms, retention_bytes: -1 for no such limit.
+    earliest: by partition, the first offset that is there. expiring: the first one of a record whose time by
+    `retention_ms` is not nearly over; None if nothing goes because of its age. retention_ms, retention_bytes:
+    -1 for no such limit.
     """
 
     topic_id: str
@@ -160,7 +169,8 @@ class ProjectionSource(Protocol):
         ...
 
     async def ends(self, topics: Collection[str]) -> Mapping[str, Reach | str]:
-        """How far topics reach, by name; where that can't be told, why. Raises RetriableError: Kafka is away."""
+        """How far topics reach, by name; where that can't be told, why. Raises
+        RetriableError: Kafka is away."""
         ...
 
     async def close(self) -> None:
@@ -172,7 +182,8 @@ class ProjectionSource(Protocol):
         ...
 
     async def prepare(self, spec: PipelineSpec) -> None:
-        """Check the topics that a definition names, and make kcontrol's own for it. Raises TopicError, ConfigurationError."""
+        """Check the topics that a definition names, and make kcontrol's own for it. Raises
+        TopicError, ConfigurationError."""
         ...
 
 
@@ -181,14 +192,18 @@ class Transaction(Protocol):
 
     @property
     def log_end(self) -> int:
-        """The steps topic reaches at least up to this offset: the end of what Kafka has acknowledged to this owner."""
+        """The steps topic reaches at least up to this offset: the end of what Kafka has acknowledged to this
+        owner."""
         ...
 
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
-        """InitProducerId: fences, aborts or completes what was open; returns (producer id, producer epoch)."""
+        """InitProducerId: fences, aborts or completes what was open; returns
+        (producer id, producer epoch)."""
         ...
 
-    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
+    async def add_partitions(
+        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None: ...
 
     async def commit_step(
         self,
@@ -198,10 +213,11 @@ class Transaction(Protocol):
         expected_offset: int,
         forget: Sequence[str] = (),
     ) -> None:
-        """Write the boundary and the tombstones to the steps partition inside the transaction (acks=all), then EndTxn(commit).
+        """Write the boundary and the tombstones to the steps partition inside the transaction
+        (acks=all), then EndTxn(commit).
 
-        expected_offset: the end up to which the steps topic was read before the step was decided. Raises UnseenRecordError,
-        and commits nothing, if what was written does not begin exactly there.
+        expected_offset: the end up to which the steps topic was read before the step was decided. Raises
+        UnseenRecordError, and commits nothing, if what was written does not begin exactly there.
         """
         ...
 
@@ -223,7 +239,8 @@ class InputWatcher(Protocol):
     """Tells how far committed input reaches in the partitions of one input."""
 
     def arrivals(self) -> AsyncIterator[tuple[tuple[ReceivedPartition, ...], int]]:
-        """(all watched partitions, bytes seen beyond the start) first at once, then whenever an end or a topic id changes."""
+        """(all watched partitions, bytes seen beyond the start) first at once, then
+        whenever an end or a topic id changes."""
         ...
 
     async def close(self) -> None: ...
@@ -254,15 +271,17 @@ class RecordLook(Protocol):
 
 
 class Engine(Protocol):
-    """The Spark application of one node. One call at a time, except `cancel`, and `save` and `drop_parts`, which run beside the
-    others, from a pin that the others don't touch, for as long as they need."""
+    """The Spark application of one node. One call at a time, except `cancel`, and `save` and `drop_parts`,
+    which run beside the others, from a pin that the others don't touch, for as long as they need."""
 
     def openable(self) -> tuple[int, ...]:
-        """Steps that could be opened from the node's own directory, newest first; () when there is nothing but `create`."""
+        """Steps that could be opened from the node's own directory, newest first; () when
+        there is nothing but `create`."""
         ...
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """The steps of those checkpoints of which this node's part is there and can be read. Asked once, before all else.
+        """The steps of those checkpoints of which this node's part is there and can be
+        read. Asked once, before all else.
 
         Raises KcontrolError when that can't be told now.
         """
@@ -272,42 +291,46 @@ class Engine(Protocol):
         """Cancel, stop the queries, roll the directory back to `step`, start the queries.
 
         create: empty the directory and begin after `step`, which is 0 unless the pipeline keeps no state.
-        checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is emptied and
-        filled from this node's part of it.
+        checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is
+        emptied and filled from this node's part of it.
         """
         ...
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        """One micro-batch of every query. Raises StepFailedError. The batches wait, unrecorded, for `finish_step`."""
+        """One micro-batch of every query. Raises StepFailedError. The batches wait,
+        unrecorded, for `finish_step`."""
         ...
 
     async def finish_step(self, step: int) -> None:
-        """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit log: the next call
-        does. Until then `openable` has the step too."""
+        """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit
+        log: the next call does. Until then `openable` has the step too."""
         ...
 
     async def pin(self, step: int) -> None:
-        """Between two steps, with `step` finished last or just opened: hold fast what opening it needs (hard links:
-        milliseconds), whatever later steps and openings do. Replaces an earlier pin, whose `save` has ended. Raises
-        KcontrolError: nothing is held."""
+        """Between two steps, with `step` finished last or just opened: hold fast what opening it needs (hard
+        links: milliseconds), whatever later steps and openings do. Replaces an earlier pin, whose `save` has
+        ended. Raises KcontrolError: nothing is held."""
         ...
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
         """Copy what is pinned to the location, the manifest last, and let go of the pin.
 
-        Incarnation and claim epoch are in its paths, so that no two processes' tries share a file; another try of its own at
-        the same step may overwrite one that was given up. When it is cancelled, or raises KcontrolError, nothing that counts
-        is there. It ends soon after it is cancelled: the next pin waits for that.
+        Incarnation and claim epoch are in its paths, so that no two processes' tries share a file; another
+        try of its own at the same step may overwrite one that was given up. When it is cancelled, or raises
+        KcontrolError, nothing that counts is there. It ends soon after it is cancelled: the next pin waits
+        for that.
         """
         ...
 
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
-        """Delete this node's parts of every step up to the newest of the kept checkpoints that no kept one names; parts of
-        later steps may still become checkpoints and stay. Doing it twice, or by an older incarnation, must do no harm."""
+        """Delete this node's parts of every step up to the newest of the kept checkpoints that no kept one
+        names; parts of later steps may still become checkpoints and stay. Doing it twice, or by an older
+        incarnation, must do no harm."""
         ...
 
     def cancel(self) -> None:
-        """End the running attempt, from any thread, at any time: nothing of it is written from now on by this engine."""
+        """End the running attempt, from any thread, at any time: nothing of it is
+        written from now on by this engine."""
         ...
 
     async def close(self) -> None: ...
@@ -316,4 +339,6 @@ class Engine(Protocol):
 class EngineFactory(Protocol):
     """Makes the engine once the node's incarnation and the effective spec are known."""
 
-    def __call__(self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> Engine: ...
+    def __call__(
+        self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]
+    ) -> Engine: ...

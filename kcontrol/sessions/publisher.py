@@ -1,7 +1,7 @@
 """Carries out `Publish` effects in order without making the state machine wait.
 
-Everything that is waiting goes out in one append: while one is being acknowledged the next ones gather. Order is kept, and
-`drained` lets a process end only after its last words are acknowledged.
+Everything that is waiting goes out in one append: while one is being acknowledged the next ones gather. Order
+is kept, and `drained` lets a process end only after its last words are acknowledged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Publisher:
             self._idle.set()
 
     def _take(self) -> Publish:
-        """The longest run of waiting records that one append may write: it writes tombstones last, so they end a run."""
+        """The longest run of waiting records that one append may write: it writes
+        tombstones last, so they end a run."""
         records = list(self._waiting[0].records)
         forget = self._waiting.popleft().forget
         while self._waiting and not forget:

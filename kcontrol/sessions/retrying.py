@@ -1,7 +1,8 @@
 """Waiting out passing faults: the one place that says how often, how long and when to give up.
 
-A broker that restarts is away for seconds, not for ever. Each session wraps its reads and writes in `until_deadline`, so that
-a fault shorter than the deadline is a warning in the log and a longer one is an error with the time it was waited for.
+A broker that restarts is away for seconds, not for ever. Each session wraps its reads and writes in
+`until_deadline`, so that a fault shorter than the deadline is a warning in the log and a longer one is an
+error with the time it was waited for.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ DEFAULT_DEADLINE_MS = 120_000
 
 
 async def until_deadline(
-    action: Callable[[], Awaitable[_Result]], what: str, log: logging.Logger, deadline_ms: int = DEFAULT_DEADLINE_MS
+    action: Callable[[], Awaitable[_Result]],
+    what: str,
+    log: logging.Logger,
+    deadline_ms: int = DEFAULT_DEADLINE_MS,
 ) -> _Result:
-    """Run `action` again after each `RetriableError` until it succeeds or `deadline_ms` have passed since the first fault.
+    """Run `action` again after each `RetriableError` until it succeeds or `deadline_ms`
+    have passed since the first fault.
 
     Raises: RetriableError, naming `what` and the deadline, when that has passed; anything else at once.
     """
@@ -44,9 +49,11 @@ async def follow(
     log: logging.Logger,
     deadline_ms: int = DEFAULT_DEADLINE_MS,
 ) -> None:
-    """Hand everything that `stream()` yields to `take`, opening it again after each `RetriableError`; never returns.
+    """Hand everything that `stream()` yields to `take`, opening it again after each
+    `RetriableError`; never returns.
 
-    Raises: RetriableError, naming `what`, when nothing has come for `deadline_ms` since the first of a row of faults.
+    Raises: RetriableError, naming `what`, when nothing has come for `deadline_ms` since the first of a row of
+    faults.
     """
     tries: Tries | None = None
     while True:

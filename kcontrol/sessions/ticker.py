@@ -11,7 +11,8 @@ LONGEST_PAUSE_MS = 100
 
 
 class Ticker:
-    """Calls `tick` no later than `LONGEST_PAUSE_MS` after the last call, earlier when `wake_at` asked for it."""
+    """Calls `tick` no later than `LONGEST_PAUSE_MS` after the last call, earlier when `wake_at` asked for
+    it."""
 
     def __init__(self, clock: Clock, tick: Callable[[], Awaitable[None]]) -> None:
         self._clock = clock
@@ -36,7 +37,8 @@ class Ticker:
         while (remaining_ms := self._due_ms - self._clock.monotonic_ms()) > 0:
             self._sooner.clear()
             try:
-                # Not wait_for: before Python 3.12 it loses a cancellation that comes together with what it waits for.
+                # Not wait_for: before Python 3.12 it loses a cancellation that comes
+                # together with what it waits for.
                 async with asyncio.timeout(remaining_ms / 1000):
                     await self._sooner.wait()
             except TimeoutError:

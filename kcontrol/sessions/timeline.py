@@ -1,4 +1,5 @@
-"""Where the time of a step goes, as its node sees it: written, committed, recorded. Logged at debug level, and observed."""
+"""Where the time of a step goes, as its node sees it: written, committed, recorded.
+Logged at debug level, and observed."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Timeline:
         """Log the whole, as far as it is known."""
         if step != self._step or len(self._marks) < 2:
             return
-        spans = [(name, at - before) for (_, before), (name, at) in zip(self._marks, self._marks[1:], strict=False)]
+        spans = [
+            (name, at - before) for (_, before), (name, at) in zip(self._marks, self._marks[1:], strict=False)
+        ]
         self._log.debug("step %d: %s", step, ", ".join(f"{name} {ns / 1e6:.1f} ms" for name, ns in spans))
         self._marks = []
         if self._replay:

@@ -1,7 +1,8 @@
 """Where Kafka is and how to speak to it: the one value that every client in every process is made from.
 
-Client settings have librdkafka's names (`security.protocol`, `sasl.mechanisms`, `ssl.ca.location`, ...), because they are the
-best documented ones; adapters translate them for aiokafka, Faust and Java. Values never reach logs or `repr`.
+Client settings have librdkafka's names (`security.protocol`, `sasl.mechanisms`, `ssl.ca.location`, ...),
+because they are the best documented ones; adapters translate them for aiokafka, Faust and Java. Values never
+reach logs or `repr`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ClusterSettings(BaseModel):
     client: settings for every Kafka client, by librdkafka's names; secrets included, so never shown.
     prefix: the first part of all topic names, transactional ids and group ids that kcontrol makes.
     name_overrides: other names for single ones of them (`kcontrol.wire.names.Names`).
-    replication_factor: of the topics that kcontrol makes for itself; 0: 3, or as many as there are brokers if they are fewer.
+    replication_factor: of the topics that kcontrol makes for itself; 0: 3, or as many as there
+    are brokers if they are fewer.
     min_insync_replicas: of the same; 0: 2 where there are 3 replicas, else the broker's default.
     """
 
@@ -59,16 +61,23 @@ class ClusterSettings(BaseModel):
         for address in addresses:
             match = _ADDRESS.match(address)
             if match is None or not 0 < int(match[2]) < 65_536:
-                raise ValueError(f"bootstrap_servers {value!r}: {address!r} is not host:port; give host:port[,host:port...]")
+                raise ValueError(
+                    f"bootstrap_servers {value!r}: {address!r} is not host:port; give "
+                    "host:port[,host:port...]"
+                )
         return ",".join(addresses)
 
     @field_validator("prefix")
     @classmethod
     def _check_prefix(cls, value: str) -> str:
         if not _PREFIX.match(value):
-            raise ValueError(f"prefix {value!r} must be 1 to 60 of the characters that Kafka allows in topic names")
+            raise ValueError(
+                f"prefix {value!r} must be 1 to 60 of the characters that Kafka allows in topic names"
+            )
         if value.startswith(INTERNAL_PREFIX):
-            raise ValueError(f"prefix {value!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do")
+            raise ValueError(
+                f"prefix {value!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do"
+            )
         return value
 
     @field_validator("client")
@@ -84,5 +93,6 @@ class ClusterSettings(BaseModel):
         return Names(self.prefix, self.name_overrides)
 
     def to_json(self) -> str:
-        """For another process of the same pipeline; holds secrets, so only ever sent over the side channel."""
+        """For another process of the same pipeline; holds secrets, so only ever sent over the side
+        channel."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True)

@@ -1,4 +1,5 @@
-"""Finds the cluster: a command's option before the environment before `kcontrol.toml` in the working directory.
+"""Finds the cluster: a command's option before the environment before `kcontrol.toml` in the working
+directory.
 
     [kafka]
     bootstrap_servers = "broker-1:9092,broker-2:9092"
@@ -44,7 +45,8 @@ def find_bootstrap_servers(option: str | None, env: Mapping[str, str], cwd: Path
 
 
 def find_names(env: Mapping[str, str], cwd: Path) -> tuple[str | None, Names]:
-    """The address, if one was given anywhere, and the names that kcontrol gives to things there; no client setting is used.
+    """The address, if one was given anywhere, and the names that kcontrol gives to things
+    there; no client setting is used.
 
     Raises ConfigurationError if the file is wrong.
     """
@@ -55,10 +57,11 @@ def find_names(env: Mapping[str, str], cwd: Path) -> tuple[str | None, Names]:
 
 
 def resolve_settings(option: str | None, env: Mapping[str, str], cwd: Path) -> ClusterSettings:
-    """Settings of the cluster. Client settings, prefix and names come from the file, wherever the address comes from.
+    """Settings of the cluster. Client settings, prefix and names come from the file,
+    wherever the address comes from.
 
-    option: the value of `--bootstrap-servers`, if it was given. Raises ConfigurationError if there is no address or something
-    is wrong; secrets are not in its message.
+    option: the value of `--bootstrap-servers`, if it was given. Raises ConfigurationError if there is no
+    address or something is wrong; secrets are not in its message.
     """
     table = _read_table(env, cwd)
     servers = find_bootstrap_servers(option, env, cwd)
@@ -73,7 +76,9 @@ def resolve_settings(option: str | None, env: Mapping[str, str], cwd: Path) -> C
     try:
         settings = ClusterSettings(bootstrap_servers=servers, **given)
     except ValidationError as error:
-        problems = "; ".join(_problem(detail) for detail in error.errors(include_input=False, include_url=False))
+        problems = "; ".join(
+            _problem(detail) for detail in error.errors(include_input=False, include_url=False)
+        )
         raise ConfigurationError(f"Kafka settings: {problems}") from None
     settings.names()
     return settings
@@ -99,14 +104,17 @@ def _read_table(env: Mapping[str, str], cwd: Path, wanted: Collection[str] = _TA
     if not isinstance(table, dict):
         raise ConfigurationError(f"{file}: kafka must be a table: [kafka]")
     if unknown := [name for name in table if name not in _TABLE]:
-        raise ConfigurationError(f"{file}: [kafka] has no setting {unknown[0]!r}; there are {', '.join(_TABLE)}")
+        raise ConfigurationError(
+            f"{file}: [kafka] has no setting {unknown[0]!r}; there are {', '.join(_TABLE)}"
+        )
     chosen = {name: value for name, value in table.items() if name in wanted}
     filled: dict[str, Any] = _fill_in(chosen, env, file, "kafka")
     return filled
 
 
 def _fill_in(value: Any, env: Mapping[str, str], file: Path, where: str) -> Any:
-    """Replace `${NAME}` in every text, and make texts of numbers and booleans as Kafka's clients write them."""
+    """Replace `${NAME}` in every text, and make texts of numbers and booleans as Kafka's clients write
+    them."""
     if isinstance(value, dict):
         return {name: _fill_in(each, env, file, f"{where}.{name}") for name, each in value.items()}
     if isinstance(value, bool):
@@ -118,7 +126,9 @@ def _fill_in(value: Any, env: Mapping[str, str], file: Path, where: str) -> Any:
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in env:
-            raise ConfigurationError(f"{file}: {where} needs the environment variable {match[1]}, which is not set")
+            raise ConfigurationError(
+                f"{file}: {where} needs the environment variable {match[1]}, which is not set"
+            )
         return env[match[1]]
 
     return _VARIABLE.sub(variable, value)

@@ -15,7 +15,8 @@ _BETTER = (
 
 
 def saved_where(spec: PipelineSpec, own: str = "") -> str:
-    """The place; '' if nothing is saved. own: where this host's nodes save what is saved beside them, if that is known."""
+    """The place; '' if nothing is saved. own: where this host's nodes save what is saved
+    beside them, if that is known."""
     location = spec.checkpoint.location
     if location == IN_WORK_DIR:
         return own or "checkpoints/ in the directory where each node works, on its own host"
@@ -25,7 +26,8 @@ def saved_where(spec: PipelineSpec, own: str = "") -> str:
 def checkpoint_warnings(spec: PipelineSpec, first_step: int, hosts: Collection[str] = ()) -> list[str]:
     """Sentences about state that could be lost with a disk or a host.
 
-    first_step: the oldest step that was not dropped from the log. hosts: of the nodes, as far as they are known.
+    first_step: the oldest step that was not dropped from the log. hosts: of the nodes, as far as they are
+    known.
     """
     if not spec.stateful or (spec.checkpoint.location and spec.checkpoint.shared):
         return []
@@ -36,17 +38,22 @@ def checkpoint_warnings(spec: PipelineSpec, first_step: int, hosts: Collection[s
     )
     if not spec.checkpoint.location:
         return [
-            f"the state of pipeline {spec.pipeline} is saved nowhere (checkpoint=None): if a node's disk is lost, it {again}"
+            f"the state of pipeline {spec.pipeline} is saved nowhere (checkpoint=None): if a node's "
+            f"disk is lost, it {again}"
         ]
     nodes = f"; its nodes are on {', '.join(sorted(hosts))}" if len(hosts) > 1 else ""
     return [
-        f"the checkpoints of pipeline {spec.pipeline} ({saved_where(spec)}) are on storage that is not known to be shared"
-        f"{nodes}: a node that is started on another host, or whose disk is lost, can't open them, and its state {again}; "
-        f"{_BETTER}"
+        f"the checkpoints of pipeline {spec.pipeline} ({saved_where(spec)}) are on storage that is not "
+        f"known to be shared{nodes}: a node that is started on another host, or whose disk is lost, can't "
+        f"open them, and its state {again}; {_BETTER}"
     ]
 
 
 def node_hosts(view: PipelineView) -> set[str]:
     """Where the newest incarnation of each node is, or was."""
     incarnations = set(view.incarnations.values())
-    return {one.record.host for one in view.latest.values() if one.offset in incarnations and isinstance(one.record, NodeJoin)}
+    return {
+        one.record.host
+        for one in view.latest.values()
+        if one.offset in incarnations and isinstance(one.record, NodeJoin)
+    }

@@ -1,8 +1,8 @@
 """All pipelines of a cluster, followed as their logs grow: what an HTTP server answers from.
 
-A process that has just started folds every control partition and the log of steps of each pipeline that it finds; from then on
-it takes in what comes. It says of itself what it still waits for. When Kafka is away, what is known stays, and says as of which
-offsets it is; nothing here ever gives up.
+A process that has just started folds every control partition and the log of steps of each pipeline that it
+finds; from then on it takes in what comes. It says of itself what it still waits for. When Kafka is away,
+what is known stays, and says as of which offsets it is; nothing here ever gives up.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Projections:
         self._group: asyncio.TaskGroup | None = None
         self._block("connecting to Kafka")
 
-    # --- what is known --------------------------------------------------------------------------------------------------
+    # --- what is known --------------------------------------------------------------------------------------
 
     def blocked(self) -> list[Blocked]:
         """What keeps this process from being ready; empty when it is."""
@@ -93,7 +93,8 @@ class Projections:
         return {name: one.broken for name, one in sorted(self._pipelines.items()) if one.broken}
 
     def names(self) -> list[str]:
-        """Of all submitted pipelines, sorted. Raises NotReadyError before every control partition was read once."""
+        """Of all submitted pipelines, sorted. Raises NotReadyError before every control partition was read
+        once."""
         self._check_folded(self._partitions)
         return self.known()
 
@@ -102,7 +103,8 @@ class Projections:
         return sorted(name for name, one in self._pipelines.items() if one.projection.view.spec() is not None)
 
     def get(self, name: str) -> PipelineProjection:
-        """Raises NotFoundError: no such pipeline. NotReadyError: its logs were not read yet. DamagedRecordError: can't be."""
+        """Raises NotFoundError: no such pipeline. NotReadyError: its logs were not read
+        yet. DamagedRecordError: can't be."""
         self._check_folded([self._partition_of(name)])
         one = self._pipelines.get(name)
         if one is None or one.projection.view.spec() is None:
@@ -110,7 +112,9 @@ class Projections:
         if one.broken:
             raise DamagedRecordError(one.broken)
         if not one.ready:
-            raise NotReadyError(f"pipeline {name!r}: its log of steps is still being read; try again in a second")
+            raise NotReadyError(
+                f"pipeline {name!r}: its log of steps is still being read; try again in a second"
+            )
         return one.projection
 
     def rejected(self) -> Mapping[str, int]:
@@ -128,10 +132,13 @@ class Projections:
         return control_partition(name, len(self._partitions))
 
     def control_log(self, name: str) -> WatchedControlLog:
-        """For writing to the partition that a pipeline lives in. Raises NotReadyError before it was opened."""
+        """For writing to the partition that a pipeline lives in. Raises NotReadyError before it was
+        opened."""
         log = self._partition_of(name).log
         if log is None:
-            raise NotReadyError("the control topic is not open yet; GET /health/ready says what is waited for")
+            raise NotReadyError(
+                "the control topic is not open yet; GET /health/ready says what is waited for"
+            )
         return log
 
     async def reach(self, name: str, item: InputSpec) -> Reach:
@@ -139,28 +146,36 @@ class Projections:
         return await self._source.reach(name, item)
 
     async def prepare(self, spec: PipelineSpec) -> None:
-        """Check a definition's topics and make kcontrol's own for it. Raises TopicError or ConfigurationError."""
+        """Check a definition's topics and make kcontrol's own for it. Raises TopicError or
+        ConfigurationError."""
         await self._source.prepare(spec)
 
     def specs(self) -> dict[str, PipelineSpec]:
-        """The definitions in force, by pipeline. Raises NotReadyError before every control partition was read once."""
+        """The definitions in force, by pipeline. Raises NotReadyError before every
+        control partition was read once."""
         return {name: self._pipelines[name].projection.spec() for name in self.names()}
 
     async def boundaries(self, name: str, first: int, last: int) -> list[LoggedStep]:
-        """The boundaries of the steps from `first` to `last`, as far as they are in the log; old ones are read from Kafka."""
+        """The boundaries of the steps from `first` to `last`, as far as they are in the
+        log; old ones are read from Kafka."""
         projection, one = self.get(name), self._pipelines[name]
-        # Mostly the newest are asked for: from the right, so that a page does not cost a look at all that are held.
+        # Mostly the newest are asked for: from the right, so that a page does not cost a look at all that are
+        # held.
         newest_first = takewhile(lambda logged: first <= _step(logged), reversed(projection.recent))
         recent = [logged for logged in newest_first if _step(logged) <= last][::-1]
         oldest = _step(recent[0]) if recent else last + 1
-        from_, to = projection.index.offset_of(max(first, projection.committed.first)), projection.index.offset_of(oldest - 1)
+        from_, to = (
+            projection.index.offset_of(max(first, projection.committed.first)),
+            projection.index.offset_of(oldest - 1),
+        )
         if oldest <= first or one.steps is None or from_ is None or to is None:
             return recent
         older = await one.steps.read_range(from_, to + 1)
         return [logged for logged in older if first <= _step(logged) < oldest] + recent
 
     async def reached(self, name: str, offset: int, timeout_s: float) -> bool:
-        """Wait until the control record at `offset` of the pipeline's partition has been taken in; False if not in time."""
+        """Wait until the control record at `offset` of the pipeline's partition has been
+        taken in; False if not in time."""
         partition = self._partition_of(name)
         return await self.until(lambda: partition.offset >= offset, timeout_s)
 
@@ -169,12 +184,17 @@ class Projections:
 
         def is_shown() -> bool:
             one = self._pipelines.get(name)
-            return self._partition_of(name).offset >= offset and one is not None and (one.ready or bool(one.broken))
+            return (
+                self._partition_of(name).offset >= offset
+                and one is not None
+                and (one.ready or bool(one.broken))
+            )
 
         return await self.until(is_shown, timeout_s)
 
     async def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition()` holds, which is looked at whenever something new was taken in; False if not in time."""
+        """Wait until `condition()` holds, which is looked at whenever something new was
+        taken in; False if not in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
@@ -188,9 +208,11 @@ class Projections:
 
     def _check_folded(self, partitions: Iterable[_Partition]) -> None:
         if not self._partitions or not all(partition.folded for partition in partitions):
-            raise NotReadyError("the control topic is still being read; GET /health/ready says what is waited for")
+            raise NotReadyError(
+                "the control topic is still being read; GET /health/ready says what is waited for"
+            )
 
-    # --- following --------------------------------------------------------------------------------------------------------
+    # --- following ------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Follow all logs until cancelled."""
@@ -247,7 +269,8 @@ class Projections:
             self._move()
 
     def _let_go(self, name: str) -> None:
-        """The pipeline was deleted: one of its name that comes later is another, with a log of steps of its own."""
+        """The pipeline was deleted: one of its name that comes later is another, with a log of steps of its
+        own."""
         one = self._pipelines.pop(name, None)
         if one is None or one.steps is None or self._group is None:
             return
@@ -268,7 +291,8 @@ class Projections:
                     self._take_steps(name, one, chunk)
             except DamagedRecordError as error:
                 if not anew:
-                    # Left behind, perhaps: compaction may have removed dropped steps before they were read here.
+                    # Left behind, perhaps: compaction may have removed dropped steps before they were read
+                    # here.
                     _log.warning("%s: %s; reading anew what is left", phase, error)
                     anew = True
                     one.projection.forget_steps()
@@ -326,7 +350,12 @@ class Projections:
                     projection.kept = kept
                 self._move()
                 there = [projection for projection in ready if projection.view.spec() is not None]
-                warnings = {f"pipeline {p.pipeline}: {one.warning}" for p in there for one in replay_inputs(p) if one.warning}
+                warnings = {
+                    f"pipeline {p.pipeline}: {one.warning}"
+                    for p in there
+                    for one in replay_inputs(p)
+                    if one.warning
+                }
                 for warning in sorted(warnings - said):
                     _log.warning("%s", warning)
                 said = warnings

@@ -1,8 +1,8 @@
 """Completion: whether an input record is in a committed step, for whoever has produced it.
 
-A completion token is text: `TOPIC:PARTITION:OFFSET`, or `TOPIC@TOPIC_ID:PARTITION:OFFSET` if the topic's id is known, which
-tells a topic that was recreated from the one before; several of them are joined by commas. It holds nothing but where the
-record is, so it is valid for as long as topic and pipeline are, whoever restarts.
+A completion token is text: `TOPIC:PARTITION:OFFSET`, or `TOPIC@TOPIC_ID:PARTITION:OFFSET` if the topic's id
+is known, which tells a topic that was recreated from the one before; several of them are joined by commas. It
+holds nothing but where the record is, so it is valid for as long as topic and pipeline are, whoever restarts.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ NEVER_READ = {
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Of one record for one input that reads its topic. `step` is the one that has read it: None while it waits, and if that
-    step is not known any more, because it was dropped from the log (or lies before what was read of it)."""
+    """Of one record for one input that reads its topic. `step` is the one that has read it: None while it
+    waits, and if that step is not known any more, because it was dropped from the log (or lies before what
+    was read of it)."""
 
     record: InputRecord
     input: str
@@ -81,22 +82,31 @@ class Completion:
 
 
 def completion_token(*delivered: Any, topic_ids: Mapping[str, str] | None = None) -> str:
-    """The token of records that were acknowledged: what a producer of confluent-kafka hands to its delivery callback (a
-    `Message`), or what aiokafka's `send_and_wait` returns (`RecordMetadata`).
+    """The token of records that were acknowledged: what a producer of confluent-kafka hands to its delivery
+    callback (a `Message`), or what aiokafka's `send_and_wait` returns (`RecordMetadata`).
 
-    topic_ids: by topic, Kafka's ids of them, if they are known. Raises ConfigurationError for what is no acknowledged record.
+    topic_ids: by topic, Kafka's ids of them, if they are known. Raises ConfigurationError for
+    what is no acknowledged record.
     """
     records = [_where(each) for each in delivered]
     ids = topic_ids or {}
-    return ",".join(str(InputRecord(topic, part, offset, ids.get(topic, ""))) for topic, part, offset in records)
+    return ",".join(
+        str(InputRecord(topic, part, offset, ids.get(topic, ""))) for topic, part, offset in records
+    )
 
 
 def _where(delivered: Any) -> tuple[str, int, int]:
     values = [getattr(delivered, name, None) for name in ("topic", "partition", "offset")]
     topic, partition, offset = (value() if callable(value) else value for value in values)
-    if not isinstance(topic, str) or not isinstance(partition, int) or not isinstance(offset, int) or offset < 0:
+    if (
+        not isinstance(topic, str)
+        or not isinstance(partition, int)
+        or not isinstance(offset, int)
+        or offset < 0
+    ):
         raise ConfigurationError(
-            f"{type(delivered).__name__} is no acknowledged record: give the message of a delivery callback, or RecordMetadata"
+            f"{type(delivered).__name__} is no acknowledged record: give the message of a delivery "
+            "callback, or RecordMetadata"
         )
     return topic, partition, offset
 
@@ -105,7 +115,9 @@ def parse_token(text: str) -> tuple[InputRecord, ...]:
     """The records of a token. Raises ConfigurationError naming the part that is wrong."""
     parts = text.split(",")
     if len(parts) > MAX_TOKEN_RECORDS:
-        raise ConfigurationError(f"a completion token of {len(parts)} records: at most {MAX_TOKEN_RECORDS} are allowed")
+        raise ConfigurationError(
+            f"a completion token of {len(parts)} records: at most {MAX_TOKEN_RECORDS} are allowed"
+        )
     return tuple(_parse(part.strip()) for part in parts)
 
 
@@ -114,7 +126,9 @@ def _parse(part: str) -> InputRecord:
     name, _, partition = place.rpartition(":")
     topic, _, topic_id = name.partition("@")
     if not _is_number(partition, _MAX_PARTITION) or not _is_number(offset, _MAX_OFFSET):
-        raise ConfigurationError(f"completion token {part!r}: give TOPIC:PARTITION:OFFSET, such as orders:3:1042")
+        raise ConfigurationError(
+            f"completion token {part!r}: give TOPIC:PARTITION:OFFSET, such as orders:3:1042"
+        )
     return InputRecord(check_topic_name("completion token", topic), int(partition), int(offset), topic_id)
 
 
@@ -123,13 +137,14 @@ def _is_number(text: str, largest: int) -> bool:
 
 
 def completions(projection: PipelineProjection, records: Iterable[InputRecord]) -> list[Completion]:
-    """For each record and each input that reads its topic. Raises NotFoundError when none does, or there is no such partition,
-    or the topic of that id is not the one that the pipeline reads."""
+    """For each record and each input that reads its topic. Raises NotFoundError when none does, or there is
+    no such partition, or the topic of that id is not the one that the pipeline reads."""
     return [each for record in records for each in _of_record(projection, record)]
 
 
 def is_complete(found: Iterable[Completion]) -> bool:
-    """Whether everything is in committed steps, or, before it is known what became of it, has been passed by them."""
+    """Whether everything is in committed steps, or, before it is known what became of it, has been passed by
+    them."""
     return all(each.state is CompletionState.COMMITTED for each in found)
 
 
@@ -138,13 +153,15 @@ def _of_record(projection: PipelineProjection, record: InputRecord) -> list[Comp
     inputs = [each for each in spec.inputs if each.topic == record.topic]
     if not inputs:
         topics = ", ".join(sorted({each.topic for each in spec.inputs}))
-        raise NotFoundError(f"pipeline {name!r} has no input that reads topic {record.topic!r}; its inputs read {topics}")
+        raise NotFoundError(
+            f"pipeline {name!r} has no input that reads topic {record.topic!r}; its inputs read {topics}"
+        )
     found = []
     for each in inputs:
         if record.topic_id and record.topic_id != each.topic_id:
             raise NotFoundError(
-                f"pipeline {name!r}, input {each.name!r}: topic {record.topic!r} has the id {each.topic_id}, not "
-                f"{record.topic_id}: it was recreated, and the record is not in it"
+                f"pipeline {name!r}, input {each.name!r}: topic {record.topic!r} has the id "
+                f"{each.topic_id}, not {record.topic_id}: it was recreated, and the record is not in it"
             )
         count = len(projection.lag_of(each.name).partitions)
         if record.partition >= count:

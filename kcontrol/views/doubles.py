@@ -1,7 +1,8 @@
-"""What a log of steps records twice, told so that a person can judge it: which steps, where, and what readers have seen.
+"""What a log of steps records twice, told so that a person can judge it: which steps,
+where, and what readers have seen.
 
-The newest record of a step counts, for readers, for nodes and for compaction; what an earlier one wrote stays in the outputs
-all the same, for a committed transaction can't be taken back.
+The newest record of a step counts, for readers, for nodes and for compaction; what an earlier one wrote stays
+in the outputs all the same, for a committed transaction can't be taken back.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from kcontrol.core.model import LoggedStep, OutputSlice, StepBoundary
 
 @dataclass(frozen=True, slots=True)
 class VoidStep:
-    """A boundary that a later record has taken the place of. written: what it wrote, which readers of the outputs have seen."""
+    """A boundary that a later record has taken the place of. written: what it wrote, which
+    readers of the outputs have seen."""
 
     step: int
     offset: int
@@ -24,7 +26,8 @@ class VoidStep:
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """One double, and the steps that it made void; none for a checkpoint. accepted: a person has said that it may be so."""
+    """One double, and the steps that it made void; none for a checkpoint. accepted: a
+    person has said that it may be so."""
 
     double: Double
     void: tuple[VoidStep, ...]

@@ -1,8 +1,8 @@
 """What became of records whose offsets committed steps have passed: read, or not, and why not.
 
-A boundary says from where to where a step read each partition and how many records it found there, and how many of each input
-it left out because they could not be parsed. As many records as offsets: each was read. Else Kafka is asked what the offset
-holds. What can't be told from both is said to be so, in a note.
+A boundary says from where to where a step read each partition and how many records it found there, and how
+many of each input it left out because they could not be parsed. As many records as offsets: each was read.
+Else Kafka is asked what the offset holds. What can't be told from both is said to be so, in a note.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kcontrol.views.completion import Completion, CompletionState
 LOOKS_S = 10.0
 """For all records of one question; each takes one fetch of one batch."""
 MAX_LOOK_OFFSETS = 10_000
-"""That are read, unless told otherwise, to find out whether a record that is not in Kafka any more was there when its step
-read."""
+"""That are read, unless told otherwise, to find out whether a record that is not in Kafka any
+more was there when its step read."""
 
 BoundaryOf = Callable[[Completion], Awaitable[StepBoundary | None]]
 
@@ -32,22 +32,29 @@ async def fates(
     within_s: float = LOOKS_S,
     max_offsets: int = MAX_LOOK_OFFSETS,
 ) -> list[Completion]:
-    """The same, with what became of each that is `committed`. boundary_of: of the step that has passed it, None if it is not in
-    the log any more. within_s: records that could not be looked up in that time stay `committed`, with a note. max_offsets:
-    that are looked through for one that is gone."""
+    """The same, with what became of each that is `committed`. boundary_of: of the step that has passed it,
+    None if it is not in the log any more. within_s: records that could not be looked up in that time stay
+    `committed`, with a note. max_offsets: that are looked through for one that is gone."""
     items = {item.name: item for item in spec.inputs}
     loop = asyncio.get_running_loop()
     end_s = loop.time() + within_s
     told = []
     for each in found:
         if each.state is CompletionState.COMMITTED:
-            each = await _fate(items[each.input], each, await boundary_of(each), look, end_s - loop.time(), max_offsets)
+            each = await _fate(
+                items[each.input], each, await boundary_of(each), look, end_s - loop.time(), max_offsets
+            )
         told.append(each)
     return told
 
 
 async def _fate(
-    item: InputSpec, one: Completion, boundary: StepBoundary | None, look: RecordLook, left_s: float, max_offsets: int
+    item: InputSpec,
+    one: Completion,
+    boundary: StepBoundary | None,
+    look: RecordLook,
+    left_s: float,
+    max_offsets: int,
 ) -> Completion:
     record = one.record
     own = [] if boundary is None else [piece for piece in boundary.inputs if piece.input == one.input]
@@ -69,29 +76,32 @@ async def _fate(
         return replace(one, state=CompletionState.BAD)
     if bad:
         note = (
-            f"step {boundary.step} left out {bad} of {read} records of input {one.input} that could not be parsed; which ones "
+            f"step {boundary.step} left out {bad} of {read} records of input {one.input} that could not "
+            "be parsed; which ones "
         )
         return replace(one, note="; ".join(filter(None, (one.note, f"{note}is not recorded"))))
     return one
 
 
 async def _gone(item: InputSpec, piece: InputSlice | None, look: RecordLook, max_offsets: int) -> Held | str:
-    """GONE if it was gone when its step read: all records that the step has read around it are still there, or it read none."""
+    """GONE if it was gone when its step read: all records that the step has read around it
+    are still there, or it read none."""
     if piece is None:
         return "the record is not in Kafka any more, and neither is its step in the log"
     if not piece.records:
         return Held.GONE
     if piece.to - piece.from_ > max_offsets:
         return (
-            f"the record is not in Kafka any more, and its step read {piece.to - piece.from_} offsets of its partition: more "
-            f"than the {max_offsets} that are looked through to find out whether it was among them"
+            f"the record is not in Kafka any more, and its step read {piece.to - piece.from_} offsets of "
+            f"its partition: more than the {max_offsets} that are looked through to find out whether it was "
+            "among them"
         )
     left = await look.records(item, piece.partition, piece.from_, piece.to)
     if isinstance(left, int) and left == piece.records:
         return Held.GONE
     return (
-        f"the record is not in Kafka any more; its step read {piece.records} records of offsets {piece.from_} to "
-        f"{piece.to - 1}, of which {left if isinstance(left, int) else 'some'} are left"
+        f"the record is not in Kafka any more; its step read {piece.records} records of offsets "
+        f"{piece.from_} to {piece.to - 1}, of which {left if isinstance(left, int) else 'some'} are left"
     )
 
 

@@ -28,13 +28,16 @@ class WaitingInput(Facts):
 
     input: str
     waiting: int = Field(
-        description="Records beyond the last committed step, at most: offsets, less those that are known to hold none."
+        description="Records beyond the last committed step, at most: offsets, less those that are known "
+        "to hold none."
     )
     waiting_ms: int | None = Field(
-        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
+        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if "
+        "that is not known."
     )
     unasked: str = Field(
-        description="Why Kafka could not be asked where the input ends, so that only what nodes have said counts; '' if it was."
+        description="Why Kafka could not be asked where the input ends, so that only what nodes have said "
+        "counts; '' if it was."
     )
     paused: bool = Field(description="Whether no step shall read it.")
     noted: bool = Field(description="Whether the coordinator goes by whether it is paused.")

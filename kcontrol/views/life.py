@@ -1,4 +1,5 @@
-"""Whether somebody is in charge of a pipeline, and the phase that may be said of it: what was said last is no news for ever."""
+"""Whether somebody is in charge of a pipeline, and the phase that may be said of it: what was
+said last is no news for ever."""
 
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ SILENT = "silent"
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """phase, reason: what can be said of the pipeline now. coordinator: host and process id of the newest, '' before the first.
-    silent_ms: since when it was not heard of; None if it never was. is_led: whether it was heard of lately."""
+    """phase, reason: what can be said of the pipeline now. coordinator: host and process id of
+    the newest, '' before the first.
+    silent_ms: since when it was not heard of; None if it never was. is_led: whether it was heard of
+    lately."""
 
     phase: str
     reason: str
@@ -35,7 +38,9 @@ def life_of(projection: PipelineProjection, now_ms: int) -> Life:
     said, claim, desired = view.status(), view.claim(), view.desired()
     coordinator = f"{claim.host}:{claim.process_id}" if claim else ""
     silent_ms = projection.signs.silent_ms(COORDINATOR, now_ms)
-    is_led = claim is not None and not projection.signs.is_silent(COORDINATOR, now_ms, coordinator_limit_ms(projection))
+    is_led = claim is not None and not projection.signs.is_silent(
+        COORDINATOR, now_ms, coordinator_limit_ms(projection)
+    )
     phase = said.phase if said is not None else PipelinePhase.STARTING
     reason = said.reason if said is not None else NOBODY_YET
     if claim is None or is_led:
@@ -57,16 +62,22 @@ def coordinator_limit_ms(projection: PipelineProjection) -> int:
 
 
 def is_silent(projection: PipelineProjection, node: int, now_ms: int) -> bool:
-    """Whether a node that has said how it is has been silent since, for too long. One that was closed by a stop may be."""
+    """Whether a node that has said how it is has been silent since, for too long. One
+    that was closed by a stop may be."""
     state, said = projection.view.node_state(node), projection.view.status()
-    if state is None or (state.phase is NodePhase.CLOSED and said is not None and said.phase is PipelinePhase.STOPPED):
+    if state is None or (
+        state.phase is NodePhase.CLOSED and said is not None and said.phase is PipelinePhase.STOPPED
+    ):
         return False
     return projection.signs.is_silent(node, now_ms, projection.spec().limits.heartbeat_timeout_ms)
 
 
 def is_doubtful(projection: PipelineProjection, now_ms: int) -> bool:
-    """Whether listening for a while may show somebody alive of whom the times in the log say otherwise, or that they can't."""
+    """Whether listening for a while may show somebody alive of whom the times in the log say
+    otherwise, or that they can't."""
     signs, limits = projection.signs, projection.spec().limits
     if signs.is_doubtful(COORDINATOR, now_ms, coordinator_limit_ms(projection)):
         return True
-    return any(signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms) for node in projection.view.incarnations)
+    return any(
+        signs.is_doubtful(node, now_ms, limits.heartbeat_timeout_ms) for node in projection.view.incarnations
+    )

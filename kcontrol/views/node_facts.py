@@ -1,6 +1,8 @@
-"""How a node is: the one account of it, for the command line, HTTP, the Console, metrics and whoever runs the node.
+"""How a node is: the one account of it, for the command line, HTTP, the Console, metrics and whoever runs the
+node.
 
-A node is what it said last, until it has been silent for longer than it may: what it did then is no news any more.
+A node is what it said last, until it has been silent for longer than it may: what it did then is no news any
+more.
 """
 
 from __future__ import annotations
@@ -22,23 +24,29 @@ class NodeFacts(Facts):
     """The newest incarnation of a node."""
 
     node: int
-    incarnation: int | None = Field(description="The offset of its join; null if no such node has ever joined.")
+    incarnation: int | None = Field(
+        description="The offset of its join; null if no such node has ever joined."
+    )
     host: str
     process_id: int | None
     listens: str = Field(description="URL of its metrics and profiles; '' if it does not listen.")
     phase: str = Field(
-        description="open: at `step`, and at rest. running: a step, first or again. closed or failed. absent: it has never "
-        "said anything. silent: not for too long."
+        description="open: at `step`, and at rest. running: a step, first or again. closed or failed. "
+        "absent: it has never said anything. silent: not for too long."
     )
     step: int = Field(description="The last step that it holds complete.")
     running: int | None = Field(
-        description="The step that it runs: when it is complete, the node holds it. Null if it rests, or is silent."
+        description="The step that it runs: when it is complete, the node holds it. Null if it rests, or "
+        "is silent."
     )
-    replaying: int | None = Field(description="The same, if it is in the log already and is run again; else null.")
+    replaying: int | None = Field(
+        description="The same, if it is in the log already and is run again; else null."
+    )
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
     made_otherwise: str = Field(
-        description="How what it computes with differs from what the last step was made with; '' if it does not."
+        description="How what it computes with differs from what the last step was made with; '' if it "
+        "does not."
     )
 
     @property
@@ -49,7 +57,9 @@ class NodeFacts(Facts):
     @property
     def doing_text(self) -> str:
         """In the words of the protocol: at rest at a step, or running (or replaying) the one after."""
-        return f"{self.doing}, step {self.step}" if self.running is None else f"{self.doing} step {self.running}"
+        return (
+            f"{self.doing}, step {self.step}" if self.running is None else f"{self.doing} step {self.running}"
+        )
 
 
 def nodes_of(projection: PipelineProjection, now_ms: int) -> list[NodeFacts]:
@@ -61,7 +71,9 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
     """Of a node that the spec has, whether it has ever joined or not."""
     view = projection.view
     life, state = view.incarnation(node), view.node_state(node)
-    joins = (one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin))
+    joins = (
+        one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)
+    )
     join = next(joins, None)
     phase = ABSENT if state is None else SILENT if is_silent(projection, node, now_ms) else state.phase.value
     running = state.step + 1 if state is not None and phase == NodePhase.RUNNING.value else None
@@ -82,7 +94,8 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
 
 
 def heard_of_ms(projection: PipelineProjection, node: int, now_ms: int) -> int | None:
-    """When a node's newest incarnation was last heard of, by the clock of whoever looks; None if it has never said how it is."""
+    """When a node's newest incarnation was last heard of, by the clock of whoever looks; None
+    if it has never said how it is."""
     silent_ms = projection.signs.silent_ms(node, now_ms)
     return None if silent_ms is None or projection.view.node_state(node) is None else now_ms - silent_ms
 

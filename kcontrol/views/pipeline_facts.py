@@ -1,4 +1,5 @@
-"""How a pipeline is, in the words of people: what `kcontrol status` prints and the HTTP server answers, made in one place.
+"""How a pipeline is, in the words of people: what `kcontrol status` prints and the HTTP
+server answers, made in one place.
 
 Each value is worked out from a projection; `now_ms` is the clock of whoever looks.
 """
@@ -24,13 +25,16 @@ class PipelineStatus(Facts):
 
     pipeline: str
     phase: str = Field(
-        description="starting, running, paused, stopped or halted; unknown if it ran and no coordinator is heard of."
+        description="starting, running, paused, stopped or halted; unknown if it ran and no coordinator is "
+        "heard of."
     )
     desired: str = Field(description="What the user wants: running, paused or stopped.")
     reason: str = Field(description="Why it halted, or what it waits for; '' if there is nothing to say.")
     step: int = Field(description="The last committed step; 0 before the first.")
     step_ms: int | None = Field(description="The time of that step, milliseconds since 1970.")
-    late_rows: int = Field(description="Rows that watermarks dropped in the newest steps, at most 1,000 of them.")
+    late_rows: int = Field(
+        description="Rows that watermarks dropped in the newest steps, at most 1,000 of them."
+    )
     first_step: int = Field(description="The oldest step that was not dropped from the log.")
     checkpoint: int = Field(description="The step of the newest checkpoint; 0 if there is none.")
     checkpoint_failure: str
@@ -38,21 +42,27 @@ class PipelineStatus(Facts):
     replay: list[ReplayInput] = Field(description="By input, whether a replay would find what it needs.")
     warnings: list[str] = Field(description="What may go wrong one day, and what to do about it.")
     claim_epoch: int = Field(description="The offset of the newest claim; -1 before the first.")
-    coordinator: str = Field(description="Host and process id of the coordinator that made it; '' before the first.")
-    coordinator_silent_ms: int | None = Field(
-        description="Milliseconds since it was last heard of; it speaks every two seconds. null before the first."
+    coordinator: str = Field(
+        description="Host and process id of the coordinator that made it; '' before the first."
     )
-    has_coordinator: bool = Field(description="Whether it has been heard of lately: whether anybody acts on requests.")
+    coordinator_silent_ms: int | None = Field(
+        description="Milliseconds since it was last heard of; it speaks every two seconds. null before the "
+        "first."
+    )
+    has_coordinator: bool = Field(
+        description="Whether it has been heard of lately: whether anybody acts on requests."
+    )
     clock_difference_ms: int = Field(
-        description="The coordinator's wall clock less the time that steps go by, if one of them is wrong; else 0."
+        description="The coordinator's wall clock less the time that steps go by, if one of them is wrong; "
+        "else 0."
     )
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
     unsafe: list[str] = Field(
         default=[],
-        description="What is not safe about its topics, for a pipeline that claims exactly once, as far as it is known: "
-        "Kafka is asked beside the answers, at most once a minute.",
+        description="What is not safe about its topics, for a pipeline that claims exactly once, as far as "
+        "it is known: Kafka is asked beside the answers, at most once a minute.",
     )
     unsafe_age_ms: int | None = Field(
         default=None, description="Milliseconds since Kafka has answered that; null if it never has."
@@ -63,14 +73,21 @@ class Trouble(Facts):
     """One thing that is wrong now."""
 
     where: str = Field(description="pipeline, node N, or checkpoint.")
-    kind: str = Field(description="halted, failed, attempt, or checkpoint; with the kind of failure if there is one.")
+    kind: str = Field(
+        description="halted, failed, attempt, or checkpoint; with the kind of failure if there is one."
+    )
     what: str = Field(description="What went wrong, where, and what to do.")
     root: bool = Field(description="Whether it is why the pipeline has halted.")
 
 
 def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
     """Raises NotFoundError when there is no such pipeline."""
-    view, committed, spec, life = projection.view, projection.committed, projection.spec(), life_of(projection, now_ms)
+    view, committed, spec, life = (
+        projection.view,
+        projection.committed,
+        projection.spec(),
+        life_of(projection, now_ms),
+    )
     said, desired = view.status(), view.desired()
     replay = replay_inputs(projection)
     return PipelineStatus(
@@ -117,13 +134,22 @@ def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:
     for node in range(spec.nodes):
         state, written = view.node_state(node), view.written(node)
         if is_silent(projection, node, now_ms):
-            what = f"nothing was heard of it for {span_text(projection.signs.silent_ms(node, now_ms) or 0)}; start it again"
+            what = (
+                "nothing was heard of it for "
+                f"{span_text(projection.signs.silent_ms(node, now_ms) or 0)}; start it again"
+            )
             found.append(Trouble(where=f"node {node}", kind=SILENT, what=what, root=False))
         if state is not None and state.phase is NodePhase.FAILED:
             found.append(Trouble(where=f"node {node}", kind="failed", what=state.error, root=False))
-        if written is not None and written.failure is not None and written.step == projection.committed.step + 1:
+        if (
+            written is not None
+            and written.failure is not None
+            and written.step == projection.committed.step + 1
+        ):
             what = f"step {written.step}, attempt {written.token.attempt}: {written.error}"
-            found.append(Trouble(where=f"node {node}", kind=f"attempt: {written.failure.value}", what=what, root=False))
+            found.append(
+                Trouble(where=f"node {node}", kind=f"attempt: {written.failure.value}", what=what, root=False)
+            )
     if said is not None and said.checkpoint_failure:
         found.append(Trouble(where="checkpoint", kind="checkpoint", what=said.checkpoint_failure, root=False))
     return found

@@ -1,7 +1,8 @@
-"""What both logs say of one pipeline, folded as far as they were read: the source of everything that anybody is shown.
+"""What both logs say of one pipeline, folded as far as they were read: the source of
+everything that anybody is shown.
 
-The command line reads the logs to their ends and folds once; the HTTP server keeps folding what comes. Neither holds anything
-that the logs don't.
+The command line reads the logs to their ends and folds once; the HTTP server keeps folding what comes.
+Neither holds anything that the logs don't.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from kcontrol.views.step_index import StepIndex
 from kcontrol.views.waiting import InputBacklog
 
 RECENT_STEPS = 1_000
-"""So many of the newest boundaries are kept as they are; older ones are read from the log again when they are asked for."""
+"""So many of the newest boundaries are kept as they are; older ones are read from the log
+again when they are asked for."""
 REMEMBERED_REQUESTS = 1_000
 """So many of the newest requests are remembered, to tell one that was superseded from one that never was."""
 
@@ -48,15 +50,16 @@ Request = Desired | Resume | CheckpointRequest | InputDesired | SkipRequest
 def never_submitted(pipeline: str) -> NotFoundError:
     """The error of whoever looks for a pipeline that is not there."""
     return NotFoundError(
-        f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: kcontrol run FILE.py"
+        f"there is no pipeline {pipeline!r} in this cluster; a node submits one when it starts: "
+        "kcontrol run FILE.py"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition of an input. `committed` is where the next step begins; `received` how far its node has seen it, None
-    if no node has said; `end` how far Kafka said that it reaches, None if it was not asked. `gaps`: how many offsets beyond
-    `committed` are known to hold no record."""
+    """One partition of an input. `committed` is where the next step begins; `received` how far its node has
+    seen it, None if no node has said; `end` how far Kafka said that it reaches, None if it was not asked.
+    `gaps`: how many offsets beyond `committed` are known to hold no record."""
 
     partition: int
     start: int
@@ -67,21 +70,23 @@ class PartitionLag:
 
     @property
     def waiting(self) -> int:
-        """Offsets beyond the last committed step that may hold a record: an upper bound of records, because not all of those
-        that hold none, as markers of transactions do, are known."""
+        """Offsets beyond the last committed step that may hold a record: an upper bound of records, because
+        not all of those that hold none, as markers of transactions do, are known."""
         return max(0, max(self.received or 0, self.end or 0) - self.committed - self.gaps)
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How much committed input of one input waits beyond the last committed step, as Kafka says, or else its nodes."""
+    """How much committed input of one input waits beyond the last committed step, as
+    Kafka says, or else its nodes."""
 
     input: str
     partitions: tuple[PartitionLag, ...]
     since_ms: int | None
     """When the oldest of it was reported; None when nothing waits, or it is not known since when."""
     unasked: str = ""
-    """Why Kafka could not be asked how far the input reaches, so that only what its nodes have said counts."""
+    """Why Kafka could not be asked how far the input reaches, so that only what its nodes have said
+    counts."""
 
     @property
     def offsets(self) -> int:
@@ -90,7 +95,8 @@ class Lag:
 
 
 class PipelineProjection:
-    """One pipeline. `control_offset` and `steps_offset` are the newest that were folded of each log, -1 before the first.
+    """One pipeline. `control_offset` and `steps_offset` are the newest that were folded of
+    each log, -1 before the first.
 
     requests: by id, the newest, each with its offset in the control log.
     """
@@ -146,17 +152,23 @@ class PipelineProjection:
     def see_ends(self, reaches: Mapping[str, Reach | str], at_ms: int | None) -> None:
         """How far Kafka says that topics reach, by topic, or why it did not say.
 
-        at_ms: when, for whoever looks on; None for one look, which says nothing of since when something waits.
+        at_ms: when, for whoever looks on; None for one look, which says nothing of since when something
+        waits.
         """
         for item in self.spec().inputs:
             found = reaches.get(item.topic)
             if isinstance(found, Reach) and found.topic_id != item.topic_id:
-                found = f"topic {item.topic!r} was deleted or recreated: it is not the one that the pipeline reads any more"
+                found = (
+                    f"topic {item.topic!r} was deleted or recreated: it is not the one that the "
+                    "pipeline reads any more"
+                )
             if isinstance(found, Reach):
                 self._ends[item.name] = found.ends
                 self._unasked.pop(item.name, None)
                 if at_ms is not None:
-                    self._waiting.reaches(item.name, enumerate(found.ends), at_ms, self._begins(item, len(found.ends)))
+                    self._waiting.reaches(
+                        item.name, enumerate(found.ends), at_ms, self._begins(item, len(found.ends))
+                    )
             elif found is not None:
                 self._ends.pop(item.name, None)
                 self._unasked[item.name] = found
@@ -170,7 +182,8 @@ class PipelineProjection:
         self.recent.clear()
 
     def begin_at(self, newest: Checkpoint) -> None:
-        """Before the first step: they will be seen from where that checkpoint, the newest one, says that reading may begin.
+        """Before the first step: they will be seen from where that checkpoint, the newest
+        one, says that reading may begin.
 
         Older steps that are in the log are then unknown to `index` and `recent`; all else is as it were.
         """
@@ -209,14 +222,20 @@ class PipelineProjection:
         seen, ends = arrived(self.spec(), item, self.view), self._ends.get(item.name, ())
         count = max(partition_count(self.committed, item, seen), len(ends))
         partitions = tuple(
-            self._part(item, number, seen.get(number), ends[number] if number < len(ends) else None) for number in range(count)
+            self._part(item, number, seen.get(number), ends[number] if number < len(ends) else None)
+            for number in range(count)
         )
         waits = any(part.waiting for part in partitions)
         return Lag(
-            item.name, partitions, self._waiting.since_ms(item.name) if waits else None, self._unasked.get(item.name, "")
+            item.name,
+            partitions,
+            self._waiting.since_ms(item.name) if waits else None,
+            self._unasked.get(item.name, ""),
         )
 
-    def _part(self, item: InputSpec, number: int, seen: ReceivedPartition | None, end: int | None) -> PartitionLag:
+    def _part(
+        self, item: InputSpec, number: int, seen: ReceivedPartition | None, end: int | None
+    ) -> PartitionLag:
         start, committed = first_offset(item, number), next_offset(self.committed, item, number)
         if seen is None:
             return PartitionLag(number, start, committed, None, end)

@@ -27,7 +27,8 @@ class PipelineReader(PipelineProjection):
         return self.view.spec() is not None
 
     async def read_control(self) -> None:
-        """Read the control log on to its end, and nothing else. Raises NotFoundError when there is no such pipeline."""
+        """Read the control log on to its end, and nothing else. Raises NotFoundError
+        when there is no such pipeline."""
         await self._read_control()
         self.spec()
 
@@ -52,7 +53,8 @@ class PipelineReader(PipelineProjection):
         return steps
 
     async def listen(self, clock: Clock) -> None:
-        """After a `read`: where the times in the log are no proof of life or death, hear for a few seconds who speaks."""
+        """After a `read`: where the times in the log are no proof of life or death, hear for a few seconds
+        who speaks."""
         while is_doubtful(self, clock.now_ms()):
             await asyncio.sleep(LISTEN_EVERY_S)
             await self._read_control()

@@ -1,8 +1,10 @@
-"""When a pipeline's coordinator and nodes were last heard of, as far as a reader can tell who trusts nobody else's clock.
+"""When a pipeline's coordinator and nodes were last heard of, as far as a reader can tell
+who trusts nobody else's clock.
 
-The coordinator speaks every two seconds while it is in charge, a node every second. A reader who follows the log counts from
-when it heard them itself. Of what was in the log before, only the time in the record is known: it is believed while it is
-neither old nor in the future; what is doubtful is settled by listening for longer than anybody who lives is silent.
+The coordinator speaks every two seconds while it is in charge, a node every second. A reader who follows the
+log counts from when it heard them itself. Of what was in the log before, only the time in the record is
+known: it is believed while it is neither old nor in the future; what is doubtful is settled by listening for
+longer than anybody who lives is silent.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ _FUTURE_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """at_ms: the time in the record. heard_ms: when it was heard, by this process's monotonic clock; None if it was in the log
-    before anybody listened."""
+    """at_ms: the time in the record. heard_ms: when it was heard, by this process's monotonic clock; None if
+    it was in the log before anybody listened."""
 
     at_ms: int
     heard_ms: int | None
@@ -65,13 +67,17 @@ class SignsOfLife:
             self._began_ms = self._monotonic_ms()
 
     def see(self, view: PipelineView, logged: Logged) -> None:
-        """A record of the pipeline; `view` has it already. What was written by those who were replaced is no sign of life."""
+        """A record of the pipeline; `view` has it already. What was written by those who
+        were replaced is no sign of life."""
         who = _author(view, logged)
         if who is not None:
-            self._signs[who] = _Sign(logged.timestamp_ms, None if self._began_ms is None else self._monotonic_ms())
+            self._signs[who] = _Sign(
+                logged.timestamp_ms, None if self._began_ms is None else self._monotonic_ms()
+            )
 
     def silent_ms(self, who: int, now_ms: int) -> int | None:
-        """For how long nothing was heard; None if nothing ever was. now_ms: by the wall clock of this machine."""
+        """For how long nothing was heard; None if nothing ever was. now_ms: by the wall clock of this
+        machine."""
         sign = self._signs.get(who)
         if sign is None:
             return None

@@ -1,7 +1,7 @@
 """Which step read an input offset, which step wrote an output offset, and where each boundary is in its log.
 
-Three numbers of eight bytes for each slice that is not empty, in sorted arrays: that much can be kept of every step of a long
-log. Boundaries themselves are read again from the log when somebody wants to see them.
+Three numbers of eight bytes for each slice that is not empty, in sorted arrays: that much can be kept of
+every step of a long log. Boundaries themselves are read again from the log when somebody wants to see them.
 """
 
 from __future__ import annotations
@@ -57,9 +57,19 @@ def place_of(boundary: StepBoundary, input_name: str, partition: int, offset: in
     """Whether a step, an earlier or a later one has read an offset or passed over it at a user's request."""
     for piece in boundary.inputs:
         if (piece.input, piece.partition) == (input_name, partition):
-            skipped = (one.from_ for one in boundary.skipped_ranges if (one.input, one.partition) == (input_name, partition))
+            skipped = (
+                one.from_
+                for one in boundary.skipped_ranges
+                if (one.input, one.partition) == (input_name, partition)
+            )
             begin = min((piece.from_, *skipped))
-            return OffsetPlace.EARLIER if offset < begin else OffsetPlace.HERE if offset < piece.to else OffsetPlace.LATER
+            return (
+                OffsetPlace.EARLIER
+                if offset < begin
+                else OffsetPlace.HERE
+                if offset < piece.to
+                else OffsetPlace.LATER
+            )
     # The partition was added later.
     return OffsetPlace.LATER
 
@@ -82,8 +92,8 @@ class StepIndex:
         self._first = 1
 
     def add(self, boundary: StepBoundary, offset: int) -> None:
-        """The next step; `offset` is where its boundary is in the steps topic. One that comes again takes the place of itself
-        and of all that followed it."""
+        """The next step; `offset` is where its boundary is in the steps topic. One that comes again takes the
+        place of itself and of all that followed it."""
         self._forget_from(boundary.step)
         if not self._offsets:
             self._first = boundary.step
@@ -125,7 +135,8 @@ class StepIndex:
         return None if slices is None else slices.find(offset)
 
     def first_read_after(self, step: int, input_name: str, partition: int) -> int | None:
-        """The first offset that steps after this one have read of a partition; None if they have read none."""
+        """The first offset that steps after this one have read of a partition; None if they have read
+        none."""
         slices = self._inputs.get((input_name, partition))
         return None if slices is None else slices.first_after(step)
 

@@ -1,7 +1,9 @@
-"""Which topics are not as safe as a pipeline needs that claims exactly once: decided from what the cluster says of them.
+"""Which topics are not as safe as a pipeline needs that claims exactly once: decided from
+what the cluster says of them.
 
-Exactly once rests on Kafka keeping what it has acknowledged: three replicas, two of which must have a record before it counts,
-and no leader that has not got it. Of kcontrol's own topics nothing but what compaction removes may go.
+Exactly once rests on Kafka keeping what it has acknowledged: three replicas, two of which must have a record
+before it counts, and no leader that has not got it. Of kcontrol's own topics nothing but what compaction
+removes may go.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ TRANSACTIONS = "__transaction_state"
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """What counts for the safety of a topic: `min.insync.replicas`, `unclean.leader.election.enable`, `cleanup.policy`."""
+    """What counts for the safety of a topic: `min.insync.replicas`,
+    `unclean.leader.election.enable`, `cleanup.policy`."""
 
     min_in_sync: int
     unclean_election: bool
@@ -28,8 +31,8 @@ class TopicSettings:
 class TopicSafety:
     """A topic as the cluster has it.
 
-    what: such as "the control topic". compacted: whether only compaction may remove from it. replication: of its least
-    replicated partition. settings: None if they can't be known, for the reason in `unknown`.
+    what: such as "the control topic". compacted: whether only compaction may remove from it. replication: of
+    its least replicated partition. settings: None if they can't be known, for the reason in `unknown`.
     """
 
     what: str
@@ -42,16 +45,19 @@ class TopicSafety:
 
 @dataclass(frozen=True, slots=True)
 class KnownSafety:
-    """What is known of a pipeline's topics. sentences: what is not safe about them, or can't be looked at. age_ms: since Kafka
-    answered; None if it never has."""
+    """What is known of a pipeline's topics. sentences: what is not safe about them, or can't be looked at.
+    age_ms: since Kafka answered; None if it never has."""
 
     sentences: tuple[str, ...] = ()
     age_ms: int | None = None
 
 
 def unsafe(brokers: int, topics: Sequence[TopicSafety]) -> list[str]:
-    """A sentence for each thing that is not safe, with the remedy. With one broker it is one sentence about that."""
-    said = ["one broker: a lost disk loses the log, and all that is not saved elsewhere"] if brokers == 1 else []
+    """A sentence for each thing that is not safe, with the remedy. With one broker it is one sentence about
+    that."""
+    said = (
+        ["one broker: a lost disk loses the log, and all that is not saved elsewhere"] if brokers == 1 else []
+    )
     for topic in topics:
         said += [f"{topic.what} {topic.name!r} {what}" for what in _of(brokers, topic)]
     return said
@@ -61,8 +67,8 @@ def _of(brokers: int, topic: TopicSafety) -> Iterator[str]:
     wanted = min(SAFE_REPLICATION, brokers)
     if topic.replication < wanted:
         yield (
-            f"is replicated {_times(topic.replication)}: what a lost broker had alone is lost; with {brokers} brokers let it "
-            f"be {_times(wanted)} (kafka-reassign-partitions.sh)"
+            f"is replicated {_times(topic.replication)}: what a lost broker had alone is lost; with "
+            f"{brokers} brokers let it be {_times(wanted)} (kafka-reassign-partitions.sh)"
         )
     if topic.settings is None:
         yield f"may be unsafe: its settings can't be looked at ({topic.unknown})"
@@ -70,23 +76,23 @@ def _of(brokers: int, topic: TopicSafety) -> Iterator[str]:
     in_sync = topic.settings.min_in_sync
     if topic.replication >= SAFE_REPLICATION and in_sync < SAFE_IN_SYNC:
         yield (
-            f"has min.insync.replicas={in_sync}: what a single broker has acknowledged is lost with it; set it to "
-            f"{SAFE_IN_SYNC} (kafka-configs.sh)"
+            f"has min.insync.replicas={in_sync}: what a single broker has acknowledged is lost with it; set "
+            f"it to {SAFE_IN_SYNC} (kafka-configs.sh)"
         )
     if brokers > 1 and topic.replication > 1 and in_sync >= topic.replication:
         yield (
-            f"has min.insync.replicas={in_sync} and as many replicas: it takes no write while any broker is away; set it to "
-            f"{topic.replication - 1} (kafka-configs.sh)"
+            f"has min.insync.replicas={in_sync} and as many replicas: it takes no write while any broker is "
+            f"away; set it to {topic.replication - 1} (kafka-configs.sh)"
         )
     if topic.settings.unclean_election:
         yield (
-            "has unclean.leader.election.enable=true: a leader may lack what was acknowledged, also the end of a transaction; "
-            "set it to false (kafka-configs.sh)"
+            "has unclean.leader.election.enable=true: a leader may lack what was acknowledged, also the "
+            "end of a transaction; set it to false (kafka-configs.sh)"
         )
     if topic.compacted and topic.settings.cleanup != "compact":
         yield (
-            f"has cleanup.policy={topic.settings.cleanup}: records that are needed would be deleted; set it to compact "
-            "(kafka-configs.sh)"
+            f"has cleanup.policy={topic.settings.cleanup}: records that are needed would be deleted; set it "
+            "to compact (kafka-configs.sh)"
         )
 
 

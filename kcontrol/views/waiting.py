@@ -1,8 +1,8 @@
 """How long input has been waiting: when what is not in a committed step yet was first reported by its node.
 
-An input's `Received` records say how far it reaches, with the time of the record. The time of the first one that reached beyond
-the last committed step is the time since which something waits: at most the age of the oldest waiting record, and less by what
-the node needed to see and report it (10 ms by default).
+An input's `Received` records say how far it reaches, with the time of the record. The time of the first one
+that reached beyond the last committed step is the time since which something waits: at most the age of the
+oldest waiting record, and less by what the node needed to see and report it (10 ms by default).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from kcontrol.core.model import Received
 
 MAX_MARKS = 4_096
-"""Of one partition. With more, pairs are merged under the earlier time: the lag is then said too large, never too small."""
+"""Of one partition. With more, pairs are merged under the earlier time: the lag is then
+said too large, never too small."""
 
 _Place = tuple[str, int]
 
@@ -26,10 +27,15 @@ class InputBacklog:
 
     def reported(self, received: Received, at_ms: int, next_from: Mapping[_Place, int]) -> None:
         """A node has seen more input. next_from: by partition, where the next step begins."""
-        self.reaches(received.input, ((part.partition, part.to) for part in received.partitions), at_ms, next_from)
+        self.reaches(
+            received.input, ((part.partition, part.to) for part in received.partitions), at_ms, next_from
+        )
 
-    def reaches(self, input_name: str, ends: Iterable[tuple[int, int]], at_ms: int, next_from: Mapping[_Place, int]) -> None:
-        """The same by whoever else has looked. ends: (partition, the offset after the last committed record)."""
+    def reaches(
+        self, input_name: str, ends: Iterable[tuple[int, int]], at_ms: int, next_from: Mapping[_Place, int]
+    ) -> None:
+        """The same by whoever else has looked. ends: (partition, the offset after the last committed
+        record)."""
         for partition, end in ends:
             place = (input_name, partition)
             marks = self._marks.setdefault(place, deque())

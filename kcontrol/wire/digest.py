@@ -1,17 +1,17 @@
 """What tells whether a step that is run again gives the same records: a count and a sum of hashes.
 
-The hash of one record is MurmurHash3_x64_128 (seed 0) over
-    kind (8 bytes), number (8 bytes), key, value, count of headers, header keys and values
-where kind is 1 for an output record and 3 for an input record, and number the partition count of the output or the offset of
-the input record, both little-endian. Above the eight bits of the kind of an input record stands when it was written: a bit for
-whether the broker set the timestamp, and the timestamp in milliseconds, in two's complement, as far as Arrow can hold it.
-In the first version, of kind 2, these bits were 0, and a changed timestamp went unseen; what was logged so is checked so.
-The rest is, byte for byte, what Kafka's record format v2 holds from the key's length on
-(lengths as zigzag varints, -1 for null; the `step` header of an output record does not count). Every field is
-length-prefixed and null is not empty, so different records are different bytes.
+The hash of one record is MurmurHash3_x64_128 (seed 0) over kind (8 bytes), number (8 bytes), key, value,
+count of headers, header keys and values where kind is 1 for an output record and 3 for an input record, and
+number the partition count of the output or the offset of the input record, both little-endian. Above the
+eight bits of the kind of an input record stands when it was written: a bit for whether the broker set the
+timestamp, and the timestamp in milliseconds, in two's complement, as far as Arrow can hold it. In the first
+version, of kind 2, these bits were 0, and a changed timestamp went unseen; what was logged so is checked so.
+The rest is, byte for byte, what Kafka's record format v2 holds from the key's length on (lengths as zigzag
+varints, -1 for null; the `step` header of an output record does not count). Every field is length-prefixed
+and null is not empty, so different records are different bytes.
 
-The digest of many records is the sum of their hashes modulo 2**128: it depends neither on their order nor on how they were
-cut into tasks and fetches, and, unlike XOR, two equal records do not cancel out.
+The digest of many records is the sum of their hashes modulo 2**128: it depends neither on their order nor on
+how they were cut into tasks and fetches, and, unlike XOR, two equal records do not cancel out.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ _INPUT_KINDS = {1: DigestKind.INPUT_UNTIMED, INPUT_DIGEST_VERSION: DigestKind.IN
 
 
 def input_kind(version: int) -> DigestKind:
-    """What a version of the digests of input covers. Raises ConfigurationError for one that is not known here."""
+    """What a version of the digests of input covers. Raises ConfigurationError for one that is not known
+    here."""
     kind = _INPUT_KINDS.get(version)
     if kind is None:
         raise ConfigurationError(
-            f"the log has digests of input of version {version}, of a newer kcontrol; this one knows up to version "
-            f"{INPUT_DIGEST_VERSION}: run this with the newer one"
+            f"the log has digests of input of version {version}, of a newer kcontrol; this one knows up to "
+            f"version {INPUT_DIGEST_VERSION}: run this with the newer one"
         )
     return kind
 
@@ -90,9 +91,11 @@ def record_digest(
     timestamp_ms: int = 0,
     append_time: bool = False,
 ) -> Digest:
-    """The digest of one record, in plain Python: what the compiled loops must agree with. `number`: see above.
+    """The digest of one record, in plain Python: what the compiled loops must agree with. `number`: see
+    above.
 
-    timestamp_ms, append_time: when an input record was written, and whether the broker said so; other kinds don't cover it.
+    timestamp_ms, append_time: when an input record was written, and whether the broker said
+    so; other kinds don't cover it.
     """
     if kind is DigestKind.NONE:
         return Digest(1, 0)

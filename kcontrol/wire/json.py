@@ -1,4 +1,5 @@
-"""Records as JSON, with the very field names of the schemas: what every `--json` of the command line prints."""
+"""Records as JSON, with the very field names of the schemas: what every `--json` of the command line
+prints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which records belong where they were found: keys read back, and the partition that each pipeline has.
 
-A record is only taken in under its own key and in its pipeline's partition. Anything else was put there by hand or by a tool
-with another partitioner, and would survive compaction beside the rightful one.
+A record is only taken in under its own key and in its pipeline's partition. Anything else was put there by
+hand or by a tool with another partitioner, and would survive compaction beside the rightful one.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ def why_misplaced(key: str, record: ControlRecord, partition: int, partitions: i
 
 
 def why_key_misplaced(key: str, partition: int, partitions: int) -> str:
-    """The part of `why_misplaced` that holds for tombstones too: the partition is not that of the key's pipeline."""
+    """The part of `why_misplaced` that holds for tombstones too: the partition is not that of the key's
+    pipeline."""
     home = control_partition(pipeline_of(key), partitions)
     if home == partition:
         return ""
-    return f"key {key!r} is in partition {partition}, but its pipeline lives in partition {home} of {partitions}"
+    return (
+        f"key {key!r} is in partition {partition}, but its pipeline lives in partition {home} of {partitions}"
+    )
 
 
 def why_step_misplaced(key: str, record: StepRecord, pipeline: str) -> str:
-    """Why a boundary or checkpoint does not belong under this key of this pipeline's steps topic, or '' if it does."""
+    """Why a boundary or checkpoint does not belong under this key of this pipeline's
+    steps topic, or '' if it does."""
     if record.pipeline != pipeline:
         what = "boundary" if isinstance(record, StepBoundary) else "checkpoint"
         return f"a {what} of pipeline {record.pipeline!r} is in the steps topic of {pipeline!r}"

@@ -1,7 +1,8 @@
 """Kafka's murmur2, so that a key lands in the same partition whoever writes it.
 
-Follows `org.apache.kafka.common.utils.Utils.murmur2` and the default partitioner (`Utils.toPositive(hash) % partitions`).
-This is the readable reference, used for the few keys of the control plane; the data path has a compiled one.
+Follows `org.apache.kafka.common.utils.Utils.murmur2` and the default partitioner (`Utils.toPositive(hash) %
+partitions`). This is the readable reference, used for the few keys of the control plane; the data path has a
+compiled one.
 """
 
 from __future__ import annotations

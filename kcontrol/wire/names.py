@@ -1,6 +1,8 @@
-"""The names that kcontrol gives to things in Kafka: topics, transactional ids, groups; and which names users may give.
+"""The names that kcontrol gives to things in Kafka: topics, transactional ids, groups;
+and which names users may give.
 
-All start with one prefix and each can be overridden, because in many clusters somebody else creates topics and grants rights.
+All start with one prefix and each can be overridden, because in many clusters somebody else
+creates topics and grants rights.
 """
 
 from __future__ import annotations
@@ -34,40 +36,46 @@ def check_pipeline_name(name: str) -> str:
     """Return `name` if a pipeline may be called so; raises ConfigurationError otherwise."""
     if len(name) > MAX_PIPELINE_NAME or not _PIPELINE.fullmatch(name):
         raise ConfigurationError(
-            f"pipeline name {name!r} is not allowed: use 1 to {MAX_PIPELINE_NAME} lower-case letters, digits and inner "
-            "hyphens, such as 'late-flights'"
+            f"pipeline name {name!r} is not allowed: use 1 to {MAX_PIPELINE_NAME} lower-case letters, "
+            "digits and inner hyphens, such as 'late-flights'"
         )
     if name in _RESERVED:
-        raise ConfigurationError(f"pipeline name {name!r} is reserved for kcontrol's own keys: choose another")
+        raise ConfigurationError(
+            f"pipeline name {name!r} is reserved for kcontrol's own keys: choose another"
+        )
     return name
 
 
 def check_part_name(what: str, name: str) -> str:
-    """Return `name` if an input, output or query (`what`) may be called so; raises ConfigurationError otherwise."""
+    """Return `name` if an input, output or query (`what`) may be called so; raises ConfigurationError
+    otherwise."""
     if not _PART.fullmatch(name):
         raise ConfigurationError(
-            f"{what} name {name!r} is not allowed: use 1 to 63 letters, digits and underscores, not a digit first, "
-            "because inputs are handed to queries as parameters of that name"
+            f"{what} name {name!r} is not allowed: use 1 to 63 letters, digits and underscores, not a digit "
+            "first, because inputs are handed to queries as parameters of that name"
         )
     return name
 
 
 def check_topic_name(what: str, name: str) -> str:
-    """Return `name` if Kafka allows a topic of ours or a user's to be called so; raises ConfigurationError naming `what`
-    otherwise."""
+    """Return `name` if Kafka allows a topic of ours or a user's to be called so; raises
+    ConfigurationError naming `what` otherwise."""
     if len(name) > MAX_TOPIC_NAME or name in {".", ".."} or not _TOPIC.fullmatch(name):
         raise ConfigurationError(
-            f"{what}: {name!r} is not a Kafka topic name: use 1 to {MAX_TOPIC_NAME} letters, digits, '.', '_' and '-'"
+            f"{what}: {name!r} is not a Kafka topic name: use 1 to {MAX_TOPIC_NAME} letters, digits, "
+            "'.', '_' and '-'"
         )
     if name.startswith(INTERNAL_PREFIX):
         raise ConfigurationError(
-            f"{what}: {name!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do: choose another topic"
+            f"{what}: {name!r} begins with {INTERNAL_PREFIX!r}, as Kafka's internal topics do: choose "
+            "another topic"
         )
     return name
 
 
 def check_no_collisions(topics: Mapping[str, str]) -> None:
-    """Refuse topic names that differ only in '.' and '_', of which Kafka lets only one exist. topics: by name, what it is.
+    """Refuse topic names that differ only in '.' and '_', of which Kafka lets only one
+    exist. topics: by name, what it is.
 
     Raises ConfigurationError naming both.
     """
@@ -76,8 +84,9 @@ def check_no_collisions(topics: Mapping[str, str]) -> None:
         other = seen.setdefault(name.replace(".", "_"), name)
         if other != name:
             raise ConfigurationError(
-                f"{what}: topic {name!r} differs from {other!r} ({topics[other]}) only in '.' and '_', and Kafka lets only one "
-                "of them exist, because its metrics tell them apart by no more: rename one"
+                f"{what}: topic {name!r} differs from {other!r} ({topics[other]}) only in '.' and '_', and "
+                "Kafka lets only one of them exist, because its metrics tell them apart by no more: rename "
+                "one"
             )
 
 
@@ -85,7 +94,8 @@ def check_no_collisions(topics: Mapping[str, str]) -> None:
 class Names:
     """Names in Kafka under one prefix.
 
-    overrides: by the names of this class's methods. Those of one pipeline may, and the topic must, hold `{pipeline}`.
+    overrides: by the names of this class's methods. Those of one pipeline may, and the
+    topic must, hold `{pipeline}`.
     """
 
     prefix: str = "kcontrol"
@@ -114,7 +124,9 @@ class Names:
 
     def is_steps_topic(self, topic: str) -> bool:
         """Whether a topic is, or could become, the log of some pipeline's steps."""
-        before, _, after = self.overrides.get("steps_topic", DEFAULT_NAMES["steps_topic"]).partition("{pipeline}")
+        before, _, after = self.overrides.get("steps_topic", DEFAULT_NAMES["steps_topic"]).partition(
+            "{pipeline}"
+        )
         before, after = (part.replace("{prefix}", self.prefix) for part in (before, after))
         return re.fullmatch(re.escape(before) + _PIPELINE.pattern + re.escape(after), topic) is not None
 
@@ -128,5 +140,6 @@ class Names:
 
 
 def control_partition(pipeline: str, partitions: int) -> int:
-    """The partition of the control topic that a pipeline lives in: Kafka's default partitioner for its name."""
+    """The partition of the control topic that a pipeline lives in: Kafka's default partitioner for its
+    name."""
     return partition_of(pipeline.encode(), partitions)

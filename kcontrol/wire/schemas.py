@@ -1,8 +1,9 @@
-"""The Avro schemas that come with this version: one a record, with every version that was ever released beside it.
+"""The Avro schemas that come with this version: one a record, with every version that was ever released
+beside it.
 
-They live in `schemas/` at the top of the repository and are installed as data of the package under `kcontrol/schemas`.
-Fingerprints are CRC-64-AVRO of the parsing canonical form, as the eight bytes of single-object encoding hold them
-(Avro 1.12, "Single-object encoding" and "Schema fingerprints").
+They live in `schemas/` at the top of the repository and are installed as data of the package under
+`kcontrol/schemas`. Fingerprints are CRC-64-AVRO of the parsing canonical form, as the eight bytes of
+single-object encoding hold them (Avro 1.12, "Single-object encoding" and "Schema fingerprints").
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ def _read(file: Traversable) -> Schema:
 @cache
 def current_schemas() -> Mapping[str, Schema]:
     """By record name: the schemas that this version writes."""
-    files = sorted((file for file in _root().iterdir() if file.name.endswith(".avsc")), key=lambda file: file.name)
+    files = sorted(
+        (file for file in _root().iterdir() if file.name.endswith(".avsc")), key=lambda file: file.name
+    )
     return {schema.name: schema for schema in map(_read, files)}
 
 
@@ -66,7 +69,10 @@ def current_schemas() -> Mapping[str, Schema]:
 def released_schemas() -> Mapping[str, tuple[Schema, ...]]:
     """By record name: every released version, oldest first (`history/RECORD/vN.avsc`)."""
     history = _root() / "history"
-    return {folder.name: tuple(_versions(folder)) for folder in sorted(history.iterdir(), key=lambda folder: folder.name)}
+    return {
+        folder.name: tuple(_versions(folder))
+        for folder in sorted(history.iterdir(), key=lambda folder: folder.name)
+    }
 
 
 def _versions(folder: Traversable) -> Iterator[Schema]:

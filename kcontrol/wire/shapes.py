@@ -1,8 +1,9 @@
-"""Between the frozen dataclasses of the core and plain values, driven by type hints and worked out once per class.
+"""Between the frozen dataclasses of the core and plain values, driven by type hints and worked out once per
+class.
 
-A plain value has the field names of the schemas (`from` for `from_`), lists for tuples and strings for enums: what fastavro
-writes and reads, and what JSON shows. Only optional fields differ: for Avro they name the branch of the union, which spares
-fastavro from trying each.
+A plain value has the field names of the schemas (`from` for `from_`), lists for tuples and strings for enums:
+what fastavro writes and reads, and what JSON shows. Only optional fields differ: for Avro they name the
+branch of the union, which spares fastavro from trying each.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def from_avro(cls: type) -> Convert:
     hints = get_type_hints(cls)
     names = field_names(cls)
     pick = _together(itemgetter, tuple(names.values()))
-    converted = [(names[name], convert) for name in names if (convert := _value_reader(hints[name])) is not None]
+    converted = [
+        (names[name], convert) for name in names if (convert := _value_reader(hints[name])) is not None
+    ]
 
     def read(values: dict[str, Any]) -> Any:
         for name, convert in converted:
@@ -86,7 +89,9 @@ def _record_writer(cls: type, tag: Tag) -> Convert:
     names = field_names(cls)
     wire_names = tuple(names.values())
     get = _together(attrgetter, tuple(names))
-    converted = [(names[name], convert) for name in names if (convert := _value_writer(hints[name], tag)) is not None]
+    converted = [
+        (names[name], convert) for name in names if (convert := _value_writer(hints[name], tag)) is not None
+    ]
 
     def write(record: Any) -> dict[str, Any]:
         values: dict[str, Any] = dict(zip(wire_names, get(record), strict=True))
@@ -97,8 +102,11 @@ def _record_writer(cls: type, tag: Tag) -> Convert:
     return write
 
 
-def _together(getter: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """All of them as a tuple; with one name, or none, the getters of Python's `operator` give something else."""
+def _together(
+    getter: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]
+) -> Callable[[Any], tuple[Any, ...]]:
+    """All of them as a tuple; with one name, or none, the getters of Python's
+    `operator` give something else."""
     if len(names) > 1:
         return getter(*names)
     single = [getter(name) for name in names]

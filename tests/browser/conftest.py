@@ -53,7 +53,9 @@ class Console:
 
     async def seen(self, pipeline: str, offset: int) -> None:
         """Until the server has read this control record, whatever its page has."""
-        (await self.client.get(f"/v1/pipelines/{pipeline}", params={"min_control_offset": offset})).raise_for_status()
+        (
+            await self.client.get(f"/v1/pipelines/{pipeline}", params={"min_control_offset": offset})
+        ).raise_for_status()
 
     def _heard(self, kind: str, text: str) -> None:
         # That a request was refused or not answered is what some tests are about.
@@ -64,7 +66,9 @@ class Console:
         """To what goes wrong, or elsewhere."""
         self.page.on("console", lambda message: self._heard(message.type, message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda sent: sent.url.startswith(self.server.url) or self.foreign.append(sent.url))
+        self.page.on(
+            "request", lambda sent: sent.url.startswith(self.server.url) or self.foreign.append(sent.url)
+        )
 
 
 Scenario = Callable[[Console], Awaitable[None]]
@@ -95,7 +99,9 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
     """
     runner, browser = running
 
-    async def with_console(scenario: Scenario, token: AccessToken | None, before: Play | None, options: dict[str, Any]) -> None:
+    async def with_console(
+        scenario: Scenario, token: AccessToken | None, before: Play | None, options: dict[str, Any]
+    ) -> None:
         cluster = await busy_cluster(clock_ms)
         if before is not None:
             await before(cluster)
@@ -119,7 +125,9 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
         assert console.complaints == []
         assert console.foreign == []
 
-    def run_one(scenario: Scenario, token: AccessToken | None = None, before: Play | None = None, **options: Any) -> None:
+    def run_one(
+        scenario: Scenario, token: AccessToken | None = None, before: Play | None = None, **options: Any
+    ) -> None:
         runner.run(asyncio.wait_for(with_console(scenario, token, before, options), DEADLINE_S))
 
     return run_one

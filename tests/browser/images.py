@@ -1,4 +1,5 @@
-"""Makes the pictures of docs/console.md: python -m tests.browser.images. The cluster is played, the page is the real one."""
+"""Makes the pictures of docs/console.md: python -m tests.browser.images. The cluster is
+played, the page is the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The real server on a real socket, in the test's own event loop, over a cluster in memory; it can be ended and begun again."""
+"""The real server on a real socket, in the test's own event loop, over a cluster in memory;
+it can be ended and begun again."""
 
 from __future__ import annotations
 

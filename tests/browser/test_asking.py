@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import expect
 
-from kcontrol.core.model import CheckpointAnswer, CheckpointRequest, ControlRecord, Desired, DesiredMode, PipelinePhase, Resume
+from kcontrol.core.model import (
+    CheckpointAnswer,
+    CheckpointRequest,
+    ControlRecord,
+    Desired,
+    DesiredMode,
+    PipelinePhase,
+    Resume,
+)
 from tests.browser.conftest import Console, Run
 from tests.support.played import Played
 from tests.support.scenes import WHY_HALTED
@@ -45,14 +53,20 @@ def test_pause_is_recorded_and_shown_as_done_once_a_coordinator_has_acted(run: R
     run(scenario)
 
 
-@pytest.mark.parametrize(("name", "kinds"), [("fraud-alerts", [Resume, Desired]), ("daily-rollup", [Desired])])
-def test_resume_lifts_a_halt_only_where_the_reader_has_seen_one(run: Run, name: str, kinds: list[type]) -> None:
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("fraud-alerts", [Resume, Desired]), ("daily-rollup", [Desired])]
+)
+def test_resume_lifts_a_halt_only_where_the_reader_has_seen_one(
+    run: Run, name: str, kinds: list[type]
+) -> None:
     async def scenario(console: Console) -> None:
         pipeline = console.cluster.fraud if name == "fraud-alerts" else console.cluster.paused
         await console.open(name)
         await asked(pipeline)
         await console.button("Resume").click()
-        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text("recorded at control offset")
+        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text(
+            "recorded at control offset"
+        )
         written = await asked(pipeline)
         assert [type(each) for each in written] == kinds
         assert isinstance(written[-1], Desired)
@@ -65,7 +79,9 @@ def test_a_refusal_is_shown_with_its_cause_and_remedy(run: Run) -> None:
     async def scenario(console: Console) -> None:
         paused, path = console.cluster.paused, "/v1/pipelines/daily-rollup"
         before = (await console.client.get(path)).text
-        await console.page.route(f"**{path}", lambda route: route.fulfill(body=before, content_type="application/json"))
+        await console.page.route(
+            f"**{path}", lambda route: route.fulfill(body=before, content_type="application/json")
+        )
         await console.open("daily-rollup")
         # It halts, and the page has not seen it yet.
         await console.seen("daily-rollup", await paused.status(PipelinePhase.HALTED, WHY_HALTED))
@@ -85,13 +101,18 @@ def test_checkpoint_is_asked_for_and_answered(run: Run) -> None:
         clicks = console.cluster.clicks
         await console.open()
         requests = console.page.get_by_role("list", name="Requests").get_by_role("listitem")
-        for error, shown in (("", f"done: step {clicks.steps} is saved"), ("node 1: disk full", "failed: node 1: disk full")):
+        for error, shown in (
+            ("", f"done: step {clicks.steps} is saved"),
+            ("node 1: disk full", "failed: node 1: disk full"),
+        ):
             await asked(clicks)
             await console.button("Checkpoint").click()
             await expect(requests.first).to_contain_text("recorded at control offset")
             (wanted,) = await asked(clicks)
             assert isinstance(wanted, CheckpointRequest)
-            await clicks.status(answers=(CheckpointAnswer(wanted.request_id, 0 if error else clicks.steps, error),))
+            await clicks.status(
+                answers=(CheckpointAnswer(wanted.request_id, 0 if error else clicks.steps, error),)
+            )
             await expect(requests.first).to_contain_text(shown)
 
     run(scenario)
@@ -110,7 +131,9 @@ def test_stop_asks_first(run: Run) -> None:
         assert await asked(clicks) == []
         await console.button("Stop…").click()
         await question.get_by_role("button", name="Stop it").click()
-        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text("recorded at control offset")
+        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text(
+            "recorded at control offset"
+        )
         (wanted,) = await asked(clicks)
         assert isinstance(wanted, Desired)
         assert wanted.mode is DesiredMode.STOPPED

@@ -1,4 +1,5 @@
-"""What stands between the reader and the cluster is said: a server that is gone, one that waits, one that wants its token."""
+"""What stands between the reader and the cluster is said: a server that is gone, one that
+waits, one that wants its token."""
 
 from __future__ import annotations
 
@@ -28,12 +29,16 @@ def test_a_lost_connection_is_said_and_the_page_comes_back_by_itself(run: Run) -
         # What was known stays, and what is asked now is refused in words.
         await expect(console.page.get_by_role("table", name="Newest steps")).to_contain_text(f"{newest:,}")
         await console.button("Pause").click()
-        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text("refused: The server can't be reached.")
+        await expect(console.page.get_by_role("list", name="Requests")).to_contain_text(
+            "refused: The server can't be reached."
+        )
         await click_step(console.cluster.clicks, Random(2))
         await console.server.begin()
         await expect(alert).to_be_empty()
         await expect(console.page.get_by_role("banner")).to_contain_text("connected ·")
-        await expect(console.page.get_by_role("table", name="Newest steps")).to_contain_text(f"{newest + 1:,}")
+        await expect(console.page.get_by_role("table", name="Newest steps")).to_contain_text(
+            f"{newest + 1:,}"
+        )
 
     run(scenario)
 
@@ -56,7 +61,9 @@ def test_trying_again_can_be_asked_for(run: Run) -> None:
 
 def test_a_server_that_waits_for_kafka_says_so(run: Run) -> None:
     async def scenario(console: Console) -> None:
-        waits = [{"phase": "reading control partition 3", "since_ms": 0, "error": "broker 2 is not available"}]
+        waits = [
+            {"phase": "reading control partition 3", "since_ms": 0, "error": "broker 2 is not available"}
+        ]
         body = {"status": "blocked", "blocked": waits, "broken": {}}
         await console.page.route("**/health/ready", lambda route: route.fulfill(status=503, json=body))
         await console.open()
@@ -87,7 +94,8 @@ def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
         await expect(page.get_by_role("heading", level=1)).to_have_text("clicks")
         await expect(page.get_by_role("alert")).to_be_empty()
         kept = await page.evaluate(
-            "() => [Object.values(sessionStorage), Object.values(localStorage), document.cookie, location.href]"
+            "() => [Object.values(sessionStorage), Object.values(localStorage), document.cookie, "
+            "location.href]"
         )
         assert kept == [[SECRET], [], "", f"{console.server.url}/console/#/clicks"]
         assert SECRET not in await page.content()
@@ -120,7 +128,12 @@ def test_the_browser_holds_the_page_to_its_policy(run: Run) -> None:
           await all;
           return [answer, made, ...broken.sort()];
         }"""
-        assert await console.page.evaluate(tried) == ["TypeError", "TypeError", "connect-src", "require-trusted-types-for"]
+        assert await console.page.evaluate(tried) == [
+            "TypeError",
+            "TypeError",
+            "connect-src",
+            "require-trusted-types-for",
+        ]
         console.complaints.clear()
         console.foreign.clear()
 

@@ -1,4 +1,5 @@
-"""Everything works without a mouse: in a sensible order, with a focus that can be seen, and Escape as the way out."""
+"""Everything works without a mouse: in a sensible order, with a focus that can be seen, and Escape as the way
+out."""
 
 from __future__ import annotations
 
@@ -36,7 +37,14 @@ def test_tab_goes_through_the_page_in_reading_order(run: Run) -> None:
         await console.open()
         found = await tabs(console, 24)
         assert found[:11] == [
-            *("Skip to the pipeline", "clicks", "daily-rollup", "fraud-alerts", "legacy-export", "orders-enriched"),
+            *(
+                "Skip to the pipeline",
+                "clicks",
+                "daily-rollup",
+                "fraud-alerts",
+                "legacy-export",
+                "orders-enriched",
+            ),
             *("Pause", "Resume", "Checkpoint", "Stop…", "Hold"),
         ]
         newest = console.cluster.clicks.steps

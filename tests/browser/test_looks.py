@@ -52,7 +52,12 @@ async def lightness(console: Console) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_can_be_read_in_light_and_in_dark(run: Run, scheme: str) -> None:
     async def scenario(console: Console) -> None:
-        for address in ("clicks", "fraud-alerts", "daily-rollup", f"clicks/steps/{console.cluster.clicks.steps}"):
+        for address in (
+            "clicks",
+            "fraud-alerts",
+            "daily-rollup",
+            f"clicks/steps/{console.cluster.clicks.steps}",
+        ):
             await console.open(address)
             if "steps" in address:
                 await expect(console.page.get_by_role("heading", name="Division")).to_be_visible()
@@ -65,7 +70,12 @@ def test_all_text_can_be_read_in_light_and_in_dark(run: Run, scheme: str) -> Non
     run(scenario, color_scheme=scheme)
 
 
-VIEWPORTS = {"phone": PHONE, "tablet": {"width": 768, "height": 1000}, "laptop": {"width": 1024, "height": 700}, "wide": WIDE}
+VIEWPORTS = {
+    "phone": PHONE,
+    "tablet": {"width": 768, "height": 1000},
+    "laptop": {"width": 1024, "height": 700},
+    "wide": WIDE,
+}
 
 
 @pytest.mark.parametrize("viewport", VIEWPORTS.values(), ids=VIEWPORTS)

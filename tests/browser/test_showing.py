@@ -1,4 +1,5 @@
-"""What the Console shows of pipelines, steps, nodes, inputs, checkpoints and failures is what the logs say."""
+"""What the Console shows of pipelines, steps, nodes, inputs, checkpoints and failures is what the logs
+say."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_a_halt_is_shown_with_its_root_cause_first(run: Run) -> None:
 
 
 def test_what_is_not_safe_is_said_as_the_status_says_it(run: Run) -> None:
-    """The cluster of these tests has no broker, so that whether its topics are safe is what can't be known."""
+    """The cluster of these tests has no broker, so that whether its topics are safe is what can't be
+    known."""
 
     async def scenario(console: Console) -> None:
         await console.open()
@@ -74,14 +76,27 @@ def test_what_is_not_safe_is_said_as_the_status_says_it(run: Run) -> None:
 def test_steps_appear_as_they_are_committed_and_can_be_held(run: Run) -> None:
     async def scenario(console: Console) -> None:
         await console.open()
-        clicks, rows = console.cluster.clicks, console.page.get_by_role("table", name="Newest steps").get_by_role("row")
+        clicks, rows = (
+            console.cluster.clicks,
+            console.page.get_by_role("table", name="Newest steps").get_by_role("row"),
+        )
         made = await clicks.step(
             Work({("clicks", 0): 1_234}, {("page-views", 1): 56}, waiting_ms=500, working_ms=77, attempt=2)
         )
         cells = rows.nth(1).get_by_role("cell")
         await expect(cells.nth(0)).to_have_text(f"{made.step:,}")
-        assert (await cells.all_inner_texts())[2:] == ["records", "1,234", "56", "500 ms", "3 ms", "77 ms", "2"]
-        await expect(console.panel("Steps")).to_contain_text(f"Step {made.step:,}, records: 1,234 records in, 56 out")
+        assert (await cells.all_inner_texts())[2:] == [
+            "records",
+            "1,234",
+            "56",
+            "500 ms",
+            "3 ms",
+            "77 ms",
+            "2",
+        ]
+        await expect(console.panel("Steps")).to_contain_text(
+            f"Step {made.step:,}, records: 1,234 records in, 56 out"
+        )
         await console.button("Hold").click()
         await console.page.mouse.move(0, 0)
         await click_step(clicks, Random(3))
@@ -96,9 +111,15 @@ def test_steps_appear_as_they_are_committed_and_can_be_held(run: Run) -> None:
 def test_an_opened_step_shows_division_digests_and_output_offsets(run: Run) -> None:
     async def scenario(console: Console) -> None:
         clicks = console.cluster.clicks
-        made = await clicks.step(Work({("clicks", p): 10 + p for p in range(6)}, {("page-views", 2): 9}, working_ms=61))
+        made = await clicks.step(
+            Work({("clicks", p): 10 + p for p in range(6)}, {("page-views", 2): 9}, working_ms=61)
+        )
         await console.open()
-        await console.page.get_by_role("table", name="Newest steps").get_by_role("link", name=f"{made.step:,}").click()
+        await (
+            console.page.get_by_role("table", name="Newest steps")
+            .get_by_role("link", name=f"{made.step:,}")
+            .click()
+        )
         dialog = console.page.get_by_role("dialog", name=f"Step {made.step:,} of clicks")
         for name, slices in (
             ("Input clicks", made.inputs[:6]),
@@ -111,12 +132,20 @@ def test_an_opened_step_shows_division_digests_and_output_offsets(run: Run) -> N
                 figures = [f"{number:,}" for number in (each.partition, each.from_, each.to, each.records)]
                 assert await rows.nth(place).get_by_role("cell").all_inner_texts() == [*figures, each.digest]
         await expect(dialog).to_contain_text("records: enough records had arrived")
-        await expect(dialog.get_by_role("definition").filter(has_text="nodes read, compute and write")).to_contain_text("61 ms")
+        await expect(
+            dialog.get_by_role("definition").filter(has_text="nodes read, compute and write")
+        ).to_contain_text("61 ms")
         await expect(dialog).to_contain_text(f"1 of claim epoch {made.token.claim_epoch}")
-        assert await dialog.get_by_role("table", name="Splits").get_by_role("row").count() == len(made.layout.splits) + 1
-        # The one before, by its button; the address is that of the step, and the browser's own way back leaves it.
+        assert (
+            await dialog.get_by_role("table", name="Splits").get_by_role("row").count()
+            == len(made.layout.splits) + 1
+        )
+        # The one before, by its button; the address is that of the step, and the
+        # browser's own way back leaves it.
         await dialog.get_by_role("button", name="Previous step").click()
-        await expect(console.page.get_by_role("dialog", name=f"Step {made.step - 1:,}")).to_contain_text("Division")
+        await expect(console.page.get_by_role("dialog", name=f"Step {made.step - 1:,}")).to_contain_text(
+            "Division"
+        )
         assert console.page.url.endswith(f"#/clicks/steps/{made.step - 1}")
         await console.page.go_back()
         await expect(console.page.get_by_role("dialog")).to_have_count(0)
@@ -148,7 +177,9 @@ def test_a_step_is_found_by_what_it_read_and_by_what_it_wrote(run: Run) -> None:
             ("that wrote an offset", "web.page-views", made.outputs[1]),
         ):
             await console.page.get_by_role("combobox", name="Which").select_option(way)
-            await console.page.get_by_role("combobox", name="Input" if place is made.inputs[3] else "Topic").select_option(name)
+            await console.page.get_by_role(
+                "combobox", name="Input" if place is made.inputs[3] else "Topic"
+            ).select_option(name)
             await console.page.get_by_role("spinbutton", name="Partition").fill(str(place.partition))
             await console.page.get_by_role("spinbutton", name="Offset").fill(str(place.from_))
             await console.button("Open").click()
@@ -240,10 +271,21 @@ def test_a_paused_input_and_what_is_passed_over(run: Run) -> None:
         asked = f"ann@laptop asked to pass over offsets {end:,} to {end + 6:,} of clicks, partition 2."
         await expect(console.panel("Inputs")).to_contain_text(asked)
         await console.open(f"clicks/steps/{made.step}")
-        cells = console.page.get_by_role("table", name="Passed over").get_by_role("row").nth(1).get_by_role("cell")
+        cells = (
+            console.page.get_by_role("table", name="Passed over")
+            .get_by_role("row")
+            .nth(1)
+            .get_by_role("cell")
+        )
         await expect(cells).to_have_count(6)
         (passed,) = made.skipped_ranges
-        assert (await cells.all_inner_texts())[:5] == ["2", "clicks", f"{passed.from_:,}", f"{passed.to:,}", "ann@console"]
+        assert (await cells.all_inner_texts())[:5] == [
+            "2",
+            "clicks",
+            f"{passed.from_:,}",
+            f"{passed.to:,}",
+            "ann@console",
+        ]
 
     run(scenario)
 
@@ -254,10 +296,14 @@ def test_a_pipeline_whose_log_is_damaged_is_shown_as_broken_and_the_others_go_on
         idle = console.cluster.idle
         idle.steps += 3
         await idle.step(Work({}, {}))
-        link = console.page.get_by_role("navigation", name="Pipelines").get_by_role("link", name="orders-enriched")
+        link = console.page.get_by_role("navigation", name="Pipelines").get_by_role(
+            "link", name="orders-enriched"
+        )
         await expect(link).to_contain_text("broken")
         await link.click()
-        await expect(console.page.get_by_role("main")).to_contain_text("The log of steps was changed from outside: restore it.")
+        await expect(console.page.get_by_role("main")).to_contain_text(
+            "The log of steps was changed from outside: restore it."
+        )
 
     run(scenario)
 
@@ -265,11 +311,14 @@ def test_a_pipeline_whose_log_is_damaged_is_shown_as_broken_and_the_others_go_on
 def test_an_empty_cluster_says_how_a_pipeline_comes_to_be(run: Run) -> None:
     async def scenario(console: Console) -> None:
         await console.page.route(
-            "**/v1/pipelines?*", lambda route: route.fulfill(json={"pipelines": [], "broken": {}, "next_after": None})
+            "**/v1/pipelines?*",
+            lambda route: route.fulfill(json={"pipelines": [], "broken": {}, "next_after": None}),
         )
         await console.page.goto(f"{console.server.url}/console/")
         await expect(console.page.get_by_role("navigation")).to_contain_text("kcontrol run FILE.py")
         await console.page.goto(f"{console.server.url}/console/#/no-such")
-        await expect(console.page.get_by_role("main")).to_contain_text("there is no pipeline 'no-such' in this cluster")
+        await expect(console.page.get_by_role("main")).to_contain_text(
+            "there is no pipeline 'no-such' in this cluster"
+        )
 
     run(scenario)

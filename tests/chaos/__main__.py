@@ -1,4 +1,5 @@
-"""`python -m tests.chaos --rounds N --seed S`: kill and pause at random, check with the oracle, say how long recovery took."""
+"""`python -m tests.chaos --rounds N --seed S`: kill and pause at random, check with the
+oracle, say how long recovery took."""
 
 from __future__ import annotations
 
@@ -16,10 +17,16 @@ def main() -> int:
     """Exit code 0: every round recovered and every check held. 1: not; all files are kept and named."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1, help="names the sequence of faults and the input; instants vary")
-    parser.add_argument("--check-every", type=int, default=10, metavar="K", help="rounds between two checks by the oracle")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="names the sequence of faults and the input; instants vary"
+    )
+    parser.add_argument(
+        "--check-every", type=int, default=10, metavar="K", help="rounds between two checks by the oracle"
+    )
     parser.add_argument("--nodes", type=int, default=1, help="of the pipeline")
-    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="with 3, most rounds hit brokers")
+    parser.add_argument(
+        "--brokers", type=int, choices=(1, 3), default=1, help="with 3, most rounds hit brokers"
+    )
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
     return run(parser.parse_args())
@@ -35,11 +42,18 @@ def run(options: argparse.Namespace) -> int:
     home = Path(tempfile.mkdtemp(prefix="kcontrol-chaos-"))
     line = round_json if options.json else round_line
     print(
-        f"seed {options.seed}, {options.rounds} rounds, {options.nodes} nodes, {options.brokers} brokers, files in {home}",
+        f"seed {options.seed}, {options.rounds} rounds, {options.nodes} nodes, {options.brokers} "
+        f"brokers, files in {home}",
         file=sys.stderr,
     )
     try:
-        chaos = Chaos(home, options.seed, options.coordinators, options.brokers, lambda done: print(line(done), flush=True))
+        chaos = Chaos(
+            home,
+            options.seed,
+            options.coordinators,
+            options.brokers,
+            lambda done: print(line(done), flush=True),
+        )
         outcome = chaos.run(options.rounds, options.check_every)
     except ChaosError as error:
         print(error, file=sys.stderr)

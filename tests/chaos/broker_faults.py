@@ -1,7 +1,8 @@
 """What is done to a cluster of three brokers in one round, drawn from the seeded generator.
 
-Who is hit is said by what the broker does for the pipeline, for that decides what becomes of a step: it leads the log of steps,
-or an input, coordinates the transaction or the coordinators' group, or is the controller in charge.
+Who is hit is said by what the broker does for the pipeline, for that decides what becomes of a step: it leads
+the log of steps, or an input, coordinates the transaction or the coordinators' group, or is the controller in
+charge.
 """
 
 from __future__ import annotations
@@ -65,7 +66,12 @@ class BrokerFault:
     @property
     def name(self) -> str:
         """For people, and to group rounds by."""
-        if self.scenario in (Scenario.ROLLING_RESTART, Scenario.ALL_DOWN, Scenario.ELECTION, Scenario.REASSIGNMENT):
+        if self.scenario in (
+            Scenario.ROLLING_RESTART,
+            Scenario.ALL_DOWN,
+            Scenario.ELECTION,
+            Scenario.REASSIGNMENT,
+        ):
             what = str(self.scenario)
         else:
             what = f"{self.scenario}: {self.duty}"
@@ -73,7 +79,8 @@ class BrokerFault:
 
 
 def draw_broker_fault(generator: random.Random, *, cuts: bool) -> BrokerFault:
-    """The next one; most outages are short, some as long as a minute. cuts: whether the network can be cut."""
+    """The next one; most outages are short, some as long as a minute. cuts: whether the network can be
+    cut."""
     scenarios = [each for each in Scenario if cuts or each not in CUTS]
     scenario = generator.choices(scenarios, [_WEIGHTS[each] for each in scenarios])[0]
     duty = generator.choice(list(Duty))

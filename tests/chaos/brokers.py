@@ -124,7 +124,9 @@ class ThreeBrokers:
                 return self._asleep([first], fault.outage_s, meanwhile)
             case Scenario.TWO_DOWN:
                 down = [first, generator.choice(others)]
-                return (self._down if generator.random() < 0.5 else self._asleep)(down, fault.outage_s, meanwhile)
+                return (self._down if generator.random() < 0.5 else self._asleep)(
+                    down, fault.outage_s, meanwhile
+                )
             case Scenario.ALL_DOWN:
                 return self._down([first, *others], fault.outage_s, meanwhile)
             case Scenario.ROLLING_RESTART:
@@ -163,20 +165,27 @@ class ThreeBrokers:
                 meanwhile()
         return len(nodes)
 
-    def _move_leaders(self, scenario: Scenario, generator: random.Random, meanwhile: Callable[[], None]) -> int:
+    def _move_leaders(
+        self, scenario: Scenario, generator: random.Random, meanwhile: Callable[[], None]
+    ) -> int:
         self.await_whole()
-        partitions = [(topic, part.id) for topic, one in self._topics().items() for part in one.partitions.values()]
+        partitions = [
+            (topic, part.id) for topic, one in self._topics().items() for part in one.partitions.values()
+        ]
         if scenario is Scenario.REASSIGNMENT:
             orders = {place: generator.sample(sorted(self._brokers), 3) for place in partitions}
             asyncio.run(reassign(self._cluster.settings, orders))
         meanwhile()
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         places = [TopicPartition(topic, partition) for topic, partition in partitions]
-        # Without request_timeout, which confluent-kafka 2.x can't take here (SystemError, "more argument specifiers").
+        # Without request_timeout, which confluent-kafka 2.x can't take here
+        # (SystemError, "more argument specifiers").
         admin.elect_leaders(ElectionType.PREFERRED, places).result(ASK_TIMEOUT_S)
         return len(self._brokers)
 
-    def _cut_off(self, first: int, others: Sequence[int], fault: BrokerFault, meanwhile: Callable[[], None]) -> int:
+    def _cut_off(
+        self, first: int, others: Sequence[int], fault: BrokerFault, meanwhile: Callable[[], None]
+    ) -> int:
         group = FIRST_GROUP + first
         if fault.scenario is Scenario.CUT_FROM_NODES:
             self._network.cut([NODES_GROUP], self._cluster.ports(first))
@@ -189,7 +198,8 @@ class ThreeBrokers:
         return 1
 
     def _on_duty(self, duty: Duty, generator: random.Random) -> int:
-        """The broker that has it; any, if nobody says within a while, as after a fault that has not healed."""
+        """The broker that has it; any, if nobody says within a while, as after a fault that has not
+        healed."""
         try:
             node = self._find(duty, generator)
         except (KafkaException, KcontrolError, TimeoutError):

@@ -1,4 +1,5 @@
-"""Everything that runs: brokers, coordinators and nodes as real processes, found, hit and started again by kind."""
+"""Everything that runs: brokers, coordinators and nodes as real processes, found, hit and started again by
+kind."""
 
 from __future__ import annotations
 
@@ -29,16 +30,23 @@ WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
 
 class Cluster:
-    """One broker or three, some coordinators, the nodes. `ended` counts processes that ended by themselves, by name."""
+    """One broker or three, some coordinators, the nodes. `ended` counts processes that ended by themselves,
+    by name."""
 
     def __init__(self, home: Path, coordinators: int, brokers: int) -> None:
         cuts = can_cut()
-        self.brokers: OneBroker | ThreeBrokers = OneBroker(home) if brokers == 1 else ThreeBrokers(home, cuts=cuts)
+        self.brokers: OneBroker | ThreeBrokers = (
+            OneBroker(home) if brokers == 1 else ThreeBrokers(home, cuts=cuts)
+        )
         servers = self.brokers.bootstrap_servers
-        self._coordinators = [processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)]
+        self._coordinators = [
+            processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)
+        ]
         self._disks = home / "nodes"
         environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
-        self._nodes = [processes.node(PIPELINE_FILE, servers, home, n, environment=environment) for n in range(NODES)]
+        self._nodes = [
+            processes.node(PIPELINE_FILE, servers, home, n, environment=environment) for n in range(NODES)
+        ]
         for process in self._nodes:
             process.group = NODES_GROUP if brokers > 1 and cuts else None
         self._hit: set[str] = set()
@@ -56,7 +64,10 @@ class Cluster:
     def start(self) -> None:
         """Make the user's topics and start all."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        topics = [NewTopic(name, partitions, self.brokers.replicas) for name, partitions in (INPUTS | OUTPUTS).items()]
+        topics = [
+            NewTopic(name, partitions, self.brokers.replicas)
+            for name, partitions in (INPUTS | OUTPUTS).items()
+        ]
         for future in admin.create_topics(topics).values():
             future.result(TOPIC_TIMEOUT_S)
         for process in self.processes:
@@ -79,7 +90,8 @@ class Cluster:
         return victims
 
     def hit(self, victims: list[psutil.Process], action: Action) -> None:
-        """SIGKILL or SIGSTOP, all in one go. Of a killed process it is known that it did not end by itself."""
+        """SIGKILL or SIGSTOP, all in one go. Of a killed process it is known that it did not end by
+        itself."""
         own = {process.pid: process.name for process in self.processes}
         number = signal.SIGKILL if action is Action.KILL else signal.SIGSTOP
         self._hit.update(own[each.pid] for each in victims if action is Action.KILL and each.pid in own)
@@ -88,15 +100,19 @@ class Cluster:
             self._await_end({each.pid for each in victims})
 
     def _await_end(self, killed: set[int]) -> None:
-        """Of what is ours: a process that is about to end looks as if it ran, and would not be started again."""
+        """Of what is ours: a process that is about to end looks as if it ran, and would not be started
+        again."""
         deadline = time.monotonic() + END_TIMEOUT_S
-        while self.brokers.is_there(killed) or any(each.is_running and each.pid in killed for each in self.processes):
+        while self.brokers.is_there(killed) or any(
+            each.is_running and each.pid in killed for each in self.processes
+        ):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"a killed process is still there after {END_TIMEOUT_S:.0f} s")
             time.sleep(0.01)
 
     def wipe(self, victims: list[psutil.Process]) -> None:
-        """Delete the working directories of those victims that are nodes, as if they came back on another machine."""
+        """Delete the working directories of those victims that are nodes, as if they came back on another
+        machine."""
         hit = {each.pid for each in victims}
         for number, node in enumerate(self._nodes):
             if node.pid in hit:
@@ -140,12 +156,17 @@ class Cluster:
             if node.is_running:
                 with suppress(psutil.NoSuchProcess):
                     family += psutil.Process(node.pid).children(recursive=True)
-        return sorted((each for each in family if (command := _command(each)) and matches(command)), key=lambda each: each.pid)
+        return sorted(
+            (each for each in family if (command := _command(each)) and matches(command)),
+            key=lambda each: each.pid,
+        )
 
 
 def _is_worker(command: list[str]) -> bool:
     """The JVM's command line names the daemon's module too."""
-    return Path(command[0]).name != "java" and any(module in word for module in WORKER_MODULES for word in command)
+    return Path(command[0]).name != "java" and any(
+        module in word for module in WORKER_MODULES for word in command
+    )
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -1,4 +1,5 @@
-"""The pipeline of `pipeline.py` in plain Python: what a step must write, given what it read and all steps before."""
+"""The pipeline of `pipeline.py` in plain Python: what a step must write, given what it read and all steps
+before."""
 
 from __future__ import annotations
 
@@ -54,4 +55,7 @@ class Expected:
                 user = (record.key or b"").decode()
                 self.totals[user]["visits"] += 1
             touched.add(user)
-        return {"totals": Counter(row(user, {"user": user, **self.totals[user]}) for user in touched), "large": large}
+        return {
+            "totals": Counter(row(user, {"user": user, **self.totals[user]}) for user in touched),
+            "large": large,
+        }

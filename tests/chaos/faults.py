@@ -1,4 +1,5 @@
-"""What is done to a running cluster in one round, drawn from a seeded generator so that a seed names the whole sequence."""
+"""What is done to a running cluster in one round, drawn from a seeded generator so that a
+seed names the whole sequence."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from enum import StrEnum
 
 
 class Target(StrEnum):
-    """The kinds of process that there are; of several of a kind, some are taken at random: see `of_a_kind`."""
+    """The kinds of process that there are; of several of a kind, some are taken at random: see
+    `of_a_kind`."""
 
     COORDINATOR = "coordinator"
     NODE = "node"
@@ -26,9 +28,11 @@ class Action(StrEnum):
 
 
 MAX_DELAY_S = 2.0
-"""A round begins so long after the last one at most: about two steps, so that every instant of a step is met."""
+"""A round begins so long after the last one at most: about two steps, so that every instant of a step is
+met."""
 MAX_OUTAGE_S = 10.0
-"""Longer than the coordinators' session timeout and the nodes' heartbeat timeout, so that others do take over."""
+"""Longer than the coordinators' session timeout and the nodes' heartbeat timeout, so that others do take
+over."""
 AT_ONCE_SHARE = 0.6
 """Of the kills, those after which the process is started again at once."""
 ONE_SHARE = 0.6
@@ -38,7 +42,8 @@ WIPED_SHARE = 0.4
 FOLLOWED_SHARE = 0.6
 """Of the rounds, those whose fault is followed by the next before anything has recovered."""
 MAX_FOLLOWING_DELAY_S = 20.0
-"""After such a round the next begins so long after it at most: most of a recovery, so that every instant of one is met."""
+"""After such a round the next begins so long after it at most: most of a recovery, so
+that every instant of one is met."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Fault:
 
 
 def draw(generator: random.Random, *, follows: bool = False) -> Fault:
-    """The next fault: mostly of one process, sometimes of a few at once or of all. follows: one that was `followed`."""
+    """The next fault: mostly of one process, sometimes of a few at once or of all.
+    follows: one that was `followed`."""
     action = generator.choice(list(Action))
     count = generator.choices([1, 2, 3, len(Target)], weights=[70, 15, 5, 10])[0]
     targets = tuple(sorted(generator.sample(list(Target), count)))

@@ -1,8 +1,8 @@
 """Rounds of one fault each against one running cluster, with the oracle between them and at the end.
 
-Most rounds are followed by the next before anything has recovered, so that faults meet starts, restores and replays too. Any
-other is over when a step is committed that was begun after everything had come back, which proves that the pipeline goes on;
-and every check proves that what it did is right.
+Most rounds are followed by the next before anything has recovered, so that faults meet starts, restores and
+replays too. Any other is over when a step is committed that was begun after everything had come back, which
+proves that the pipeline goes on; and every check proves that what it did is right.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class ChaosError(Exception):
 class Round:
     """What was done and how it went. hit: processes.
 
-    recovered_ms: from the end of the outage to the first commit of a step begun after it; None: the next round did not wait.
-    Of a fault of one of three brokers it counts from the hit, for the others can go on without it.
+    recovered_ms: from the end of the outage to the first commit of a step begun after it; None: the next
+    round did not wait. Of a fault of one of three brokers it counts from the hit, for the others can go on
+    without it.
     """
 
     number: int
@@ -74,7 +75,9 @@ class Outcome:
 class Chaos:
     """One run over one cluster. tell: hears of every round."""
 
-    def __init__(self, home: Path, seed: int, coordinators: int, brokers: int, tell: Callable[[Round], None]) -> None:
+    def __init__(
+        self, home: Path, seed: int, coordinators: int, brokers: int, tell: Callable[[Round], None]
+    ) -> None:
         self._faults = random.Random(f"faults-{seed}")
         # Apart from the faults: which processes there are to choose from is not the seed's to say.
         self._victims = random.Random(f"victims-{seed}")
@@ -85,7 +88,8 @@ class Chaos:
         self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
 
     def run(self, rounds: int, check_every: int) -> Outcome:
-        """Raises ChaosError with what processes said last when pipeline or brokers stand still, or the oracle objects."""
+        """Raises ChaosError with what processes said last when pipeline or brokers stand still, or the oracle
+        objects."""
         try:
             self._cluster.start()
             self._feeder.start()
@@ -118,8 +122,11 @@ class Chaos:
         return fault.followed
 
     def _broker_round(self, number: int, fault: BrokerFault, brokers: ThreeBrokers) -> None:
-        """Always waited for: what is asked is how long steps stand still because of it, while brokers are away and after."""
-        time.sleep(self._victims.uniform(0.0, MAX_DELAY_S))  # Not to await something: the fault's instant is random.
+        """Always waited for: what is asked is how long steps stand still because of it,
+        while brokers are away and after."""
+        time.sleep(
+            self._victims.uniform(0.0, MAX_DELAY_S)
+        )  # Not to await something: the fault's instant is random.
         hit_ms = now_ms()
         hit = brokers.strike(fault, self._victims, lambda: self._kill_some(fault))
         over_ms = now_ms()
@@ -131,11 +138,15 @@ class Chaos:
             revived,
         )
         stood_ms = self._recovered_ms(hit_ms, hit_ms)
-        self._note(Round(number, fault.name, hit, over_ms - hit_ms, stood_ms, self._feed.committed, tuple(revived)))
+        self._note(
+            Round(number, fault.name, hit, over_ms - hit_ms, stood_ms, self._feed.committed, tuple(revived))
+        )
 
     def _kill_some(self, fault: BrokerFault) -> None:
         if fault.others_killed:
-            targets = tuple(self._victims.sample([Target.COORDINATOR, Target.NODE], self._victims.randint(1, 2)))
+            targets = tuple(
+                self._victims.sample([Target.COORDINATOR, Target.NODE], self._victims.randint(1, 2))
+            )
             victims = self._cluster.pick(Fault(Action.KILL, targets, 0.0, 0.0), self._victims)
             self._cluster.hit(victims, Action.KILL)
 
@@ -184,11 +195,14 @@ class Chaos:
         return victims
 
     def _recovered_ms(self, hit_ms: float, over_ms: float) -> float:
-        """0 when a step that was begun after the hit had been committed before the outage was over: others had taken over."""
+        """0 when a step that was begun after the hit had been committed before the outage
+        was over: others had taken over."""
         first = next(step for step in self._feed.steps if step["opened_ms"] >= hit_ms)
         return max(0.0, first["committed_ms"] - over_ms)
 
-    def _await_step(self, reached: Callable[[], bool], timeout_s: float, what: str, revived: list[str] | None = None) -> None:
+    def _await_step(
+        self, reached: Callable[[], bool], timeout_s: float, what: str, revived: list[str] | None = None
+    ) -> None:
         """Wait for it, and start again whatever ends meanwhile."""
         deadline = time.monotonic() + timeout_s
         while not self._feed.wait_for(lambda _: reached(), LOOK_EVERY_S, LOOK_EVERY_S):
@@ -196,17 +210,24 @@ class Chaos:
             if revived is not None:
                 revived += again
             if time.monotonic() > deadline:
-                raise ChaosError(f"{what} did not come within {timeout_s:.0f} s; committed: step {self._feed.committed}")
+                raise ChaosError(
+                    f"{what} did not come within {timeout_s:.0f} s; committed: step {self._feed.committed}"
+                )
 
     def _drain(self) -> None:
-        """Until all committed input is in steps. A transaction that the feeder left holds input back until it times out."""
+        """Until all committed input is in steps. A transaction that the feeder left holds
+        input back until it times out."""
         ends = {}
         for record in reading.read_inputs(self._cluster.bootstrap_servers):
-            ends[record.topic, record.partition] = max(record.offset + 1, ends.get((record.topic, record.partition), 0))
+            ends[record.topic, record.partition] = max(
+                record.offset + 1, ends.get((record.topic, record.partition), 0)
+            )
 
         def drained() -> bool:
             reached = {
-                (piece["topic"], piece["partition"]): piece["to"] for step in self._feed.steps for piece in step["inputs"]
+                (piece["topic"], piece["partition"]): piece["to"]
+                for step in self._feed.steps
+                for piece in step["inputs"]
             }
             return all(reached.get(where, 0) >= end for where, end in ends.items())
 
@@ -214,10 +235,13 @@ class Chaos:
             self._await_more(self._feed.committed)
 
     def _await_more(self, step: int) -> None:
-        self._await_step(lambda: self._feed.committed > step, STILL_TIMEOUT_S, f"a step after {step}, with input left")
+        self._await_step(
+            lambda: self._feed.committed > step, STILL_TIMEOUT_S, f"a step after {step}, with input left"
+        )
 
     def _check(self, *, complete: bool) -> None:
-        """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are looked at.
+        """Steps first, then the topics: what is committed meanwhile is newer than all the steps that are
+        looked at.
 
         Of brokers, all have to be in sync before: a new leader may show an end that is behind what it has.
         """
@@ -230,7 +254,8 @@ class Chaos:
         if violations:
             shown = "\n".join(map(str, violations[:20]))
             raise ChaosError(
-                f"{len(violations)} violations after {len(self._outcome.rounds)} rounds, step {len(steps)}:\n{shown}"
+                f"{len(violations)} violations after {len(self._outcome.rounds)} rounds, step "
+                f"{len(steps)}:\n{shown}"
             )
 
     def _summary(self) -> Outcome:
@@ -238,7 +263,11 @@ class Chaos:
         if still_open:
             raise ChaosError(f"transactions are still open: {'; '.join(still_open)}")
         steps, outcome = self._feed.steps, self._outcome
-        outcome.steps, outcome.records_in, outcome.records_out = len(steps), records_in(steps), records_out(steps)
+        outcome.steps, outcome.records_in, outcome.records_out = (
+            len(steps),
+            records_in(steps),
+            records_out(steps),
+        )
         outcome.hidden_records = reading.count_hidden(self._cluster.bootstrap_servers)
         outcome.bursts = dict(self._feeder.done)
         outcome.ended_by_themselves = dict(self._cluster.ended)

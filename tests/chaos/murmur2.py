@@ -1,4 +1,5 @@
-"""Kafka's murmur2 and default partitioner in plain Python, after the Java client's Utils.murmur2, for the oracle alone."""
+"""Kafka's murmur2 and default partitioner in plain Python, after the Java client's
+Utils.murmur2, for the oracle alone."""
 
 from __future__ import annotations
 

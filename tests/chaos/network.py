@@ -1,7 +1,9 @@
-"""Cuts between processes on one machine, by the packet filter: packets vanish, no connection is reset, nobody is told.
+"""Cuts between processes on one machine, by the packet filter: packets vanish, no
+connection is reset, nobody is told.
 
-Processes are known by the group that they run under, addresses by their ports, and only packets over the loopback device are
-touched, in a chain of our own. Where one is not root, or there is no iptables, nothing can be cut.
+Processes are known by the group that they run under, addresses by their ports, and only packets over the
+loopback device are touched, in a chain of our own. Where one is not root, or there is no iptables, nothing
+can be cut.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ class Network:
 
 
 def _iptables(*arguments: str) -> None:
-    done = subprocess.run(["iptables", "--wait", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    done = subprocess.run(
+        ["iptables", "--wait", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
     if done.returncode:
         raise OSError(f"iptables {' '.join(arguments)}: {done.stderr.strip()}")

@@ -1,7 +1,9 @@
-"""The oracle: says of a log of steps and the topics' visible records whether each step did exactly what it had to.
+"""The oracle: says of a log of steps and the topics' visible records whether each step did exactly what it
+had to.
 
-Plain Python over plain data. It knows the pipeline only by its twin in `expected.py`, and nothing of kcontrol's code: no
-digest, no engine, no reader of it. Every rule names what it forbids, and `test_oracle.py` breaks each one.
+Plain Python over plain data. It knows the pipeline only by its twin in `expected.py`, and nothing of
+kcontrol's code: no digest, no engine, no reader of it. Every rule names what it forbids, and `test_oracle.py`
+breaks each one.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ SHOWN_ROWS = 3
 
 @dataclass(frozen=True, slots=True)
 class OutputRecord:
-    """A record of an output topic that a read_committed consumer sees; `step` is its header, None without one."""
+    """A record of an output topic that a read_committed consumer sees; `step` is its header, None without
+    one."""
 
     topic: str
     partition: int
@@ -47,9 +50,14 @@ class Violation:
 
 
 def check(
-    steps: Sequence[Boundary], inputs: Sequence[InputRecord], outputs: Sequence[OutputRecord], *, complete: bool
+    steps: Sequence[Boundary],
+    inputs: Sequence[InputRecord],
+    outputs: Sequence[OutputRecord],
+    *,
+    complete: bool,
 ) -> list[Violation]:
-    """All violations. complete: the input has ended and must be used up; otherwise later steps may be on their way."""
+    """All violations. complete: the input has ended and must be used up; otherwise later steps may be on
+    their way."""
     return [
         *_numbers(steps),
         *_divisions(steps),
@@ -67,7 +75,9 @@ def _numbers(steps: Sequence[Boundary]) -> Iterator[Violation]:
         if boundary["step"] != position:
             yield Violation("not contiguous", boundary["step"], f"stands at position {position} of the log")
         if boundary["now_ms"] <= last_ms:
-            yield Violation("time stands still", boundary["step"], f"now_ms {boundary['now_ms']} after {last_ms}")
+            yield Violation(
+                "time stands still", boundary["step"], f"now_ms {boundary['now_ms']} after {last_ms}"
+            )
         last_ms = boundary["now_ms"]
         token = json.dumps(boundary["token"], sort_keys=True)
         if token in tokens:
@@ -76,26 +86,34 @@ def _numbers(steps: Sequence[Boundary]) -> Iterator[Violation]:
 
 
 def _divisions(steps: Sequence[Boundary]) -> Iterator[Violation]:
-    """The slices of a partition lie end to end from offset 0 on, but for recorded skips: no record is in two steps, none
-    between two. A partition that was added is no other than one that was there."""
-    reached = defaultdict(int, {(topic, partition): 0 for topic, count in INPUTS.items() for partition in range(count)})
+    """The slices of a partition lie end to end from offset 0 on, but for recorded skips: no record is in two
+    steps, none between two. A partition that was added is no other than one that was there."""
+    reached = defaultdict(
+        int, {(topic, partition): 0 for topic, count in INPUTS.items() for partition in range(count)}
+    )
     for boundary in steps:
         for skip in boundary.get("skipped_ranges", ()):
             where = (skip["topic"], skip["partition"])
             if not skip["from"] == reached[where] < skip["to"]:
-                yield Violation("skipped wrongly", boundary["step"], f"{skip}; the step before ended at {reached[where]}")
+                yield Violation(
+                    "skipped wrongly", boundary["step"], f"{skip}; the step before ended at {reached[where]}"
+                )
             reached[where] = skip["to"]
         for piece in boundary["inputs"]:
             where = (piece["topic"], piece["partition"])
             if piece["from"] != reached[where]:
                 rule = "input lost" if piece["from"] > reached[where] else "input read twice"
                 yield Violation(
-                    rule, boundary["step"], f"{where} from {piece['from']}, the step before ended at {reached[where]}"
+                    rule,
+                    boundary["step"],
+                    f"{where} from {piece['from']}, the step before ended at {reached[where]}",
                 )
             if piece.get("input") in boundary.get("paused_inputs", ()) and piece["to"] > piece["from"]:
                 yield Violation("paused input read", boundary["step"], str(piece))
             if piece["to"] < piece["from"]:
-                yield Violation("backwards", boundary["step"], f"{where} from {piece['from']} to {piece['to']}")
+                yield Violation(
+                    "backwards", boundary["step"], f"{where} from {piece['from']} to {piece['to']}"
+                )
             reached[where] = piece["to"]
 
 
@@ -107,14 +125,21 @@ def _unread(steps: Sequence[Boundary], inputs: Sequence[InputRecord]) -> Iterato
             where = (piece["topic"], piece["partition"])
             read[where] = max(read[where], piece["to"])
     unread = Counter(
-        (record.topic, record.partition) for record in inputs if record.offset >= read[record.topic, record.partition]
+        (record.topic, record.partition)
+        for record in inputs
+        if record.offset >= read[record.topic, record.partition]
     )
     for where, count in unread.items():
-        yield Violation("input lost", 0, f"{count} records of {where} are in no step; steps end at {read[where]}")
+        yield Violation(
+            "input lost", 0, f"{count} records of {where} are in no step; steps end at {read[where]}"
+        )
 
 
-def _places(steps: Sequence[Boundary], outputs: Sequence[OutputRecord], complete: bool) -> Iterator[Violation]:
-    """What is visible with a step's header lies exactly in the ranges of its boundary, and nothing is visible besides."""
+def _places(
+    steps: Sequence[Boundary], outputs: Sequence[OutputRecord], complete: bool
+) -> Iterator[Violation]:
+    """What is visible with a step's header lies exactly in the ranges of its boundary,
+    and nothing is visible besides."""
     seen = defaultdict(list)
     for record in outputs:
         if record.step is None:
@@ -129,19 +154,29 @@ def _places(steps: Sequence[Boundary], outputs: Sequence[OutputRecord], complete
             where = (boundary["step"], piece["topic"], piece["partition"])
             offsets = sorted(seen.pop(where, []))
             if offsets != list(range(piece["from"], piece["to"])):
-                shown = f"{len(offsets)} visible from {offsets[0]} to {offsets[-1] + 1}" if offsets else "nothing visible"
+                shown = (
+                    f"{len(offsets)} visible from {offsets[0]} to {offsets[-1] + 1}"
+                    if offsets
+                    else "nothing visible"
+                )
                 yield Violation(
-                    "torn", boundary["step"], f"{where[1:]}: recorded from {piece['from']} to {piece['to']}, {shown}"
+                    "torn",
+                    boundary["step"],
+                    f"{where[1:]}: recorded from {piece['from']} to {piece['to']}, {shown}",
                 )
             if piece["records"] != piece["to"] - piece["from"]:
                 yield Violation("miscounted output", boundary["step"], f"{where[1:]}: {piece}")
     last = steps[-1]["step"] if steps else 0
     for (step, topic, partition), offsets in seen.items():
         if complete or step <= last:
-            yield Violation("stray output", step, f"{len(offsets)} records in {topic} {partition} that no boundary names")
+            yield Violation(
+                "stray output", step, f"{len(offsets)} records in {topic} {partition} that no boundary names"
+            )
 
 
-def _contents(steps: Sequence[Boundary], inputs: Sequence[InputRecord], outputs: Sequence[OutputRecord]) -> Iterator[Violation]:
+def _contents(
+    steps: Sequence[Boundary], inputs: Sequence[InputRecord], outputs: Sequence[OutputRecord]
+) -> Iterator[Violation]:
     """Each step's rows are those of the twin, and keyed ones lie where Kafka's partitioner puts them."""
     by_place = defaultdict(dict)
     for record in inputs:
@@ -149,8 +184,12 @@ def _contents(steps: Sequence[Boundary], inputs: Sequence[InputRecord], outputs:
     written: dict[tuple[int | None, str], Counter[Row]] = defaultdict(Counter)
     for found in outputs:
         written[found.step, found.topic][_row(found)] += 1
-        if found.topic == KEYED_OUTPUT and found.partition != partition_of(found.key or b"", OUTPUTS[found.topic]):
-            yield Violation("wrong partition", found.step or 0, f"key {found.key!r} is in {found.topic} {found.partition}")
+        if found.topic == KEYED_OUTPUT and found.partition != partition_of(
+            found.key or b"", OUTPUTS[found.topic]
+        ):
+            yield Violation(
+                "wrong partition", found.step or 0, f"key {found.key!r} is in {found.topic} {found.partition}"
+            )
     twin = Expected()
     for boundary in steps:
         records = []
@@ -158,7 +197,10 @@ def _contents(steps: Sequence[Boundary], inputs: Sequence[InputRecord], outputs:
             place = by_place[piece["topic"], piece["partition"]]
             visible = [place[offset] for offset in range(piece["from"], piece["to"]) if offset in place]
             if piece["records"] != len(visible):
-                what = f"{piece['topic']} {piece['partition']}: {piece['records']} recorded, {len(visible)} visible"
+                what = (
+                    f"{piece['topic']} {piece['partition']}: {piece['records']} recorded, {len(visible)} "
+                    "visible"
+                )
                 yield Violation("miscounted input", boundary["step"], what)
             records += visible
         for output, expected in twin.step(records, boundary["now_ms"]).items():

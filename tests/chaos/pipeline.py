@@ -1,7 +1,8 @@
-"""The pipeline that chaos runs: state over two inputs, and a stateless query, with a keyed and an unkeyed output.
+"""The pipeline that chaos runs: state over two inputs, and a stateless query, with a keyed and an unkeyed
+output.
 
-All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that took its own would
-show. Its twin in plain Python is `expected.py`.
+All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that
+took its own would show. Its twin in plain Python is `expected.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def totals(orders: DataFrame, visits: DataFrame) -> dict[str, object]:
     """By user, since the beginning: orders, their amount, and visits."""
     no, one = F.lit(0).cast("long"), F.lit(1).cast("long")
     bought = orders.select("user", one.alias("orders"), "amount", no.alias("visits"))
-    came = visits.select(F.col("key").cast("string").alias("user"), no.alias("orders"), no.alias("amount"), one.alias("visits"))
+    came = visits.select(
+        F.col("key").cast("string").alias("user"), no.alias("orders"), no.alias("amount"), one.alias("visits")
+    )
     by_user = bought.unionByName(came).groupBy("user")
     summed = by_user.agg(*(F.sum(name).alias(name) for name in ("orders", "amount", "visits")))
     return {"totals": kcontrol.output(summed, mode="update")}

@@ -1,6 +1,8 @@
-"""Feeds the inputs in random bursts: plain, in committed and in aborted transactions, through every fault of the broker.
+"""Feeds the inputs in random bursts: plain, in committed and in aborted transactions,
+through every fault of the broker.
 
-What it fails to send is not sent again: the oracle goes by what is in the topics, so a lost burst is no error, only less work.
+What it fails to send is not sent again: the oracle goes by what is in the topics, so a lost
+burst is no error, only less work.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class Feeder:
                     self._plain.poll(0)
                     self.done["plain"] += 1
             except (KafkaException, BufferError):
-                # The broker is away, or the transaction was fenced or timed out: the next one begins with a new producer.
+                # The broker is away, or the transaction was fenced or timed out: the next
+                # one begins with a new producer.
                 self._transactional = None
                 self.done["failed"] += 1
 

@@ -1,7 +1,8 @@
-"""What is in the topics, for the oracle: read with confluent-kafka from first offset to end, committed records or all.
+"""What is in the topics, for the oracle: read with confluent-kafka from first offset to
+end, committed records or all.
 
-A broker that has just come back refuses in many ways for some seconds. Reading changes nothing, so it is begun anew until it
-succeeds; what is refused to the end of `READ_TIMEOUT_S` is an error.
+A broker that has just come back refuses in many ways for some seconds. Reading changes nothing, so it is
+begun anew until it succeeds; what is refused to the end of `READ_TIMEOUT_S` is an error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ AGAIN_S = 0.5
 
 def read_inputs(bootstrap_servers: str) -> list[InputRecord]:
     """Every committed record of the inputs."""
-    return _read(bootstrap_servers, INPUTS, "read_committed", lambda m: InputRecord(*_place(m), m.key(), m.value()))
+    return _read(
+        bootstrap_servers, INPUTS, "read_committed", lambda m: InputRecord(*_place(m), m.key(), m.value())
+    )
 
 
 def read_outputs(bootstrap_servers: str) -> list[OutputRecord]:
@@ -41,9 +44,13 @@ def count_hidden(bootstrap_servers: str) -> int:
 
 
 def open_transactions(bootstrap_servers: str) -> list[str]:
-    """Partitions whose last stable offset is below their end: somebody's transaction still holds their readers back."""
+    """Partitions whose last stable offset is below their end: somebody's transaction
+    still holds their readers back."""
     stable, end = _until_answered(
-        lambda: [partition_ends(bootstrap_servers, OUTPUTS, level) for level in ("read_committed", "read_uncommitted")]
+        lambda: [
+            partition_ends(bootstrap_servers, OUTPUTS, level)
+            for level in ("read_committed", "read_uncommitted")
+        ]
     )
     return [
         f"{topic} {partition}: stable up to {stable[topic, partition]}, ends at {offset}"
@@ -61,8 +68,12 @@ def _place(message: Message) -> tuple[str, int, int]:
     return message.topic(), message.partition(), message.offset()
 
 
-def _read(bootstrap_servers: str, topics: Iterable[str], isolation: str, make: Callable[[Message], Made]) -> list[Made]:
-    return _until_answered(lambda: [make(message) for message in read_topics(bootstrap_servers, topics, isolation)])
+def _read(
+    bootstrap_servers: str, topics: Iterable[str], isolation: str, make: Callable[[Message], Made]
+) -> list[Made]:
+    return _until_answered(
+        lambda: [make(message) for message in read_topics(bootstrap_servers, topics, isolation)]
+    )
 
 
 def _until_answered(read: Callable[[], Made]) -> Made:

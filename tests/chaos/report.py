@@ -13,10 +13,14 @@ from tests.chaos.harness import Outcome, Round
 def round_line(done: Round) -> str:
     """One line for people."""
     started = f"; started again: {', '.join(done.revived)}" if done.revived else ""
-    back = "hit again before it" if done.recovered_ms is None else f"back after {done.recovered_ms / 1000:>5.1f} s"
+    back = (
+        "hit again before it"
+        if done.recovered_ms is None
+        else f"back after {done.recovered_ms / 1000:>5.1f} s"
+    )
     return (
-        f"round {done.number:>4}  {done.fault:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} s, "
-        f"{back:<19}, step {done.step}{started}"
+        f"round {done.number:>4}  {done.fault:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} "
+        f"s, {back:<19}, step {done.step}{started}"
     )
 
 
@@ -33,7 +37,8 @@ def outcome_json(outcome: Outcome) -> str:
 
 
 def recoveries(rounds: list[Round]) -> dict[str, dict[str, float]]:
-    """By fault: how often, and the median, least and greatest time from the end of the outage to a new commit, in ms.
+    """By fault: how often, and the median, least and greatest time from the end of the
+    outage to a new commit, in ms.
 
     Only of rounds that were waited for; what was still down from the rounds before is in their times.
     Faults of several processes are one group each for kill and pause, everything apart.
@@ -63,6 +68,7 @@ def summary(outcome: Outcome) -> str:
     lines += [
         f"seed {outcome.seed}: {hit}; {did}",
         f"{records}, and {outcome.hidden_records:,} of aborted attempts that nobody sees",
-        f"bursts of input: {outcome.bursts}; processes that ended by themselves: {outcome.ended_by_themselves or 'none'}",
+        f"bursts of input: {outcome.bursts}; processes that ended by themselves: "
+        f"{outcome.ended_by_themselves or 'none'}",
     ]
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""What chaos does to three brokers can be done, and they are whole again after it: else a run would end at the first draw."""
+"""What chaos does to three brokers can be done, and they are whole again after it: else a
+run would end at the first draw."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_each_scenario_can_be_done_and_is_over_after_it(brokers: ThreeBrokers, s
     if scenario in CUTS and not can_cut():
         pytest.skip("only root can cut the network")
     at_its_worst: list[int] = []
-    hit = brokers.strike(BrokerFault(scenario, Duty.INPUT_LEADER, 1.0, False), random.Random(1), lambda: at_its_worst.append(1))
+    hit = brokers.strike(
+        BrokerFault(scenario, Duty.INPUT_LEADER, 1.0, False), random.Random(1), lambda: at_its_worst.append(1)
+    )
     assert at_its_worst == [1]
     assert 1 <= hit <= 3
     brokers.await_whole()

@@ -25,16 +25,26 @@ class History:
     outputs: list[OutputRecord]
 
     def rules(self, *, complete: bool = True) -> set[str]:
-        return {violation.rule for violation in check(self.steps, self.inputs, self.outputs, complete=complete)}
+        return {
+            violation.rule for violation in check(self.steps, self.inputs, self.outputs, complete=complete)
+        }
 
 
 def order(offset: int, user: str, amount: int) -> InputRecord:
-    return InputRecord("orders", 0, offset, user.encode(), json.dumps({"id": offset, "user": user, "amount": amount}).encode())
+    return InputRecord(
+        "orders",
+        0,
+        offset,
+        user.encode(),
+        json.dumps({"id": offset, "user": user, "amount": amount}).encode(),
+    )
 
 
 def total(offset: int, step: int, user: str, orders: int, amount: int, visits: int) -> OutputRecord:
     value = json.dumps({"user": user, "orders": orders, "amount": amount, "visits": visits}).encode()
-    return OutputRecord("totals", partition_of(user.encode(), OUTPUTS["totals"]), offset, user.encode(), value, step)
+    return OutputRecord(
+        "totals", partition_of(user.encode(), OUTPUTS["totals"]), offset, user.encode(), value, step
+    )
 
 
 def large(offset: int, step: int, number: int, user: str, amount: int) -> OutputRecord:
@@ -42,12 +52,20 @@ def large(offset: int, step: int, number: int, user: str, amount: int) -> Output
     return OutputRecord("large", 0, offset, None, value, step)
 
 
-def boundary(step: int, orders: tuple[int, int], visits: tuple[int, int], counts: tuple[int, int]) -> dict[str, Any]:
+def boundary(
+    step: int, orders: tuple[int, int], visits: tuple[int, int], counts: tuple[int, int]
+) -> dict[str, Any]:
     """counts: visible records of both inputs. Outputs are filled in by `history`."""
     return {
         "step": step,
         "now_ms": 1_000 * step,
-        "token": {"claim_epoch": 1, "attempt": 1, "producer_id": 7, "producer_epoch": step, "incarnations": [3]},
+        "token": {
+            "claim_epoch": 1,
+            "attempt": 1,
+            "producer_id": 7,
+            "producer_epoch": step,
+            "incarnations": [3],
+        },
         "inputs": [
             {"topic": "orders", "partition": 0, "from": orders[0], "to": orders[1], "records": counts[0]},
             {"topic": "visits", "partition": 2, "from": visits[0], "to": visits[1], "records": counts[1]},
@@ -57,7 +75,8 @@ def boundary(step: int, orders: tuple[int, int], visits: tuple[int, int], counts
 
 
 def history() -> History:
-    """Two steps. Offset 2 of orders is a transaction's marker; offset 2 of large is an aborted record that nobody sees."""
+    """Two steps. Offset 2 of orders is a transaction's marker; offset 2 of large is an
+    aborted record that nobody sees."""
     inputs = [
         *(order(0, "ann", 60), order(1, "bob", 10), order(3, "ann", 70)),
         *(InputRecord("visits", 2, offset, b"ann", b"") for offset in (0, 1)),
@@ -69,7 +88,13 @@ def history() -> History:
     steps = [boundary(1, (0, 3), (0, 1), (2, 1)), boundary(2, (3, 4), (1, 2), (1, 1))]
     for record in outputs:
         steps[(record.step or 0) - 1]["outputs"].append(
-            {"topic": record.topic, "partition": record.partition, "from": record.offset, "to": record.offset + 1, "records": 1}
+            {
+                "topic": record.topic,
+                "partition": record.partition,
+                "from": record.offset,
+                "to": record.offset + 1,
+                "records": 1,
+            }
         )
     return History(steps, inputs, outputs)
 
@@ -225,7 +250,12 @@ def test_while_it_runs_later_steps_are_nobodys_fault() -> None:
 
 @pytest.mark.parametrize(
     ("key", "hash_of_java"),
-    [(b"21", -973_932_308), (b"foobar", -790_332_482), (b"abc", 479_470_107), (b"a-little-bit-long-string", -985_981_536)],
+    [
+        (b"21", -973_932_308),
+        (b"foobar", -790_332_482),
+        (b"abc", 479_470_107),
+        (b"a-little-bit-long-string", -985_981_536),
+    ],
 )
 def test_the_partitioner_is_kafkas(key: bytes, hash_of_java: int) -> None:
     """Vectors of Kafka's own UtilsTest."""

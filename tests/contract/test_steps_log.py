@@ -13,7 +13,9 @@ from tests.support.owning import commit
 from tests.support.samples import boundary, checkpoint
 
 
-async def _commit(transaction: Transaction, world: World, record: StepRecord, forget: tuple[str, ...] = ()) -> None:
+async def _commit(
+    transaction: Transaction, world: World, record: StepRecord, forget: tuple[str, ...] = ()
+) -> None:
     producer = await transaction.init_producer(10_000)
     await transaction.add_partitions(*producer, world.partitions()[:1])
     await commit(transaction, await world.steps(), producer, record, forget)
@@ -29,7 +31,10 @@ async def _save(transaction: Transaction, world: World, step: int, begin: int, *
     read = await (await world.steps()).read_to_end()
     offsets = {one.record.step: one.offset for one in read if isinstance(one.record, StepBoundary)}
     made = replace(
-        checkpoint(world.pipeline, step), boundary_offset=offsets[step], begin_offset=offsets[begin], first_step=begin - 1
+        checkpoint(world.pipeline, step),
+        boundary_offset=offsets[step],
+        begin_offset=offsets[begin],
+        first_step=begin - 1,
     )
     await _commit(transaction, world, made, forget)
     return made
@@ -49,7 +54,9 @@ def test_without_a_checkpoint_reading_begins_at_the_beginning(run: Run) -> None:
         await _steps(transaction, world, 1, 3)
         log = await world.steps()
         assert await log.begin_at_checkpoint() is None
-        assert [one.record.step for one in await log.read_to_end() if isinstance(one.record, StepBoundary)] == [1, 2, 3]
+        assert [
+            one.record.step for one in await log.read_to_end() if isinstance(one.record, StepBoundary)
+        ] == [1, 2, 3]
 
     run(scenario)
 
@@ -93,7 +100,9 @@ def test_a_checkpoint_of_an_older_version_does_not_say_where_to_begin(run: Run) 
     async def scenario(world: World) -> None:
         transaction = await world.transaction()
         await _steps(transaction, world, 1, 3)
-        await _commit(transaction, world, replace(checkpoint(world.pipeline, 3), first_step=0, begin_offset=-1))
+        await _commit(
+            transaction, world, replace(checkpoint(world.pipeline, 3), first_step=0, begin_offset=-1)
+        )
         log = await world.steps()
         assert await log.begin_at_checkpoint() is None
         assert len(await log.read_to_end()) == 4

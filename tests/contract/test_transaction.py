@@ -1,4 +1,5 @@
-"""What Transaction and StepsLog promise together: a step is there whole or not at all, and only its owner can commit it."""
+"""What Transaction and StepsLog promise together: a step is there whole or not at all,
+and only its owner can commit it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ async def _begin(world: World, transaction: Transaction) -> tuple[int, int]:
 
 
 async def _commit(
-    world: World, transaction: Transaction, producer: tuple[int, int], record: StepRecord, forget: Sequence[str] = ()
+    world: World,
+    transaction: Transaction,
+    producer: tuple[int, int],
+    record: StepRecord,
+    forget: Sequence[str] = (),
 ) -> None:
     await commit(transaction, await world.steps(), producer, record, forget)
 
@@ -99,7 +104,9 @@ def test_after_the_next_init_producer_every_earlier_commit_is_found_by_a_read_to
     run(scenario)
 
 
-def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_read_finds_it(run: Run) -> None:
+def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_read_finds_it(
+    run: Run,
+) -> None:
     """Whatever a reader was shown as the end: the place of its own record says whether it was."""
 
     async def scenario(world: World) -> None:
@@ -120,7 +127,11 @@ def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_r
         made = await _step(world, transaction, 3)
         await transaction.init_producer(TIMEOUT_MS)
         fresh = await world.steps()
-        assert [logged.record for logged in await fresh.read_settled(transaction.log_end)] == [seen, unseen, made]
+        assert [logged.record for logged in await fresh.read_settled(transaction.log_end)] == [
+            seen,
+            unseen,
+            made,
+        ]
 
     run(scenario)
 

@@ -1,4 +1,5 @@
-"""The same handful of processes around one cluster: in memory, on the simulator's broker, and on a real Kafka."""
+"""The same handful of processes around one cluster: in memory, on the simulator's broker, and on a real
+Kafka."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.errors import FencedError
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, StepsArchive, Transaction
 from kcontrol.settings.cluster import ClusterSettings
-from tests.fakes.memory_kafka import STEPS, Loss, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
+from tests.fakes.memory_kafka import (
+    STEPS,
+    Loss,
+    MemoryControlLog,
+    MemoryKafka,
+    MemoryStepsLog,
+    MemoryTransaction,
+)
 from tests.simulation import broker
 from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, Lost
 from tests.support.proxy import END_TXN, Cut, Proxy
@@ -26,7 +34,8 @@ _T = TypeVar("_T")
 
 
 class World(Protocol):
-    """What the contract needs beyond the ports: more processes, writers that join a transaction, and lost commits."""
+    """What the contract needs beyond the ports: more processes, writers that join a
+    transaction, and lost commits."""
 
     pipeline: str
 
@@ -177,7 +186,9 @@ class KafkaWorld:
     async def write(self, producer: tuple[int, int], partition: int, value: str) -> None:
         rpc = KafkaRpc(self._direct)
         try:
-            write = TransactionalWrite(Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, 10_000)
+            write = TransactionalWrite(
+                Partitions(rpc), f"{self._direct.prefix}.{self.pipeline}", producer, 10_000
+            )
             await write.send(self._out, partition, [(b"k", value.encode())])
         finally:
             await rpc.close()

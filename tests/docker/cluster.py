@@ -1,4 +1,5 @@
-"""docker/compose.yaml, started in a project of its own from a copy of docker/ and examples/, and what a test asks of it."""
+"""docker/compose.yaml, started in a project of its own from a copy of docker/ and
+examples/, and what a test asks of it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ KILL = "import os; [os.kill(int(child), 9) for child in open('/proc/1/task/1/chi
 
 
 class Cluster:
-    """One start of the compose file. home: an empty directory. image: of kcontrol. without: services that are left out."""
+    """One start of the compose file. home: an empty directory. image: of kcontrol.
+    without: services that are left out."""
 
     def __init__(self, home: Path, image: str, without: Sequence[str] = ()) -> None:
         for name in ("docker", "examples"):
@@ -72,7 +74,8 @@ class Cluster:
         return run(["docker", "exec", self.container(service), *command])
 
     def kill(self, service: str) -> None:
-        """SIGKILL to its kcontrol: the container ends with it, and the engine starts it again as compose.yaml says."""
+        """SIGKILL to its kcontrol: the container ends with it, and the engine starts it again as compose.yaml
+        says."""
         # The engine ends this command with the container, or it ends before.
         run(["docker", "exec", self.container(service), "python3", "-c", KILL], ended_with=(0, 137))
 
@@ -95,7 +98,8 @@ def ask_prometheus(path: str, **parameters: str) -> Any:
 
 
 def eventually(found: Callable[[], bool], timeout_s: float, what: str) -> None:
-    """Ask those who tell nothing by themselves until it holds. Raises AssertionError when it does not in time."""
+    """Ask those who tell nothing by themselves until it holds. Raises AssertionError when it does not in
+    time."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -108,18 +112,24 @@ def eventually(found: Callable[[], bool], timeout_s: float, what: str) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str] = os.environ, ended_with: Sequence[int] = (0,)) -> str:
+def run(
+    command: Sequence[str], environment: Mapping[str, str] = os.environ, ended_with: Sequence[int] = (0,)
+) -> str:
     """Standard output. Raises AssertionError with what it said if it ends otherwise."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=dict(environment), check=False
     )
-    assert done.returncode in ended_with, f"{' '.join(command)}\n{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}"
+    assert done.returncode in ended_with, (
+        f"{' '.join(command)}\n{done.stdout[-4_000:]}\n{done.stderr[-4_000:]}"
+    )
     return done.stdout
 
 
 def _compose() -> list[str]:
     """The plugin of the engine's client, or the program of old."""
-    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False)
+    plugin = subprocess.run(
+        ["docker", "compose", "version"], capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False
+    )
     return ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
 
 

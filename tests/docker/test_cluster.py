@@ -1,8 +1,10 @@
-"""The image and docker/compose.yaml with a real engine: steps go on when parts are killed, and whoever looks on sees it.
+"""The image and docker/compose.yaml with a real engine: steps go on when parts are
+killed, and whoever looks on sees it.
 
-`pytest tests/docker -m docker --log-cli-level=INFO` builds the image, unless KCONTROL_IMAGE names one, and needs the ports of
-compose.yaml. KAFKA_IMAGE, PROMETHEUS_IMAGE and GRAFANA_IMAGE take the place of the official images, and KCONTROL_TEST_WITHOUT
-names services to leave out: see `tests/docker/standins`. The tests follow each other on one cluster.
+`pytest tests/docker -m docker --log-cli-level=INFO` builds the image, unless KCONTROL_IMAGE names one, and
+needs the ports of compose.yaml. KAFKA_IMAGE, PROMETHEUS_IMAGE and GRAFANA_IMAGE take the place of the
+official images, and KCONTROL_TEST_WITHOUT names services to leave out: see `tests/docker/standins`. The tests
+follow each other on one cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +41,19 @@ def image() -> str:
     given = os.environ.get("KCONTROL_IMAGE")
     if not given:
         given = "kcontrol:test"
-        run(["docker", "build", "--network", "host", "--file", str(ROOT / "docker" / "Dockerfile"), "--tag", given, str(ROOT)])
+        run(
+            [
+                "docker",
+                "build",
+                "--network",
+                "host",
+                "--file",
+                str(ROOT / "docker" / "Dockerfile"),
+                "--tag",
+                given,
+                str(ROOT),
+            ]
+        )
     return given
 
 
@@ -66,7 +80,9 @@ def feed(cluster: Cluster) -> Iterator[StepFeed]:
 
 def await_steps(feed: StepFeed, more: int, timeout_s: float) -> None:
     before = feed.committed
-    assert feed.wait_for(lambda steps: len(steps) >= before + more, timeout_s), f"no {more} steps after step {before}"
+    assert feed.wait_for(lambda steps: len(steps) >= before + more, timeout_s), (
+        f"no {more} steps after step {before}"
+    )
 
 
 def is_healthy(cluster: Cluster, service: str) -> bool:
@@ -77,7 +93,9 @@ def test_steps_are_committed_by_all_nodes(cluster: Cluster, feed: StepFeed) -> N
     began = time.monotonic()
     await_steps(feed, 5, START_TIMEOUT_S)
     _log.info("step %d after %.0f s", feed.committed, time.monotonic() - began)
-    assert {each["node"] for each in cluster.get(f"{PIPELINE}/nodes")["nodes"]} == set(range(departures.NODES))
+    assert {each["node"] for each in cluster.get(f"{PIPELINE}/nodes")["nodes"]} == set(
+        range(departures.NODES)
+    )
     for service in (*COORDINATORS, *NODES, "serve"):
         eventually(lambda name=service: is_healthy(cluster, name), SCRAPED_TIMEOUT_S, f"{service} well")
 
@@ -85,7 +103,9 @@ def test_steps_are_committed_by_all_nodes(cluster: Cluster, feed: StepFeed) -> N
 def test_nobody_is_root_and_nothing_was_fetched(cluster: Cluster) -> None:
     for service in (*COORDINATORS, *NODES, "serve"):
         assert cluster.execute(service, "id", "-u").strip() == "10001"
-        assert "no" in cluster.execute(service, "sh", "-c", "test -e ~/.cache/kcontrol || test -e ~/.ivy2 || echo no")
+        assert "no" in cluster.execute(
+            service, "sh", "-c", "test -e ~/.cache/kcontrol || test -e ~/.ivy2 || echo no"
+        )
         # The compiled codec was in the image.
         assert "no" in cluster.execute(service, "sh", "-c", "test -e ~/.cache/numba || echo no")
 
@@ -95,7 +115,9 @@ def test_only_who_has_the_token_is_answered(cluster: Cluster) -> None:
     assert httpx.get(f"{REST}/metrics").status_code == 401
     assert httpx.get(f"{REST}/health/ready").status_code == 200
     assert "text/html" in httpx.get(f"{REST}/", follow_redirects=True).headers["content-type"]
-    assert cluster.token not in run(["docker", "inspect", *(cluster.container(name) for name in cluster.services)])
+    assert cluster.token not in run(
+        ["docker", "inspect", *(cluster.container(name) for name in cluster.services)]
+    )
 
 
 def test_prometheus_sees_every_process_and_knows_the_alerts(cluster: Cluster) -> None:
@@ -107,7 +129,11 @@ def test_prometheus_sees_every_process_and_knows_the_alerts(cluster: Cluster) ->
     eventually(all_are_up, SCRAPED_TIMEOUT_S, "every target up")
     rules = [rule for group in ask_prometheus("rules")["groups"] for rule in group["rules"]]
     assert rules
-    eventually(lambda: {rule["health"] for rule in ask_prometheus("rules")["groups"][0]["rules"]} == {"ok"}, 30, "all rules ok")
+    eventually(
+        lambda: {rule["health"] for rule in ask_prometheus("rules")["groups"][0]["rules"]} == {"ok"},
+        30,
+        "all rules ok",
+    )
     [steps] = ask_prometheus("query", query="max(kcontrol_committed_step)")["result"]
     assert int(steps["value"][1]) > 0
 
@@ -115,7 +141,11 @@ def test_prometheus_sees_every_process_and_knows_the_alerts(cluster: Cluster) ->
 def test_grafana_has_the_dashboard(cluster: Cluster) -> None:
     if "grafana" not in cluster.services:
         pytest.skip("there is no image of Grafana here")
-    eventually(lambda: httpx.get("http://127.0.0.1:3000/api/health").status_code == 200, START_TIMEOUT_S, "Grafana up")
+    eventually(
+        lambda: httpx.get("http://127.0.0.1:3000/api/health").status_code == 200,
+        START_TIMEOUT_S,
+        "Grafana up",
+    )
     password = (cluster.directory / "secrets" / "grafana-password").read_text()
     shown = httpx.get("http://127.0.0.1:3000/api/dashboards/uid/kcontrol", auth=("admin", password))
     assert shown.status_code == 200, shown.text
@@ -138,9 +168,17 @@ def test_steps_go_on_when_one_is_killed(cluster: Cluster, feed: StepFeed, victim
     cluster.kill(service)
     recovered = feed.wait_for(lambda steps: recovered_ms(steps, killed_ms) is not None, RECOVERY_TIMEOUT_S)
     assert recovered, f"no step after {service} was killed"
-    _log.info("%s killed: the next step was committed after %.1f s", service, (recovered_ms(feed.steps, killed_ms) or 0) / 1e3)
+    _log.info(
+        "%s killed: the next step was committed after %.1f s",
+        service,
+        (recovered_ms(feed.steps, killed_ms) or 0) / 1e3,
+    )
     await_steps(feed, 3, RECOVERY_TIMEOUT_S)
-    eventually(lambda: cluster.state(service)["RestartCount"] > restarts, RECOVERY_TIMEOUT_S, f"{service} was started again")
+    eventually(
+        lambda: cluster.state(service)["RestartCount"] > restarts,
+        RECOVERY_TIMEOUT_S,
+        f"{service} was started again",
+    )
 
 
 def test_a_checkpoint_is_saved_for_all_nodes(cluster: Cluster, feed: StepFeed) -> None:
@@ -151,7 +189,9 @@ def test_a_checkpoint_is_saved_for_all_nodes(cluster: Cluster, feed: StepFeed) -
     await_steps(feed, 1, RECOVERY_TIMEOUT_S)
 
 
-def test_every_departure_is_counted_once_and_a_stopped_pipeline_stays_down(cluster: Cluster, feed: StepFeed) -> None:
+def test_every_departure_is_counted_once_and_a_stopped_pipeline_stays_down(
+    cluster: Cluster, feed: StepFeed
+) -> None:
     cluster.compose("stop", "feed")
     sent: Counter[str] = Counter()
     sent_late = 0
@@ -173,5 +213,9 @@ def test_every_departure_is_counted_once_and_a_stopped_pipeline_stays_down(clust
     _log.info("%d departures in %d steps, each counted once", sent.total(), feed.committed)
     cluster.post(f"{PIPELINE}/stop")
     for service in NODES:
-        eventually(lambda name=service: cluster.state(name)["Status"] == "exited", RECOVERY_TIMEOUT_S, f"{service} ended")
+        eventually(
+            lambda name=service: cluster.state(name)["Status"] == "exited",
+            RECOVERY_TIMEOUT_S,
+            f"{service} ended",
+        )
         assert cluster.state(service)["ExitCode"] == 0

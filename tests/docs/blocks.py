@@ -1,13 +1,13 @@
 """Every block of code in the repository's Markdown pages, with what the page says of how it is tested.
 
-What is done with a block follows from its language and from a comment right above it, which readers don't see:
+What is done with a block follows from its language and from a comment right above it, which readers don't
+see:
 
-    <!-- not run: REASON -->         it is read as far as it can be without running it, and REASON says why it is not run
-    <!-- run by: FILE -->            that test runs it
-    <!-- topic: NAME, ... -->        (python) it needs a broker with these topics
-    <!-- terminal: NAME -->          (bash, in a story) it goes on running, as in a terminal of its own
-    <!-- prints -->                  (text, in a story) the commands above have printed this
-    <!-- prints: NAME -->            (text, in a story) that terminal prints this next
+    <!-- not run: REASON -->         it is read as far as it can be without running it, and REASON says why it
+    is not run <!-- run by: FILE -->            that test runs it <!-- topic: NAME, ... -->        (python) it
+    needs a broker with these topics <!-- terminal: NAME -->          (bash, in a story) it goes on running,
+    as in a terminal of its own <!-- prints -->                  (text, in a story) the commands above have
+    printed this <!-- prints: NAME -->            (text, in a story) that terminal prints this next
 
 `title="NAME"` after the language makes the block a file of that name.
 """
@@ -31,7 +31,8 @@ _RULES = frozenset({"not run", "run by", "topic", "terminal", "prints"})
 
 @dataclass(frozen=True)
 class Block:
-    """One block. page: relative to the repository. rule, argument: of the comment above it; '' without one."""
+    """One block. page: relative to the repository. rule, argument: of the comment above it; '' without
+    one."""
 
     page: str
     line: int
@@ -71,6 +72,8 @@ def blocks_in(page: str, text: str) -> list[Block]:
             info = token.info.strip()
             title = _TITLE.search(info)
             language = "" if title and info.startswith("title=") else info.partition(" ")[0]
-            found.append(Block(page, line, language, title[1] if title else "", rule, argument, token.content))
+            found.append(
+                Block(page, line, language, title[1] if title else "", rule, argument, token.content)
+            )
         rule, argument = "", ""
     return found

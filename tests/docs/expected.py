@@ -1,7 +1,8 @@
-"""Compares what a page says a command prints with what it printed: the same words, whatever the numbers and names of the day.
+"""Compares what a page says a command prints with what it printed: the same words, whatever
+the numbers and names of the day.
 
-Each line that is shown must be printed, in that order; a line `...` stands for any others. Compared are words: numbers, times,
-digests, and paths are any number, time, digest, or path.
+Each line that is shown must be printed, in that order; a line `...` stands for any others. Compared are
+words: numbers, times, digests, and paths are any number, time, digest, or path.
 """
 
 from __future__ import annotations

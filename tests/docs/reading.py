@@ -30,9 +30,13 @@ _DRAWN = "docs/diagrams/"
 
 def read(block: Block, directory: Path) -> None:
     """Read it by the rule of its language. directory: an empty one for files."""
-    assert block.language, "say its language after the ```: bash, python, toml, json, yaml, or text for what no program reads"
+    assert block.language, (
+        "say its language after the ```: bash, python, toml, json, yaml, or text for what no program reads"
+    )
     reader = _READERS.get(block.language)
-    assert reader is not None, f"there is no rule for {block.language!r}: take one of {', '.join(sorted(_READERS))}, or add one"
+    assert reader is not None, (
+        f"there is no rule for {block.language!r}: take one of {', '.join(sorted(_READERS))}, or add one"
+    )
     reader(block, directory)
 
 
@@ -84,7 +88,9 @@ def _bash(block: Block, _directory: Path) -> None:
                 parse_kcontrol(_without_redirection(arguments))
             case ["make", *arguments]:
                 for target in (each for each in arguments if "=" not in each):
-                    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"no target {target}"
+                    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+                        f"no target {target}"
+                    )
             case ["python", "-m", module, *_]:
                 assert importlib.util.find_spec(module) is not None, f"there is no module {module}"
 

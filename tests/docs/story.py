@@ -1,7 +1,8 @@
 """Does what a page tells its reader to do: writes its files, runs its commands, and compares what they print.
 
-Several pages may be one story: the later ones go on with the files, terminals and cluster of the earlier ones. Nothing is put
-in the place of anything; only the ports that pages name are others, because those may be taken.
+Several pages may be one story: the later ones go on with the files, terminals and cluster of the earlier
+ones. Nothing is put in the place of anything; only the ports that pages name are others, because those may be
+taken.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Terminal(KcontrolProcess):
     def _check_alive(self, shown: str) -> None:
         assert self.process is not None
         if self.process.poll() is not None and missing(shown, self._news()) is not None:
-            raise AssertionError(f"`{self.line}` ended with {self.process.returncode} and printed:\n{self.text()[-6000:]}")
+            raise AssertionError(
+                f"`{self.line}` ended with {self.process.returncode} and printed:\n{self.text()[-6000:]}"
+            )
 
 
 def _length(shown: str, printed: str) -> int:
@@ -69,7 +72,8 @@ def _length(shown: str, printed: str) -> int:
 
 
 class Story:
-    """A directory, and the terminals that pages have opened in it. ports: by the number in the text, the one to use."""
+    """A directory, and the terminals that pages have opened in it. ports: by the number in the text, the one
+    to use."""
 
     def __init__(self, directory: Path, ports: Mapping[str, str]) -> None:
         self.directory = directory / "tour"
@@ -77,12 +81,17 @@ class Story:
         self._ports = ports
         self._terminals: dict[str, Terminal] = {}
         self._printed = ""
-        self._env = {"PATH": f"{_programs(directory)}:{os.environ['PATH']}", "XDG_DATA_HOME": str(directory / "home")}
+        self._env = {
+            "PATH": f"{_programs(directory)}:{os.environ['PATH']}",
+            "XDG_DATA_HOME": str(directory / "home"),
+        }
 
     def __enter__(self) -> Story:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for terminal in reversed(self._terminals.values()):
             try:
                 if kind is None:
@@ -113,7 +122,9 @@ class Story:
             case "", "diff" | "text":
                 read(block, scratch)
             case rule, language:
-                raise AssertionError(f"a story has no rule for {language!r} with {rule!r}: give it a title, or say not run")
+                raise AssertionError(
+                    f"a story has no rule for {language!r} with {rule!r}: give it a title, or say not run"
+                )
 
     def _text(self, block: Block) -> str:
         text = block.text
@@ -135,7 +146,9 @@ class Story:
         )  # fmt: skip
         self._printed = done.stdout
         allowed = self._shown_code(block)
-        assert done.returncode == allowed, f"ended with {done.returncode} instead of {allowed}:\n{done.stdout[-6000:]}"
+        assert done.returncode == allowed, (
+            f"ended with {done.returncode} instead of {allowed}:\n{done.stdout[-6000:]}"
+        )
 
     @staticmethod
     def _shown_code(block: Block) -> int:
@@ -148,7 +161,9 @@ class Story:
             self._terminals[block.argument].prints(block.text)
             return
         line = missing(block.text, self._printed)
-        assert line is None, f"{line!r} ({alike(line or '')!r}) is not in what was printed:\n{self._printed[-6000:]}"
+        assert line is None, (
+            f"{line!r} ({alike(line or '')!r}) is not in what was printed:\n{self._printed[-6000:]}"
+        )
 
 
 def _programs(directory: Path) -> Path:

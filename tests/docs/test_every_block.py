@@ -1,4 +1,5 @@
-"""Every block of code on every page is run, or read by what reads it; a block without a language or a rule fails."""
+"""Every block of code on every page is run, or read by what reads it; a block without a language or a rule
+fails."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def test_a_block_can_be_read_by_what_reads_it(block: Block, tmp_path: Path) -> N
 def test_commands_are_run_or_the_page_says_why_not(block: Block) -> None:
     if block.page in STORY:
         return
-    assert block.rule in ("not run", "run by"), "only pages of a story are run: say why it is not run, or which test runs it"
+    assert block.rule in ("not run", "run by"), (
+        "only pages of a story are run: say why it is not run, or which test runs it"
+    )
 
 
 @pytest.mark.parametrize("block", NOT_RUN, ids=lambda block: f"{block}: {block.argument}")
@@ -55,7 +58,9 @@ def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("block", WITH_A_BROKER, ids=str)
-def test_python_runs_with_a_broker(block: Block, settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_python_runs_with_a_broker(
+    block: Block, settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     text = block.text
     for topic in block.argument.split(", "):
         text = text.replace(f'"{topic}"', f'"{topic_factory(topic)}"')
@@ -67,7 +72,14 @@ def test_every_page_is_looked_at() -> None:
     assert {"README.md", "docs/tutorial.md", "docs/howto/attach.md"} <= set(pages())
 
 
-WHAT_IS_RAISED = (AssertionError, ValueError, SyntaxError, yaml.YAMLError, click.UsageError, ConfigurationError)
+WHAT_IS_RAISED = (
+    AssertionError,
+    ValueError,
+    SyntaxError,
+    yaml.YAMLError,
+    click.UsageError,
+    ConfigurationError,
+)
 WRONG = {
     "```\nx\n```\n": "say its language",
     "text\n\n    x = 1\n": "say its language",
@@ -97,13 +109,16 @@ def test_what_is_wrong_is_found(text: str, said: str, tmp_path: Path) -> None:
     [block] = blocks_in("page.md", text)
     with pytest.raises(WHAT_IS_RAISED) as found:
         read(block, tmp_path)
-    assert said in (found.value.format_message() if isinstance(found.value, click.UsageError) else str(found.value))
+    assert said in (
+        found.value.format_message() if isinstance(found.value, click.UsageError) else str(found.value)
+    )
 
 
 def test_comments_above_a_block_are_its_rule() -> None:
     [first, second, third] = blocks_in(
         "page.md",
-        '<!-- not run: for a reason -->\n```bash\na\n```\n```python title="x.py"\nb\n```\n<!-- else -->\n\n```text\nc\n```\n',
+        '<!-- not run: for a reason -->\n```bash\na\n```\n```python title="x.py"\nb\n```\n<!-- else '
+        "-->\n\n```text\nc\n```\n",
     )
     assert (first.rule, first.argument, first.language) == ("not run", "for a reason", "bash")
     assert (second.rule, second.title, second.language) == ("", "x.py", "python")
@@ -111,7 +126,10 @@ def test_comments_above_a_block_are_its_rule() -> None:
 
 
 def test_what_is_shown_must_be_printed_in_order_whatever_the_numbers() -> None:
-    printed = "step 4 of ab\nits data is in /var/lib/x/broker\n  3  2026-11-22T01:12:33.905Z  a 1,000 -> b 12  9 ms\nend"
+    printed = (
+        "step 4 of ab\nits data is in /var/lib/x/broker\n  3  2026-11-22T01:12:33.905Z  a 1,000 -> b "
+        "12  9 ms\nend"
+    )
     assert missing("step 77 of ab\n...\n 31 2025-01-01T00:00:00Z a 5 -> b 6,000 7 ms", printed) is None
     assert missing("its data is in ~/tour/data", printed) is None
     assert missing("step 1 ...\nend", printed) is None

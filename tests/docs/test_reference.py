@@ -12,7 +12,9 @@ from tests.docs.blocks import ROOT
 
 
 @pytest.mark.parametrize(
-    "maker", [make_cli, make_metrics, make_rest, make_schemas, make_settings], ids=lambda maker: maker.__name__
+    "maker",
+    [make_cli, make_metrics, make_rest, make_schemas, make_settings],
+    ids=lambda maker: maker.__name__,
 )
 def test_the_page_is_current(maker: ModuleType) -> None:
     assert maker.PAGE.read_text(encoding="utf-8") == maker.render(), f"run: python -m {maker.__name__}"

@@ -28,11 +28,15 @@ def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
     assert written <= set(made)
     found = {name: _FETCHED.findall(page.read_text(encoding="utf-8")) for name, page in made.items()}
     assert not any(found.values()), {name: urls for name, urls in found.items() if urls}
-    styles = [style for style in tmp_path.rglob("*.css") if _IMPORTED.search(style.read_text(encoding="utf-8"))]
+    styles = [
+        style for style in tmp_path.rglob("*.css") if _IMPORTED.search(style.read_text(encoding="utf-8"))
+    ]
     assert not styles, styles
 
 
 def test_what_would_be_fetched_is_found() -> None:
-    assert _FETCHED.findall('<script src="https://cdn.example/x.js"></script><link rel=x href="//fonts.example/y">')
+    assert _FETCHED.findall(
+        '<script src="https://cdn.example/x.js"></script><link rel=x href="//fonts.example/y">'
+    )
     assert not _FETCHED.findall('<a href="https://example.org">x</a><img src="images/a.png">')
     assert _IMPORTED.search("a { background: url(https://example.org/x.png) }")

@@ -1,4 +1,5 @@
-"""The tutorial, and the pages that go on where it ends, done by a reader who does everything that they say, in order."""
+"""The tutorial, and the pages that go on where it ends, done by a reader who does
+everything that they say, in order."""
 
 from __future__ import annotations
 

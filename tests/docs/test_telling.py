@@ -73,13 +73,19 @@ def test_what_is_true_passes(tmp_path: Path) -> None:
         ("```bash\nfalse | true\n```\n", "ended with 1 instead of 0"),
         ("```bash\ntrue  # exit code 2\n```\n", "ended with 0 instead of 2"),
         ("```bash\necho two\n```\n<!-- prints -->\n```text\ntwo\nthree\n```\n", "'three'"),
-        ("<!-- terminal: a -->\n```bash\necho one\n```\n<!-- prints: a -->\n```text\ntwo\n```\n", "ended with 0 and printed"),
+        (
+            "<!-- terminal: a -->\n```bash\necho one\n```\n<!-- prints: a -->\n```text\ntwo\n```\n",
+            "ended with 0 and printed",
+        ),
         (
             "<!-- terminal: a -->\n```bash\necho one\n```\n<!-- prints: a -->\n```text\none\n```\n"
             "<!-- prints: a -->\n```text\none\n```\n",
             "ended with 0 and printed",
         ),
-        (f"<!-- terminal: a -->\n```bash\n{STUBBORN}\n```\n<!-- prints: a -->\n```text\nup\n```\n", "ended with 3"),
+        (
+            f"<!-- terminal: a -->\n```bash\n{STUBBORN}\n```\n<!-- prints: a -->\n```text\nup\n```\n",
+            "ended with 3",
+        ),
         ("```bash\nkcontrol stat\n```\n", "ended with 2 instead of 0"),
         ("<!-- not run: for a reason -->\n```bash\nkcontrol stat\n```\n", "no command kcontrol stat"),
         ("```python\nprint(1)\n```\n", "give it a title"),

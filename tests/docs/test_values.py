@@ -1,4 +1,5 @@
-"""The page about values has a line for every JSON value that the engine's test runs, and says the same of it."""
+"""The page about values has a line for every JSON value that the engine's test runs, and says the same of
+it."""
 
 from __future__ import annotations
 

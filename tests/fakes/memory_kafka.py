@@ -1,7 +1,8 @@
-"""A Kafka in memory, as far as the ports can tell: logs, last stable offsets, and transactions with their fencing.
+"""A Kafka in memory, as far as the ports can tell: logs, last stable offsets, and
+transactions with their fencing.
 
-One `MemoryKafka` is the cluster; the ports made from it are the processes that use it. It has no delays and loses nothing
-unless it is told to.
+One `MemoryKafka` is the cluster; the ports made from it are the processes that use it. It has no delays and
+loses nothing unless it is told to.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class MemoryPartition:
 
     def stable_end(self) -> int:
         """The last stable offset: where the first open transaction begins."""
-        return next((offset for offset, entry in enumerate(self.entries) if entry.fate is Fate.OPEN), len(self.entries))
+        return next(
+            (offset for offset, entry in enumerate(self.entries) if entry.fate is Fate.OPEN),
+            len(self.entries),
+        )
 
     async def changed(self) -> None:
         await self._changed.wait()
@@ -123,7 +127,9 @@ class MemoryKafka:
     """now_ms: the clock that its records are stamped by."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
-        self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(lambda: MemoryPartition(now_ms))
+        self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(
+            lambda: MemoryPartition(now_ms)
+        )
         self._producer_ids = itertools.count(1000)
         self._transactions: dict[str, TransactionState] = {}
 
@@ -135,7 +141,9 @@ class MemoryKafka:
             self._transactions[pipeline] = TransactionState(next(self._producer_ids))
         return self._transactions[pipeline]
 
-    def write(self, pipeline: str, producer: tuple[int, int], topic: str, number: int, values: Sequence[Any]) -> list[int]:
+    def write(
+        self, pipeline: str, producer: tuple[int, int], topic: str, number: int, values: Sequence[Any]
+    ) -> list[int]:
         """What a process that has joined the transaction does."""
         state = self.transaction(pipeline)
         state.check(*producer)
@@ -221,7 +229,9 @@ class MemoryStepsLog:
 
     async def read_range(self, from_: int, to: int) -> list[LoggedStep]:
         entries = enumerate(self._partition.entries[: min(to, self._partition.stable_end())])
-        return [LoggedStep(at, entry.value) for at, entry in entries if at >= from_ and entry.fate is Fate.VISIBLE]
+        return [
+            LoggedStep(at, entry.value) for at, entry in entries if at >= from_ and entry.fate is Fate.VISIBLE
+        ]
 
 
 class MemorySource:
@@ -275,7 +285,9 @@ class MemoryTransaction:
         self._state.epoch += 1
         return self._state.producer_id, self._state.epoch
 
-    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def add_partitions(
+        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         self._state.check(producer_id, producer_epoch)
         self._state.added.update(partitions)
 
@@ -299,12 +311,16 @@ class MemoryTransaction:
     ) -> None:
         self._commit((producer_id, producer_epoch), checkpoint, expected_offset, forget)
 
-    def _commit(self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]) -> None:
+    def _commit(
+        self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
+    ) -> None:
         values = [record, *map(Tombstone, forget)]
         offsets = self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
         self._log_end = offsets[-1] + 1
         if offsets[0] != expected_offset:
-            raise UnseenRecordError(f"it came to lie at offset {offsets[0]}, but what was read ended at {expected_offset}")
+            raise UnseenRecordError(
+                f"it came to lie at offset {offsets[0]}, but what was read ended at {expected_offset}"
+            )
         loss, self._state.loss = self._state.loss, None
         if loss is not Loss.REQUEST:
             self._state.end(Fate.VISIBLE, self._kafka.partition)

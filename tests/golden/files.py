@@ -1,9 +1,10 @@
 """Golden histories and records as files: bytes as they lie in Kafka, and what must come out of them for ever.
 
-A history is a file of JSON lines: {"log": "control" or "steps", "offset", "timestamp_ms", "key", "value"}, the value in base64
-or null for a tombstone. Schemas come first, under offset -1, because a partition holds them before what needs them. Beside it
-`NAME.state.json` is what it folds to, or {"refused": the error's class}. A record is a JSON file with the bytes of one value,
-the schema's name and version, and the fields that its writer knew.
+A history is a file of JSON lines: {"log": "control" or "steps", "offset", "timestamp_ms", "key", "value"},
+the value in base64 or null for a tombstone. Schemas come first, under offset -1, because a partition holds
+them before what needs them. Beside it `NAME.state.json` is what it folds to, or {"refused": the error's
+class}. A record is a JSON file with the bytes of one value, the schema's name and version, and the fields
+that its writer knew.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def names() -> list[str]:
 
 
 def encode(record: AnyRecord, schema: Schema) -> bytes:
-    """The record as the version of kcontrol wrote it that had this schema; fields that it did not know are left out."""
+    """The record as the version of kcontrol wrote it that had this schema; fields that it did not know are
+    left out."""
     cls: type = type(record)
     body = BytesIO()
     schemaless_writer(body, schema.parsed, to_avro(cls)(record))
@@ -84,7 +86,11 @@ def read_history(name: str) -> History:
         if is_schema_key(line["key"]):
             codec.learn(line["key"], value or b"", name)
             continue
-        record: Any = Tombstone(line["key"]) if value is None else codec.decode(value, f"{name}, offset {line['offset']}")
+        record: Any = (
+            Tombstone(line["key"])
+            if value is None
+            else codec.decode(value, f"{name}, offset {line['offset']}")
+        )
         assert isinstance(record, Tombstone) or key_of(record) == line["key"], (name, line["key"])
         if line["log"] == "control":
             control.append(Logged(line["offset"], line["timestamp_ms"], record))
@@ -104,7 +110,7 @@ def _lines(name: str) -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-# --- single records -----------------------------------------------------------------------------------------------------
+# --- single records -----------------------------------------------------------------------------------------
 
 
 def record_files() -> list[Path]:

@@ -1,8 +1,9 @@
-"""`make golden` (`python -m tests.golden.make`): writes the goldens that are missing, and touches none that is there.
+"""`make golden` (`python -m tests.golden.make`): writes the goldens that are missing,
+and touches none that is there.
 
-A new history: add a function to scenarios.py, run this, read what was written, commit it. A new version of a record's schema:
-run this; it writes one record of that version. To take a golden back, delete its files: that says in the history of the
-repository that old logs are no longer understood.
+A new history: add a function to scenarios.py, run this, read what was written, commit it. A new version of a
+record's schema: run this; it writes one record of that version. To take a golden back, delete its files: that
+says in the history of the repository that old logs are no longer understood.
 """
 
 from __future__ import annotations
@@ -56,7 +57,13 @@ def _one(record: str, number: int, schema: Schema) -> dict[str, Any]:
     data = body.getvalue()
     fields = schemaless_reader(BytesIO(data), schema.parsed, None)
     value = b64encode(MAGIC + schema.fingerprint + data).decode()
-    return {"record": record, "version": number, "schema": json.loads(schema.json), "value": value, "fields": fields}
+    return {
+        "record": record,
+        "version": number,
+        "schema": json.loads(schema.json),
+        "value": value,
+        "fields": fields,
+    }
 
 
 if __name__ == "__main__":

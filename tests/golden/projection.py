@@ -1,7 +1,8 @@
-"""What golden histories are compared by: everything that coordinators, nodes and people go by, named field by field.
+"""What golden histories are compared by: everything that coordinators, nodes and people go by, named field by
+field.
 
-New fields of records are no part of it, so that a new version needs no new goldens; what is here may never change for an old
-history.
+New fields of records are no part of it, so that a new version needs no new goldens; what is here may
+never change for an old history.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def _control(view: PipelineView) -> dict[str, Any]:
         "resume": resume and resume.request_id,
         "checkpoint_request": request and request.request_id,
         "spec": spec and _spec(spec),
-        "status": status and [status.claim_epoch, status.phase.value, status.step, status.reason, list(status.acknowledged)],
+        "status": status
+        and [status.claim_epoch, status.phase.value, status.step, status.reason, list(status.acknowledged)],
         "nodes": {str(node): _node(view, node) for node in sorted(view.incarnations)},
         "superseded": list(control_view.superseded_keys(view)),
         **_asked_of_inputs(view),
@@ -44,7 +46,8 @@ def _control(view: PipelineView) -> dict[str, Any]:
 
 
 def _asked_of_inputs(view: PipelineView) -> dict[str, Any]:
-    """Only where somebody has asked for something: the first histories were projected before anybody could."""
+    """Only where somebody has asked for something: the first histories were projected before anybody
+    could."""
     spec, status = view.spec(), view.status()
     names = [] if spec is None else [one.name for one in spec.inputs]
     paused = {name: one.paused for name in names if (one := view.input_desired(name)) is not None}
@@ -65,9 +68,17 @@ def _spec(spec: PipelineSpec) -> dict[str, Any]:
         "nodes": spec.nodes,
         "stateful": spec.stateful,
         "queries": list(spec.queries),
-        "inputs": [[one.name, one.topic, one.topic_id, list(one.start_offsets), list(one.node_of)] for one in spec.inputs],
+        "inputs": [
+            [one.name, one.topic, one.topic_id, list(one.start_offsets), list(one.node_of)]
+            for one in spec.inputs
+        ],
         "outputs": [[one.name, one.topic, one.partitions, one.digest] for one in spec.outputs],
-        "policy": [spec.policy.min_records, spec.policy.max_delay_ms, spec.policy.max_records, spec.policy.clock_ms],
+        "policy": [
+            spec.policy.min_records,
+            spec.policy.max_delay_ms,
+            spec.policy.max_records,
+            spec.policy.clock_ms,
+        ],
     }
 
 
@@ -78,12 +89,23 @@ def _node(view: PipelineView, node: int) -> dict[str, Any]:
     received = [(one.name, view.received(node, one.name)) for one in inputs]
     return {
         "incarnation": view.incarnation(node),
-        "state": said and [said.phase.value, said.step, said.claim_epoch, said.command_serial, list(said.openable), said.error],
-        "written": written and [written.step, written.token.attempt, written.failure and written.failure.value],
+        "state": said
+        and [
+            said.phase.value,
+            said.step,
+            said.claim_epoch,
+            said.command_serial,
+            list(said.openable),
+            said.error,
+        ],
+        "written": written
+        and [written.step, written.token.attempt, written.failure and written.failure.value],
         "command": command and [command.serial, command.kind.value, command.step, command.incarnation],
         "checkpoint_part": part and [part.step, part.command_serial, part.manifest, part.error],
         "replaying": replaying and replaying.step,
-        "received": {name: [[seen.partition, seen.to] for seen in one.partitions] for name, one in received if one},
+        "received": {
+            name: [[seen.partition, seen.to] for seen in one.partitions] for name, one in received if one
+        },
     }
 
 
@@ -102,11 +124,19 @@ def _steps(steps: StepsView) -> dict[str, Any]:
             "epoch": last.token.claim_epoch,
             "incarnations": list(last.token.incarnations),
             "watermark_moved": last.watermark_moved,
-            "outputs": [[one.output, one.partition, one.from_, one.to, one.records, one.digest] for one in last.outputs],
+            "outputs": [
+                [one.output, one.partition, one.from_, one.to, one.records, one.digest]
+                for one in last.outputs
+            ],
             **_left_out(last),
         },
-        "next_from": [[name, partition, offset] for (name, partition), offset in sorted(steps.next_from.items())],
-        "checkpoints": [[one.step, one.boundary_offset, [part.manifest for part in one.parts]] for one in steps.checkpoints],
+        "next_from": [
+            [name, partition, offset] for (name, partition), offset in sorted(steps.next_from.items())
+        ],
+        "checkpoints": [
+            [one.step, one.boundary_offset, [part.manifest for part in one.parts]]
+            for one in steps.checkpoints
+        ],
         "can_replay_after": [step for step in range(steps.step + 1) if steps.can_replay_after(step)],
     }
 
@@ -116,7 +146,8 @@ def _left_out(last: StepBoundary) -> dict[str, Any]:
     found = {
         "paused_inputs": list(last.paused_inputs),
         "skipped_ranges": [
-            [one.input, one.partition, one.from_, one.to, one.by, one.request_id] for one in last.skipped_ranges
+            [one.input, one.partition, one.from_, one.to, one.by, one.request_id]
+            for one in last.skipped_ranges
         ],
     }
     return {name: those for name, those in found.items() if those}

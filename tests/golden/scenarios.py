@@ -1,4 +1,5 @@
-"""What golden histories tell: each is played once in the simulator, from which the bytes are then taken for ever."""
+"""What golden histories tell: each is played once in the simulator, from which the bytes are then taken for
+ever."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ _MOST_EVENTS = 20_000
 class Play:
     """A fleet in which nothing goes wrong but what the scenario does."""
 
-    def __init__(self, nodes: int, checkpoints: int = 0, *, impatient: bool = False, stateful: bool = True) -> None:
+    def __init__(
+        self, nodes: int, checkpoints: int = 0, *, impatient: bool = False, stateful: bool = True
+    ) -> None:
         random = Random(nodes)
         self.fleet = Fleet(simulated_spec(nodes, 0, impatient, checkpoints, stateful), random)
         self._schedule = Schedule(self.fleet, Counter())
@@ -43,7 +46,9 @@ class Play:
     def history(self) -> History:
         """What is in both logs."""
         world = self.fleet.world
-        return History([one for one in world.control if one is not None], [one for one in world.steps if one is not None])
+        return History(
+            [one for one in world.control if one is not None], [one for one in world.steps if one is not None]
+        )
 
 
 def one_node() -> History:
@@ -75,10 +80,13 @@ def compacted() -> History:
 
 
 def takeover_in_mid_step() -> History:
-    """A second coordinator claims while both nodes write; the first one's attempt is not the one that counts."""
+    """A second coordinator claims while both nodes write; the first one's attempt is not the one that
+    counts."""
     play = Play(2)
     play.steps(2)
-    play.until(lambda fleet: all(node is not None and node.state.at is NodeAt.WRITING for node in fleet.nodes))
+    play.until(
+        lambda fleet: all(node is not None and node.state.at is NodeAt.WRITING for node in fleet.nodes)
+    )
     play.fleet.assign(0)
     play.steps(3)
     return play.history()
@@ -178,7 +186,8 @@ def broken_by_input_read_twice() -> History:
 
 
 def broken_by_a_silent_skip() -> History:
-    """A step that begins beyond where the one before it has ended, and does not say that anybody wanted that."""
+    """A step that begins beyond where the one before it has ended, and does not say that anybody wanted
+    that."""
     whole = skipped()
     last = whole.steps[-1]
     assert isinstance(last.record, StepBoundary)

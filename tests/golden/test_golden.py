@@ -1,7 +1,8 @@
-"""Logs of every version fold to the same state for ever, broken ones are refused, and no released version is left out.
+"""Logs of every version fold to the same state for ever, broken ones are refused, and no released version is
+left out.
 
-A failure here means that logs which lie in somebody's Kafka would be understood otherwise than they were: correct the code, not
-the golden.
+A failure here means that logs which lie in somebody's Kafka would be understood otherwise than they were:
+correct the code, not the golden.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def test_a_broken_history_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDED if name.endswith("first-release")])
-def test_what_the_first_release_has_logged_can_be_run_again_though_its_outputs_are_wider_now(name: str) -> None:
+def test_what_the_first_release_has_logged_can_be_run_again_though_its_outputs_are_wider_now(
+    name: str,
+) -> None:
     """How many partitions an output had is in every layout; digests of input are of the first version."""
     history = read_history(name)
     spec = next(one.record for one in history.control if isinstance(one.record, PipelineSpec))
-    wide = replace(spec, outputs=tuple(replace(each, partitions=each.partitions + 5) for each in spec.outputs))
+    wide = replace(
+        spec, outputs=tuple(replace(each, partitions=each.partitions + 5) for each in spec.outputs)
+    )
     boundaries = [one.record for one in history.steps if isinstance(one.record, StepBoundary)]
     assert boundaries
     for boundary in boundaries:
@@ -74,7 +79,10 @@ def test_a_released_version_stays_as_it_was() -> None:
     """The history of the schemas may grow, and nothing else."""
     released = {(record, number): json.loads(schema.json) for record, number, schema in versions()}
     for golden in map(_golden, record_files()):
-        assert released[golden["record"], golden["version"]] == golden["schema"], (golden["record"], golden["version"])
+        assert released[golden["record"], golden["version"]] == golden["schema"], (
+            golden["record"],
+            golden["version"],
+        )
 
 
 @pytest.mark.parametrize("path", record_files(), ids=lambda path: path.stem)
@@ -92,12 +100,16 @@ def test_a_record_is_read_with_all_that_its_writer_said(path: Path) -> None:
 def _lacks(found: Any, expected: Any, where: str) -> list[str]:
     """Where `found` does not have what `expected` has; it may have more fields."""
     if isinstance(expected, dict):
-        return [bad for name, value in expected.items() for bad in _lacks(found[name], value, f"{where}.{name}")]
+        return [
+            bad for name, value in expected.items() for bad in _lacks(found[name], value, f"{where}.{name}")
+        ]
     if isinstance(expected, list):
         if len(found) != len(expected):
             return [where]
         pairs = zip(found, expected, strict=True)
-        return [bad for index, (one, other) in enumerate(pairs) for bad in _lacks(one, other, f"{where}[{index}]")]
+        return [
+            bad for index, (one, other) in enumerate(pairs) for bad in _lacks(one, other, f"{where}[{index}]")
+        ]
     return [] if found == expected else [where]
 
 

@@ -1,4 +1,5 @@
-"""What the tests of reading and writing share: a transaction's owner, an independent consumer, and broken connections."""
+"""What the tests of reading and writing share: a transaction's owner, an independent
+consumer, and broken connections."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class Owner:
 
     def begin(self, partitions: Sequence[tuple[str, int]]) -> tuple[int, int]:
         """A new attempt: producer id and epoch. What was open is aborted."""
-        response = self._ask(InitProducerIdRequest(self.transactional_id, 60_000), lambda answer: answer.error_code)
+        response = self._ask(
+            InitProducerIdRequest(self.transactional_id, 60_000), lambda answer: answer.error_code
+        )
         self.producer = (response.producer_id, response.producer_epoch)
         self._topics = {}
         for topic, partition in partitions:
@@ -57,8 +60,11 @@ class Owner:
         return self.producer
 
     def end(self, commit: bool) -> None:
-        """Returns when the markers are written: until then consumers see neither what was committed nor what comes after."""
-        self._ask(EndTxnRequest(self.transactional_id, *self.producer, commit), lambda answer: answer.error_code)
+        """Returns when the markers are written: until then consumers see neither what was
+        committed nor what comes after."""
+        self._ask(
+            EndTxnRequest(self.transactional_id, *self.producer, commit), lambda answer: answer.error_code
+        )
         in_loop(self._settings, self._until_stable())
 
     def _ask(self, request: Any, code_of: Callable[[Any], int]) -> Any:
@@ -83,7 +89,10 @@ class Owner:
     async def _until_stable(self) -> None:
         client = client_for(self._settings)
         deadline = Deadline(int(DEADLINE_S * 1000))
-        asked = [(topic, [(partition, _LATEST) for partition in numbers]) for topic, numbers in self._topics.items()]
+        asked = [
+            (topic, [(partition, _LATEST) for partition in numbers])
+            for topic, numbers in self._topics.items()
+        ]
         while True:
             ends = []
             for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -95,7 +104,9 @@ class Owner:
             await asyncio.sleep(0.01)
 
 
-def consume(settings: ClusterSettings, topic: str, partition: int = 0, isolation: str = "read_committed") -> list[Message]:
+def consume(
+    settings: ClusterSettings, topic: str, partition: int = 0, isolation: str = "read_committed"
+) -> list[Message]:
     """All messages of a partition, as Kafka's C client sees them."""
     consumer = Consumer(
         {

@@ -35,7 +35,8 @@ class Stage:
     silence_timeout: str = "60 s"
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
-        """A coordinator. All of one `instance` name are the same member of the group: one after the other only."""
+        """A coordinator. All of one `instance` name are the same member of the group: one after the other
+        only."""
         member = ["--instance", f"{self.orders.name}-{instance}"] if instance else []
         return self._start(f"coordinator-{number}", crash_at, "coordinator", *member)
 
@@ -45,7 +46,8 @@ class Stage:
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 
     def coordinator_dies_at(self, points: Sequence[str], records: int) -> None:
-        """One coordinator after the other, each killed at its point while new records come, and one that lives."""
+        """One coordinator after the other, each killed at its point while new records come, and one that
+        lives."""
         for number, point in enumerate(points):
             self.orders.produce(records)
             _until_dead(self.coordinator(number=number, crash_at=point), point)
@@ -97,7 +99,8 @@ def _until_dead(doomed: KcontrolProcess, point: str) -> None:
 
 
 def kill_descendants(node: KcontrolProcess, name: str, number: int = signal.SIGKILL) -> int:
-    """A signal to the programs of that name ("java", "python") that a node has started, directly or not; returns how many."""
+    """A signal to the programs of that name ("java", "python") that a node has started,
+    directly or not; returns how many."""
     killed = 0
     for each in node.descendants():
         try:

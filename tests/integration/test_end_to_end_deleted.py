@@ -1,4 +1,5 @@
-"""A pipeline that was deleted and is run again under its name begins from nothing: with no state, checkpoint or step of it."""
+"""A pipeline that was deleted and is run again under its name begins from nothing: with no
+state, checkpoint or step of it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ PATIENCE_S = 240.0
 STEP_TIMEOUT_S = 5.0
 
 
-def test_one_that_is_run_again_under_its_old_name_begins_from_nothing(settings: ClusterSettings, tmp_path: Path) -> None:
+def test_one_that_is_run_again_under_its_old_name_begins_from_nothing(
+    settings: ClusterSettings, tmp_path: Path
+) -> None:
     orders = Orders(settings.bootstrap_servers, f"again-{secrets.token_hex(3)}")
     env = {**orders.env, "XDG_DATA_HOME": str(tmp_path / "home")}
 
@@ -35,7 +38,9 @@ def test_one_that_is_run_again_under_its_old_name_begins_from_nothing(settings: 
 
     def totals() -> dict[bytes | None, bytes | None]:
         """The newest of each customer, which is state that all steps have made."""
-        with StepConsumer(orders.name, settings, from_step=1, timeout=STEP_TIMEOUT_S, verify_digests=True) as steps:
+        with StepConsumer(
+            orders.name, settings, from_step=1, timeout=STEP_TIMEOUT_S, verify_digests=True
+        ) as steps:
             return {record.key: record.value for step in steps for record in step.records["totals"]}
 
     orders.produce(1_500)
@@ -47,13 +52,21 @@ def test_one_that_is_run_again_under_its_old_name_begins_from_nothing(settings: 
         deleted.append(command("delete", orders.name, "--yes"))
         return deleted[-1].returncode == 0
 
-    until(is_deleted, "its processes, which have just ended, are taken for dead", PATIENCE_S, lambda: deleted[-1].stderr)
+    until(
+        is_deleted,
+        "its processes, which have just ended, are taken for dead",
+        PATIENCE_S,
+        lambda: deleted[-1].stderr,
+    )
     assert all("kcontrol stop" in one.stderr for one in deleted[:-1])
     assert json.loads(command("list", "--json").stdout or "{}").get("pipeline") != orders.name
 
     after = run()
     assert [step["step"] for step in after] == list(range(1, len(after) + 1))
-    read = [{(part["input"], part["partition"]): part["from"] for part in step["inputs"]} for step in (before[0], after[0])]
+    read = [
+        {(part["input"], part["partition"]): part["from"] for part in step["inputs"]}
+        for step in (before[0], after[0])
+    ]
     assert read[0] == read[1]
     assert sum(part["records"] for step in after for part in step["inputs"]) == sum(orders.produced.values())
     assert totals() == made, "not twice what it was: it was computed from no state"

@@ -1,4 +1,5 @@
-"""A pipeline over HTTP from its definition to its end, with a real coordinator and a real node, which is profiled meanwhile.
+"""A pipeline over HTTP from its definition to its end, with a real coordinator and a real
+node, which is profiled meanwhile.
 
 One story on one broker, because each start of Spark takes seconds.
 """
@@ -63,7 +64,9 @@ class Story:
         delivered: list[Any] = []
         producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
         for number in range(count):
-            producer.produce(self.words, b"word %d" % number, on_delivery=lambda _, message: delivered.append(message))
+            producer.produce(
+                self.words, b"word %d" % number, on_delivery=lambda _, message: delivered.append(message)
+            )
         assert producer.flush(30) == 0
         return kcontrol.completion_token(*delivered)
 
@@ -85,7 +88,10 @@ class Server:
         assert answer.status_code == 202, answer.text
         outcome = answer.json()["outcome"]
         until(
-            lambda: self.client.get(outcome).json()["state"] == "done", f"{path} is done", PATIENCE_S, lambda: str(self.get())
+            lambda: self.client.get(outcome).json()["state"] == "done",
+            f"{path} is done",
+            PATIENCE_S,
+            lambda: str(self.get()),
         )
 
     def is_complete(self, token: str) -> bool:
@@ -99,7 +105,9 @@ def story(settings: ClusterSettings, tmp_path: Path) -> Story:
 
 def url_of(process: KcontrolProcess, word: str) -> str:
     process.says(f'"{word}"', PATIENCE_S)
-    said = next(line for line in process.text().splitlines() if line.startswith("{") and word in json.loads(line))
+    said = next(
+        line for line in process.text().splitlines() if line.startswith("{") and word in json.loads(line)
+    )
     return str(json.loads(said)[word])
 
 
@@ -111,14 +119,24 @@ def test_a_pipeline_is_submitted_run_looked_into_and_shut_down_over_http(story: 
         until(lambda: client.get("/health/ready").status_code == 200, "the server is ready")
         submitted = client.post(f"/v1/pipelines/{story.name}/spec", json=definition)
         assert submitted.status_code == 200, submitted.text
-        assert json.loads(story.command("submit", str(FILE), "--json"))["fingerprint"] == definition["fingerprint"]
+        assert (
+            json.loads(story.command("submit", str(FILE), "--json"))["fingerprint"]
+            == definition["fingerprint"]
+        )
         server = Server(client, story.name)
         assert server.get("/spec")["spec"] == definition
         stack.enter_context(story.process("coordinator", "coordinator"))
         listens = ("--metrics-port", "0", "--token-file", str(story.token_file))
-        node = stack.enter_context(story.process("node", "node", str(FILE), "--master", "local[2]", "--json", *listens))
+        node = stack.enter_context(
+            story.process("node", "node", str(FILE), "--master", "local[2]", "--json", *listens)
+        )
         own = url_of(node, "metrics")
-        until(lambda: server.get("/nodes/0")["node"]["listens"] == own, "the node has joined", PATIENCE_S, node.text)
+        until(
+            lambda: server.get("/nodes/0")["node"]["listens"] == own,
+            "the node has joined",
+            PATIENCE_S,
+            node.text,
+        )
 
         token = story.produce(20)
         until(lambda: server.is_complete(token), "all words are through", PATIENCE_S, node.text)
@@ -150,5 +168,9 @@ def _profile(client: httpx.Client, server: Server, own: str) -> None:
 
     assert profile("cpu?part=jvm&seconds=1").content.startswith(b"FLR\0")
     assert "java.lang.String" in profile("heap?part=jvm").text
-    until(lambda: "MainThread" in profile("cpu?seconds=3").text, "the node's main thread has used CPU time", PATIENCE_S)
+    until(
+        lambda: "MainThread" in profile("cpu?seconds=3").text,
+        "the node's main thread has used CPU time",
+        PATIENCE_S,
+    )
     assert "builtins.dict" in profile("heap").text

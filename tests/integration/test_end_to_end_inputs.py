@@ -46,7 +46,9 @@ class Story:
     @contextmanager
     def running(self, number: int) -> Iterator[KcontrolProcess]:
         log = self.directory / f"run-{number}.log"
-        with KcontrolProcess("run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=self.env) as process:
+        with KcontrolProcess(
+            "run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=self.env
+        ) as process:
             process.says("running at step", PATIENCE_S)
             yield process
 
@@ -68,7 +70,9 @@ class Story:
 
     def first_payment_left(self, partition: int) -> int:
         """As the node has last said."""
-        records = [json.loads(line) for line in self.command("log", self.orders.name, "--json").stdout.splitlines()]
+        records = [
+            json.loads(line) for line in self.command("log", self.orders.name, "--json").stdout.splitlines()
+        ]
         received = [each for each in records if each["record"] == "Received" and each["input"] == "payments"]
         return next(each["earliest"] for each in received[-1]["partitions"] if each["partition"] == partition)
 
@@ -151,9 +155,16 @@ def _expired_and_skipped(story: Story) -> None:
         refused = story.command(*where, "--to-offset", offset)
         assert refused.returncode == 2, refused.stderr
         assert text in refused.stderr
-    skipped = story.asked("skip", "--input", "payments", "--partition", "1", "--to-offset", "34", "--by", "tester")
+    skipped = story.asked(
+        "skip", "--input", "payments", "--partition", "1", "--to-offset", "34", "--by", "tester"
+    )
     assert (skipped["from"], skipped["to"], skipped["by"], skipped["committed"]) == (30, 34, "tester", False)
     story.asked("resume")
     story.until_done()
     (recorded,) = [(step["step"], skip) for step in orders.steps() for skip in step["skipped_ranges"]]
-    assert (recorded[0], recorded[1]["by"], recorded[1]["from"], recorded[1]["to"]) == (skipped["step"], "tester", 30, 34)
+    assert (recorded[0], recorded[1]["by"], recorded[1]["from"], recorded[1]["to"]) == (
+        skipped["step"],
+        "tester",
+        30,
+        34,
+    )

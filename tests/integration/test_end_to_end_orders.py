@@ -1,7 +1,9 @@
-"""A pipeline of two inputs, two queries and two outputs through the command line, from its first step to a halt and back.
+"""A pipeline of two inputs, two queries and two outputs through the command line, from its
+first step to a halt and back.
 
-One story on one broker, because each start of Spark takes seconds: it runs until caught up, is looked at, verified, paused and
-stopped, meets a record that its query can't digest, halts, goes on after the code is fixed, and refuses another definition.
+One story on one broker, because each start of Spark takes seconds: it runs until caught up, is looked at,
+verified, paused and stopped, meets a record that its query can't digest, halts, goes on after the code is
+fixed, and refuses another definition.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from tests.support.processes import KcontrolProcess, run_kcontrol, until
 pytestmark = pytest.mark.timeout(1_500)
 
 PATIENCE_S = 240.0
-NOISE = re.compile(r"incubator modules|log4j profile|default log level|UserWarning|BrokenPipe|^\S+ \S+ WARN ", re.MULTILINE)
+NOISE = re.compile(
+    r"incubator modules|log4j profile|default log level|UserWarning|BrokenPipe|^\S+ \S+ WARN ", re.MULTILINE
+)
 """What Java, Spark and PySpark say of themselves."""
 PHASES = [
     "starting Spark, which the file needs to be read ...",
@@ -48,7 +52,9 @@ class Story:
         return run_kcontrol(*arguments, env={**self.env, **env}, cwd=self.directory, timeout_s=PATIENCE_S)
 
     def run(self, *arguments: str, **env: str) -> CompletedProcess[str]:
-        return self.command("run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]", *arguments, **env)
+        return self.command(
+            "run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]", *arguments, **env
+        )
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.command("status", self.orders.name, "--json").stdout)
@@ -100,7 +106,9 @@ def _looked_at(story: Story, steps: list[dict[str, Any]]) -> None:
     lines = story.command("steps", name, "--from", "2", "--to", "3").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["2", "3"]
     assert story.command("steps", name, "--from", "100000").returncode == 10
-    timed = [json.loads(line) for line in story.command("steps", name, "--timing", "--json").stdout.splitlines()]
+    timed = [
+        json.loads(line) for line in story.command("steps", name, "--timing", "--json").stdout.splitlines()
+    ]
     assert [each["step"] for each in timed] == [step["step"] for step in steps]
     for each in timed[:-1]:
         assert list(each["marks_ms"]) == list(MARKS), "a step whose successor is there has all its times"
@@ -110,16 +118,22 @@ def _looked_at(story: Story, steps: list[dict[str, Any]]) -> None:
     assert [row.split()[0] for row in rows] == [str(step["step"]) for step in steps]
     assert {len(line.split()) for line in (header, *rows)} == {len(MARKS) + 2}
     assert story.status()["step"] == len(steps)
-    records = [json.loads(line)["record"] for line in story.command("log", name, "--json").stdout.splitlines()]
+    records = [
+        json.loads(line)["record"] for line in story.command("log", name, "--json").stdout.splitlines()
+    ]
     assert {"PipelineSpec", "Claim", "NodeJoin", "NodeState", "Received", "Written", "Status"} <= set(records)
     assert "PipelineSpec" in story.command("log", name).stdout
 
 
 def _verified(story: Story, last: int) -> None:
-    result = story.command("verify", story.orders.name, "--from", "2", "--to", str(last), "--master", "local[2]", "--json")
+    result = story.command(
+        "verify", story.orders.name, "--from", "2", "--to", str(last), "--master", "local[2]", "--json"
+    )
     assert result.returncode == 0, result.stderr
     verdicts = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    assert [(each["step"], each["agrees"]) for each in verdicts] == [(step, True) for step in range(2, last + 1)]
+    assert [(each["step"], each["agrees"]) for each in verdicts] == [
+        (step, True) for step in range(2, last + 1)
+    ]
     other = {"ORDERS_LIE": "1", "ORDERS_TYPE_IN_WORDS": "1"}
     wrong = story.command("verify", str(PIPELINE_FILE), "--to", "2", "--master", "local[2]", **other)
     assert wrong.returncode == 7, wrong.stderr
@@ -130,7 +144,11 @@ def _verified(story: Story, last: int) -> None:
 
 def _consumed(story: Story, steps: list[dict[str, Any]]) -> None:
     with StepConsumer(
-        story.orders.name, bootstrap_servers=story.orders.servers, after_step=1, timeout=PATIENCE_S, verify_digests=True
+        story.orders.name,
+        bootstrap_servers=story.orders.servers,
+        after_step=1,
+        timeout=PATIENCE_S,
+        verify_digests=True,
     ) as consumer:
         found = list(islice(consumer, len(steps) - 1))
     assert [step.number for step in found] == [step["step"] for step in steps[1:]]
@@ -151,9 +169,16 @@ def _stopped_and_resumed(story: Story) -> None:
     assert story.status()["desired"] == "running"
     orders.check()
     log = story.directory / "run.log"
-    with KcontrolProcess("run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=story.env) as running:
+    with KcontrolProcess(
+        "run", str(PIPELINE_FILE), "--master", "local[2]", log=log, env=story.env
+    ) as running:
         running.says("running at step", PATIENCE_S)
-        for command, phase in (("pause", "paused"), ("resume", "running"), ("stop", "stopped"), ("resume", "running")):
+        for command, phase in (
+            ("pause", "paused"),
+            ("resume", "running"),
+            ("stop", "stopped"),
+            ("resume", "running"),
+        ):
             result = story.command(command, orders.name, "--json", "--timeout", "120")
             assert result.returncode == 0, result.stderr
             until(lambda phase=phase: story.status()["phase"] == phase, phase, PATIENCE_S)  # type: ignore[misc]
@@ -168,14 +193,19 @@ def _stopped_and_resumed(story: Story) -> None:
 
 
 def _stands_by(story: Story) -> None:
-    """The last step is saved beside the node's work, and the node's process, the same as before, is there without a JVM."""
+    """The last step is saved beside the node's work, and the node's process, the same as
+    before, is there without a JVM."""
     status, home = story.status(), story.directory / "home" / "kcontrol"
     assert status["checkpoint"] == status["step"] > 0
     assert list((home / "nodes" / "checkpoints").rglob(f"step-{status['step']}.*.json"))
     node = status["nodes"][0]["process_id"]
     log = home / "logs" / story.orders.name / "node-0.log"
     until(lambda: "stands by: the pipeline is stopped" in log.read_text(), "the node stands by", PATIENCE_S)
-    until(lambda: "java" not in {each.name() for each in psutil.Process(node).children(recursive=True)}, "no JVM", PATIENCE_S)
+    until(
+        lambda: "java" not in {each.name() for each in psutil.Process(node).children(recursive=True)},
+        "no JVM",
+        PATIENCE_S,
+    )
 
 
 def _halted_and_fixed(story: Story) -> None:

@@ -1,4 +1,5 @@
-"""kcontrol as it is installed: its wheel and docker/runtime.lock in a fresh environment, and each kind of query run there."""
+"""kcontrol as it is installed: its wheel and docker/runtime.lock in a fresh environment,
+and each kind of query run there."""
 
 from __future__ import annotations
 
@@ -46,13 +47,37 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     uv = [sys.executable, "-m", "uv"]
     python = str(work / "env" / "bin" / "python")
     for command in (
-        [*uv, "build", "--quiet", "--wheel", "--no-build-isolation", "--python", sys.executable, "-o", str(work), str(source)],
+        [
+            *uv,
+            "build",
+            "--quiet",
+            "--wheel",
+            "--no-build-isolation",
+            "--python",
+            sys.executable,
+            "-o",
+            str(work),
+            str(source),
+        ],
         [*uv, "venv", "--quiet", "--python", sys.executable, str(work / "env")],
-        [*uv, "pip", "sync", "--quiet", "--python", python, "--require-hashes", str(ROOT / "docker" / "runtime.lock")],
+        [
+            *uv,
+            "pip",
+            "sync",
+            "--quiet",
+            "--python",
+            python,
+            "--require-hashes",
+            str(ROOT / "docker" / "runtime.lock"),
+        ],
     ):
         subprocess.run(command, check=True, timeout=900)
     [wheel] = work.glob("*.whl")
-    subprocess.run([*uv, "pip", "install", "--quiet", "--python", python, "--no-deps", str(wheel)], check=True, timeout=300)
+    subprocess.run(
+        [*uv, "pip", "install", "--quiet", "--python", python, "--no-deps", str(wheel)],
+        check=True,
+        timeout=300,
+    )
     return work / "env" / "bin"
 
 
@@ -68,7 +93,11 @@ def test_each_kind_of_query_runs(installed: Path, settings: ClusterSettings, tmp
             producer.produce(name + suffix, json.dumps(record).encode())
     assert producer.flush(30) == 0
     shutil.copy(ROOT / "tests" / "pipelines" / "every_kind.py", tmp_path / "every_kind.py")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("KCONTROL_", "PYTHON", "VIRTUAL_ENV"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KCONTROL_", "PYTHON", "VIRTUAL_ENV"))
+    }
     ran = subprocess.run(
         [
             *(str(installed / "kcontrol"), "run", "every_kind.py", "--until-caught-up"),
@@ -83,5 +112,8 @@ def test_each_kind_of_query_runs(installed: Path, settings: ClusterSettings, tmp
     )
     assert ran.returncode == 0, ran.stdout[-2_000:] + ran.stderr[-4_000:]
     for name in OUTPUTS:
-        found = [json.loads(message.value()) for message in read_topics(settings.bootstrap_servers, [name + suffix])]
+        found = [
+            json.loads(message.value())
+            for message in read_topics(settings.bootstrap_servers, [name + suffix])
+        ]
         assert sorted(map(json.dumps, found)) == sorted(map(json.dumps, EXPECTED[name])), name

@@ -1,4 +1,5 @@
-"""Exact ranges from a real broker: every codec, transactions in every state, gaps, and reads that are cut into many fetches."""
+"""Exact ranges from a real broker: every codec, transactions in every state, gaps, and reads
+that are cut into many fetches."""
 
 from __future__ import annotations
 
@@ -25,9 +26,16 @@ START_MS = int(time.time() * 1000)
 
 
 def read(
-    settings: ClusterSettings, topic: str, from_: int, to: int, headers: bool = False, limits: ReadLimits | None = None
+    settings: ClusterSettings,
+    topic: str,
+    from_: int,
+    to: int,
+    headers: bool = False,
+    limits: ReadLimits | None = None,
 ) -> list[dict[str, object]]:
-    found = RangeReader(settings, limits).read("in", topic, topic_id(settings, topic), 0, from_, to, headers=headers)
+    found = RangeReader(settings, limits).read(
+        "in", topic, topic_id(settings, topic), 0, from_, to, headers=headers
+    )
     batches = list(found)
     assert all(batch.schema == range_schema(headers=headers) and batch.num_rows for batch in batches)
     rows = table_rows(batches)
@@ -54,7 +62,9 @@ def produce(settings: ClusterSettings, topic: str, count: int, seed: int, **opti
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_compression_of_another_client(settings: ClusterSettings, topic_factory: TopicFactory, codec: str) -> None:
+def test_every_compression_of_another_client(
+    settings: ClusterSettings, topic_factory: TopicFactory, codec: str
+) -> None:
     topic = topic_factory(f"codec-{codec}")
     produce(settings, topic, 700, seed=1, **{"compression.type": codec})
     wanted = as_rows(consume(settings, topic), headers=True)
@@ -76,7 +86,9 @@ def test_reading_goes_on_with_new_connections_after_the_old_ones_were_closed(
     assert read(settings, topic, 0, 10) == before
 
 
-def test_a_range_does_not_depend_on_how_it_is_fetched(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_range_does_not_depend_on_how_it_is_fetched(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("chunks")
     # Batches of some kilobytes, so that one byte as limit still brings a whole batch a fetch (KIP-74).
     produce(settings, topic, 2000, seed=2, **{"batch.size": 8192})
@@ -84,7 +96,9 @@ def test_a_range_does_not_depend_on_how_it_is_fetched(settings: ClusterSettings,
     for fetch_max_bytes in (1, 20_000, 1 << 20):
         limits = ReadLimits(fetch_max_bytes=fetch_max_bytes, run_bytes=10_000)
         assert read(settings, topic, 0, 2000, limits=limits) == wanted
-    pieces = [row for from_ in range(0, 2000, 333) for row in read(settings, topic, from_, min(from_ + 333, 2000))]
+    pieces = [
+        row for from_ in range(0, 2000, 333) for row in read(settings, topic, from_, min(from_ + 333, 2000))
+    ]
     assert pieces == wanted
 
 
@@ -96,11 +110,19 @@ def test_append_time(settings: ClusterSettings, topic_factory: TopicFactory) -> 
     assert {row["timestampType"] for row in rows} == {1}
 
 
-def test_transactions_committed_aborted_and_mixed(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_transactions_committed_aborted_and_mixed(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("transactions")
     rng = random.Random(5)
     producers = [
-        Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{topic}-{number}", "linger.ms": 0})
+        Producer(
+            {
+                "bootstrap.servers": settings.bootstrap_servers,
+                "transactional.id": f"{topic}-{number}",
+                "linger.ms": 0,
+            }
+        )
         for number in range(3)
     ]
     for producer in producers:
@@ -128,7 +150,9 @@ def test_transactions_committed_aborted_and_mixed(settings: ClusterSettings, top
         assert read(settings, topic, from_, to) == [row for row in wanted if from_ <= row["offset"] < to]
 
 
-def test_an_open_transaction_is_waited_for_and_never_read(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_an_open_transaction_is_waited_for_and_never_read(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("open")
     produce(settings, topic, 5, seed=6)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic})
@@ -138,7 +162,9 @@ def test_an_open_transaction_is_waited_for_and_never_read(settings: ClusterSetti
     producer.flush(DEADLINE_S)
 
     assert len(read(settings, topic, 0, 5)) == 5
-    with pytest.raises(RetriableError, match=r"input 'in'.*offsets 5 to 6 .*committed records reach only to offset 5"):
+    with pytest.raises(
+        RetriableError, match=r"input 'in'.*offsets 5 to 6 .*committed records reach only to offset 5"
+    ):
         read(settings, topic, 0, 6, limits=ReadLimits(deadline_ms=700))
 
     found = RangeReader(settings).read("in", topic, topic_id(settings, topic), 0, 0, 6)
@@ -158,7 +184,9 @@ def test_gaps_of_a_compacted_topic(tmp_path: Path) -> None:
             "delete.retention.ms": "0",
         }
         create_topic(broker.settings, topic, config=config)
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 7})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 7}
+        )
         sent = 0
         deadline = time.monotonic() + DEADLINE_S
         while len(consume(broker.settings, topic)) > sent // 2 or sent < 400:
@@ -168,7 +196,8 @@ def test_gaps_of_a_compacted_topic(tmp_path: Path) -> None:
                 sent += 1
             assert producer.flush(DEADLINE_S) == 0
 
-        # The cleaner may run again at any moment: what is there before and after a read bounds what it may find.
+        # The cleaner may run again at any moment: what is there before and after a read bounds what it may
+        # find.
         before = as_rows(consume(broker.settings, topic))
         rows = read(broker.settings, topic, 0, sent)
         after = as_rows(consume(broker.settings, topic))

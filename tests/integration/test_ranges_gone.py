@@ -23,7 +23,9 @@ _FETCH = 1
 
 
 def fill(settings: ClusterSettings, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10})
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10}
+    )
     for number in range(count):
         producer.produce(topic, f"{number}".encode(), partition=0)
     assert producer.flush(DEADLINE_S) == 0
@@ -37,14 +39,17 @@ def test_offsets_that_retention_has_deleted(settings: ClusterSettings, topic_fac
         deleted.result(DEADLINE_S)
     reader = RangeReader(settings)
     with pytest.raises(
-        InputGoneError, match=rf"input 'in', topic '{topic}', partition 0: offsets 30 to 90 .* only 40 to 100 are there"
+        InputGoneError,
+        match=rf"input 'in', topic '{topic}', partition 0: offsets 30 to 90 .* only 40 to 100 are there",
     ):
         list(reader.read("in", topic, topic_id(settings, topic), 0, 30, 90))
     assert reader.read("in", topic, topic_id(settings, topic), 0, 40, 90).records == 0
     assert len(table_rows(list(reader.read("in", topic, topic_id(settings, topic), 0, 40, 90)))) == 50
 
 
-def test_a_topic_that_was_recreated_never_gives_its_new_records(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_topic_that_was_recreated_never_gives_its_new_records(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("recreated")
     fill(settings, topic, 20)
     old = topic_id(settings, topic)
@@ -53,7 +58,9 @@ def test_a_topic_that_was_recreated_never_gives_its_new_records(settings: Cluste
 
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.delete_topics([topic])[topic].result(DEADLINE_S)
-    with pytest.raises(InputGoneError, match=rf"There is no topic '{topic}'.*Offsets 0 to 20 were to be read"):
+    with pytest.raises(
+        InputGoneError, match=rf"There is no topic '{topic}'.*Offsets 0 to 20 were to be read"
+    ):
         list(reader.read("in", topic, old, 0, 0, 20))
 
     deadline = time.monotonic() + DEADLINE_S

@@ -1,4 +1,5 @@
-"""Ranges of several partitions that are read as one: the same records as one by one, whatever part of them came together."""
+"""Ranges of several partitions that are read as one: the same records as one by one,
+whatever part of them came together."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ _FETCH = 1
 
 def fill(settings: ClusterSettings, topic: str, rng: random.Random) -> None:
     """Records of all sizes, some in aborted transactions; the last partition stays empty."""
-    transactional = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic, "linger.ms": 0})
+    transactional = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+    )
     transactional.init_transactions(DEADLINE_S)
     plain = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 1, "batch.size": 8192})
     for _ in range(6):
@@ -38,11 +41,15 @@ def fill(settings: ClusterSettings, topic: str, rng: random.Random) -> None:
                 topic, value, secrets.token_bytes(4), partition=rng.randrange(PARTITIONS - 1)
             )
         assert transactional.flush(DEADLINE_S) == 0
-        (transactional.commit_transaction if rng.random() < 0.5 else transactional.abort_transaction)(DEADLINE_S)
+        (transactional.commit_transaction if rng.random() < 0.5 else transactional.abort_transaction)(
+            DEADLINE_S
+        )
     assert plain.flush(DEADLINE_S) == 0
 
 
-def test_ranges_read_together_are_those_read_alone(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_ranges_read_together_are_those_read_alone(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     seed = int(os.environ.get("RANGES_SEED") or secrets.randbelow(1_000_000))
     print(f"RANGES_SEED={seed}")  # noqa: T201 - shown by pytest when it fails
     rng = random.Random(seed)
@@ -67,7 +74,9 @@ def test_ranges_read_together_are_those_read_alone(settings: ClusterSettings, to
                 assert digest == alone.digest
 
 
-def test_one_that_is_gone_is_named_and_those_before_it_are_read(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_one_that_is_gone_is_named_and_those_before_it_are_read(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("one-gone", 3)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for partition in range(3):
@@ -78,9 +87,13 @@ def test_one_that_is_gone_is_named_and_those_before_it_are_read(settings: Cluste
     for deleted in admin.delete_records([TopicPartition(topic, 1, 5)]).values():
         deleted.result(DEADLINE_S)
 
-    found = RangeReader(settings).read_each("in", topic, topic_id(settings, topic), [(0, 0, 10), (1, 0, 10), (2, 0, 10)])
+    found = RangeReader(settings).read_each(
+        "in", topic, topic_id(settings, topic), [(0, 0, 10), (1, 0, 10), (2, 0, 10)]
+    )
     assert next(found).num_rows == 10
-    with pytest.raises(InputGoneError, match=rf"topic '{topic}', partition 1: offsets 0 to 10 .* only 5 to 10 are there"):
+    with pytest.raises(
+        InputGoneError, match=rf"topic '{topic}', partition 1: offsets 0 to 10 .* only 5 to 10 are there"
+    ):
         next(found)
 
 
@@ -90,7 +103,9 @@ def test_a_connection_that_breaks_while_they_come(tmp_path: Path, cut: Cut) -> N
     properties = proxied_properties(port, controller, behind, before)
     with EmbeddedBroker(tmp_path, port=port, properties=properties) as broker:
         create_topic(broker.settings, "t", 4)
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10}
+        )
         for number in range(400):
             producer.produce("t", f"{number}".encode(), partition=number % 4)
         assert producer.flush(DEADLINE_S) == 0
@@ -106,7 +121,9 @@ def test_a_connection_that_breaks_while_they_come(tmp_path: Path, cut: Cut) -> N
                 proxy.cut_next(_FETCH, cut)
                 batches.append(next(found))
             rows = table_rows([*batches, *found])
-        assert [(row["partition"], row["offset"]) for row in rows] == [(p, o) for p in range(4) for o in range(100)]
+        assert [(row["partition"], row["offset"]) for row in rows] == [
+            (p, o) for p in range(4) for o in range(100)
+        ]
 
 
 def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(tmp_path: Path) -> None:
@@ -114,7 +131,9 @@ def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(tmp_pa
     properties = proxied_properties(port, controller, behind, before)
     with EmbeddedBroker(tmp_path, port=port, properties=properties) as broker:
         create_topic(broker.settings, "t", 2)
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "batch.size": 20_000})
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 50, "batch.size": 20_000}
+        )
         for number in range(60_000):
             producer.produce("t", b"." * 100, partition=number % 2)
         assert producer.flush(DEADLINE_S) == 0
@@ -124,5 +143,10 @@ def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(tmp_pa
             for step in range(20):
                 from_, to = step * 500, step * 500 + 500
                 found = reader.read_each("in", "t", id_, [(0, from_, to), (1, from_, to)])
-                assert [row["offset"] for row in table_rows(list(found))] == [*range(from_, to), *range(from_, to)]
-            assert proxy.answered_bytes < 20 * 500_000  # Of 100,000 wanted in each; 6 MB of backlog lie behind them.
+                assert [row["offset"] for row in table_rows(list(found))] == [
+                    *range(from_, to),
+                    *range(from_, to),
+                ]
+            assert (
+                proxy.answered_bytes < 20 * 500_000
+            )  # Of 100,000 wanted in each; 6 MB of backlog lie behind them.

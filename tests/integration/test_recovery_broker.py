@@ -1,4 +1,5 @@
-"""The broker is killed with all that is on it and comes back on its data: nothing acknowledged is lost, nothing doubled."""
+"""The broker is killed with all that is on it and comes back on its data: nothing
+acknowledged is lost, nothing doubled."""
 
 from __future__ import annotations
 

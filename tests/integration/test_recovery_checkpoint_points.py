@@ -1,6 +1,7 @@
 """SIGKILL between any two messages of a checkpoint, on the coordinator's side and on the node's.
 
-Whatever is cut off, the checkpoints before it stay usable: the pipeline ends with a wiped disk and goes on from the newest.
+Whatever is cut off, the checkpoints before it stay usable: the pipeline ends with a wiped
+disk and goes on from the newest.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from tests.support.processes import until
 pytestmark = pytest.mark.timeout(1_200)
 
 COORDINATOR_POINTS = ("ControlSeen.CheckpointPart:1", "CommitCheckpoint:1", "CheckpointCommitted:1")
-NODE_POINTS = ("PinStep:1", "StepPinned:1", "SavePart:1", "PartSaved:1", "Publish.CheckpointPart:1", "DropParts:1")
+NODE_POINTS = (
+    "PinStep:1",
+    "StepPinned:1",
+    "SavePart:1",
+    "PartSaved:1",
+    "Publish.CheckpointPart:1",
+    "DropParts:1",
+)
 RECORDS = 20
 
 

@@ -1,7 +1,8 @@
-"""SIGKILL between any two messages of the step protocol: the coordinator's side and the node's side, one point after another.
+"""SIGKILL between any two messages of the step protocol: the coordinator's side and the node's
+side, one point after another.
 
-The points are named by the messages of `kcontrol.core.events`; `tests.support.crashing` says how. One pipeline lives through
-all of them, so that each crash also finds what the ones before it have left behind.
+The points are named by the messages of `kcontrol.core.events`; `tests.support.crashing` says how. One
+pipeline lives through all of them, so that each crash also finds what the ones before it have left behind.
 """
 
 from __future__ import annotations

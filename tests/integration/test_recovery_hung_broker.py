@@ -1,4 +1,5 @@
-"""One of three brokers hangs (SIGSTOP), whatever its part: steps go on while it does, and the oracle finds nothing wrong."""
+"""One of three brokers hangs (SIGSTOP), whatever its part: steps go on while it does, and
+the oracle finds nothing wrong."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def _transaction_coordinator(cluster: EmbeddedCluster, stage: Stage) -> int:
     async def ask() -> int:
         rpc = KafkaRpc(cluster.settings)
         try:
-            return await rpc.transaction_coordinator(cluster.settings.names().transactional_id(stage.orders.name))
+            return await rpc.transaction_coordinator(
+                cluster.settings.names().transactional_id(stage.orders.name)
+            )
         finally:
             await rpc.close()
 
@@ -80,19 +83,24 @@ PARTS: dict[str, Callable[[EmbeddedCluster, Stage], int]] = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_steps_go_on_while_the_broker_hangs(part: str, whole_cluster3: EmbeddedCluster, running: Stage) -> None:
+def test_steps_go_on_while_the_broker_hangs(
+    part: str, whole_cluster3: EmbeddedCluster, running: Stage
+) -> None:
     hung = whole_cluster3.brokers[PARTS[part](whole_cluster3, running)]
     step = _newest(running)
     hung.pause()
     began_ms = time.time() * 1_000
     running.orders.produce(20)
     produced_s = time.time() - began_ms / 1_000
-    until(lambda: _newest(running) > step, f"a step is committed while the broker of {part} hangs", PATIENCE_S)
+    until(
+        lambda: _newest(running) > step, f"a step is committed while the broker of {part} hangs", PATIENCE_S
+    )
     running.until_done(f"all is committed while the broker of {part} hangs")
     assert _is_stopped(hung.pid)
     hung.resume()
     after_s = [round((each["committed_ms"] - began_ms) / 1_000, 1) for each in running.orders.steps()]
-    print(f"{part}: all produced after {produced_s:.1f} s; steps after {[each for each in after_s if each > 0]} s")  # noqa: T201
+    later = [each for each in after_s if each > 0]
+    print(f"{part}: all produced after {produced_s:.1f} s; steps after {later} s")  # noqa: T201
     running.orders.produce(20)
     running.until_done("all is committed after it woke up")
     running.orders.check()

@@ -1,4 +1,5 @@
-"""SIGKILL and SIGSTOP to each process of a pipeline with state; the oracle says whether anything was lost or doubled."""
+"""SIGKILL and SIGSTOP to each process of a pipeline with state; the oracle says whether anything was lost or
+doubled."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
 
     node.pause()
     orders.produce(100)
-    until(lambda: "was told to end" in orders.status()["reason"], "a node that is silent for long is told to end", PATIENCE_S)
+    until(
+        lambda: "was told to end" in orders.status()["reason"],
+        "a node that is silent for long is told to end",
+        PATIENCE_S,
+    )
     incarnations = node.text().count(" joins ")
     node.resume()
     running.until_done("a node that wakes up too late ends its incarnation and begins another")

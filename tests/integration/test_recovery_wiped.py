@@ -25,7 +25,9 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
 
 def save(running: Stage) -> int:
     """Ask for a checkpoint as a user does; its step."""
-    result = run_kcontrol("checkpoint", running.orders.name, "--json", env=running.orders.env, timeout_s=PATIENCE_S)
+    result = run_kcontrol(
+        "checkpoint", running.orders.name, "--json", env=running.orders.env, timeout_s=PATIENCE_S
+    )
     assert result.returncode == 0, result.stderr
     step: int = json.loads(result.stdout)["step"]
     return step

@@ -1,7 +1,8 @@
-"""Steps 2 and 3 of a pipeline with state, run again through the command line: to files, to other topics, to the terminal.
+"""Steps 2 and 3 of a pipeline with state, run again through the command line: to files, to
+other topics, to the terminal.
 
-What is delivered must be what a reader finds in the real output topics for these steps, no more and no less. Other code than
-the log was made with is found out.
+What is delivered must be what a reader finds in the real output topics for these steps, no more and no less.
+Other code than the log was made with is found out.
 """
 
 from __future__ import annotations
@@ -60,9 +61,11 @@ def step_of(message: Message) -> int:
 
 
 def whole(messages: Iterator[Message] | list[Message], partitions: bool) -> Counter[Any]:
-    """Everything that makes the messages what they are, `partitions` included or not; offsets differ, of course."""
+    """Everything that makes the messages what they are, `partitions` included or not; offsets differ, of
+    course."""
     return Counter(
-        (m.partition() if partitions else 0, m.key(), m.value(), tuple(m.headers() or ()), m.timestamp()) for m in messages
+        (m.partition() if partitions else 0, m.key(), m.value(), tuple(m.headers() or ()), m.timestamp())
+        for m in messages
     )
 
 
@@ -79,7 +82,10 @@ def test_steps_run_again_give_what_the_topics_hold(
     assert len(replays.orders.steps()) >= 4
     for boundary in replays.orders.steps():
         [environment] = boundary["environments"]
-        assert (environment["machine"], environment["python"]) == (platform.machine(), platform.python_version())
+        assert (environment["machine"], environment["python"]) == (
+            platform.machine(),
+            platform.python_version(),
+        )
         assert all(environment[name] for name in ("kcontrol", "spark", "java", "pyarrow", "pandas", "numpy"))
     _to_files_and_topics(replays, topic_factory)
     _printed_by_other_code(replays)
@@ -88,17 +94,26 @@ def test_steps_run_again_give_what_the_topics_hold(
 
 def _to_files_and_topics(replays: Replays, topic_factory: TopicFactory) -> None:
     orders = replays.orders
-    totals, copies = topic_factory("totals-again", PARTITIONS["totals"]), topic_factory("copies-again", SPARSE)
+    totals, copies = (
+        topic_factory("totals-again", PARTITIONS["totals"]),
+        topic_factory("copies-again", SPARSE),
+    )
     result = replays.replay(
         *("--from", str(REPLAYED[0]), "--to", str(REPLAYED[1]), "--output", "steps", "--json"),
         *("--topic", f"totals={totals}", "--topic", f"copies={copies}"),
     )
     assert result.returncode == 0, result.stderr
-    assert [(each["step"], each["agrees"]) for each in objects(result.stdout)] == [(step, True) for step in REPLAYED]
+    assert [(each["step"], each["agrees"]) for each in objects(result.stdout)] == [
+        (step, True) for step in REPLAYED
+    ]
 
     assert whole(replays.real("totals"), partitions=True), "the steps have written something"
-    assert whole(read_topics(orders.servers, [totals]), partitions=True) == whole(replays.real("totals"), partitions=True)
-    assert whole(read_topics(orders.servers, [copies]), partitions=False) == whole(replays.real("copies"), partitions=False)
+    assert whole(read_topics(orders.servers, [totals]), partitions=True) == whole(
+        replays.real("totals"), partitions=True
+    )
+    assert whole(read_topics(orders.servers, [copies]), partitions=False) == whole(
+        replays.real("copies"), partitions=False
+    )
 
     files = {path.name: path for path in (replays.directory / "steps").iterdir()}
     assert len(files) == 3 * len(REPLAYED)
@@ -107,7 +122,9 @@ def _to_files_and_topics(replays: Replays, topic_factory: TopicFactory) -> None:
         assert json.loads(files[f"step-{step:08}.json"].read_text()) == boundaries[step]
         for stem in ("totals", "copies"):
             found = objects(files[f"step-{step:08}.{stem}.jsonl"].read_text(encoding="utf-8"))
-            assert {(each["step"], each["output"], tuple(each["headers"])) for each in found} == {(step, stem, ())}
+            assert {(each["step"], each["output"], tuple(each["headers"])) for each in found} == {
+                (step, stem, ())
+            }
             given = Counter((each["partition"], each["key"], each["value"]) for each in found)
             real = [message for message in replays.real(stem) if step_of(message) == step]
             assert given == Counter((m.partition(), _text(m.key()), _text(m.value())) for m in real)
@@ -125,7 +142,9 @@ def _printed_by_other_code(replays: Replays) -> None:
     lied = [json.loads(line[-1]) for line in lines]
     real = [json.loads(message.value()) for message in replays.real("totals") if step_of(message) == 2]
     true = {each["customer"]: each for each in real}
-    assert all(each["amount"] == true[each["customer"]]["amount"] + each["orders"] for each in lied), "what this code gives"
+    assert all(each["amount"] == true[each["customer"]]["amount"] + each["orders"] for each in lied), (
+        "what this code gives"
+    )
 
 
 def _refused(replays: Replays) -> None:

@@ -1,7 +1,8 @@
-"""One pipeline without state on one, two, three and again one node, through the command line, with old steps dropped between.
+"""One pipeline without state on one, two, three and again one node, through the command line,
+with old steps dropped between.
 
-Every word must come out once, whatever the number of nodes; steps of all sizes are run again and agree; and Ctrl-C leaves no
-process behind.
+Every word must come out once, whatever the number of nodes; steps of all sizes are run again and agree; and
+Ctrl-C leaves no process behind.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ class Relay:
         return asyncio.run(self._view()).first
 
     async def _view(self) -> StepsView:
-        log, view = KafkaStepsLog(ClusterSettings(bootstrap_servers=self.servers), self.name), StepsView(self.name)
+        log, view = (
+            KafkaStepsLog(ClusterSettings(bootstrap_servers=self.servers), self.name),
+            StepsView(self.name),
+        )
         try:
             for logged in await log.read_to_end():
                 view = evolve(view, logged)
@@ -84,7 +88,10 @@ class Relay:
 
     def check(self, nodes: int) -> None:
         """Every word once, and the last step was made by so many nodes."""
-        found = Counter((message.value() or b"").decode() for message in read_topics(self.servers, [f"{self.name}-shouts"]))
+        found = Counter(
+            (message.value() or b"").decode()
+            for message in read_topics(self.servers, [f"{self.name}-shouts"])
+        )
         assert found == self.words
         assert self.steps()[-1]["nodes"] == nodes
 
@@ -110,8 +117,15 @@ def test_the_number_of_nodes_changes_between_runs(relay: Relay) -> None:
     assert relay.first_step() > 1, "old steps were dropped"
     before = relay.steps()
     events = relay.run("--nodes", "2")
-    assert {event["node"] for event in events if event["event"] == "node" and event["doing"] == "open"} == {0, 1}
-    assert {event["process"] for event in events if event["event"] == "started"} == {"coordinator", "node-0", "node-1"}
+    assert {event["node"] for event in events if event["event"] == "node" and event["doing"] == "open"} == {
+        0,
+        1,
+    }
+    assert {event["process"] for event in events if event["event"] == "started"} == {
+        "coordinator",
+        "node-0",
+        "node-1",
+    }
     assert next(event["step"] for event in events if event["event"] == "step") == before[-1]["step"] + 1
     relay.check(nodes=2)
     _verified(relay)

@@ -1,4 +1,5 @@
-"""Rows of a task in a transaction that somebody else owns: seen when that commits, never when not, as `finish` has said."""
+"""Rows of a task in a transaction that somebody else owns: seen when that commits, never
+when not, as `finish` has said."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from tests.conftest import TopicFactory
 from tests.integration.data_path import Owner, consume
 
 NOW_MS = int(time.time() * 1000)
-"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at it."""
+"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at
+it."""
 SMALL = WriteLimits(max_batch_bytes=2_000, buffer_bytes=20_000)
 
 
@@ -41,10 +43,15 @@ def writer_of(
 
 
 def seen(settings: ClusterSettings, topic: str, partition: int) -> list[tuple[object, ...]]:
-    return [(m.offset(), m.key(), m.value(), tuple(m.headers() or ())) for m in consume(settings, topic, partition)]
+    return [
+        (m.offset(), m.key(), m.value(), tuple(m.headers() or ()))
+        for m in consume(settings, topic, partition)
+    ]
 
 
-def expected(batch: pa.RecordBatch, numbers: np.ndarray, partition: int, step: int) -> list[tuple[object, ...]]:
+def expected(
+    batch: pa.RecordBatch, numbers: np.ndarray, partition: int, step: int
+) -> list[tuple[object, ...]]:
     found = []
     for row, number in zip(batch.to_pylist(), numbers, strict=True):
         if number == partition:
@@ -75,7 +82,9 @@ def test_a_committed_step_is_what_was_reported(
             for key, value, headers in wanted:
                 digest += record_digest(DigestKind.OUTPUT, 3, key, value, headers[:-1])  # type: ignore[arg-type, index]
             first = ends[item.partition]
-            assert item == OutputSlice("out", topic, item.partition, first, first + len(wanted), len(wanted), digest.hex)
+            assert item == OutputSlice(
+                "out", topic, item.partition, first, first + len(wanted), len(wanted), digest.hex
+            )
             # The marker of the step before lies between.
             found = [message for message in seen(settings, topic, item.partition) if message[0] >= first]
             assert [message[0] for message in found] == list(range(item.from_, item.to))
@@ -84,7 +93,9 @@ def test_a_committed_step_is_what_was_reported(
         assert {message.timestamp()[1] for message in consume(settings, topic)} == {NOW_MS}
 
 
-def test_an_aborted_step_is_never_seen_and_the_next_one_is(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_an_aborted_step_is_never_seen_and_the_next_one_is(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("aborted", 1)
     owner = Owner(settings)
     for step, commit in ((1, False), (2, True)):
@@ -98,7 +109,9 @@ def test_an_aborted_step_is_never_seen_and_the_next_one_is(settings: ClusterSett
     assert found[0][0] == 201
 
 
-def test_partitions_without_rows_are_not_reported(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_partitions_without_rows_are_not_reported(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("few", 4)
     owner = Owner(settings)
     owner.begin([(topic, partition) for partition in range(4)])
@@ -126,7 +139,9 @@ def test_a_late_writer_is_fenced(settings: ClusterSettings, topic_factory: Topic
     assert len(seen(settings, topic, 0)) == 5
 
 
-def test_a_writer_of_an_older_attempt_is_fenced(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_writer_of_an_older_attempt_is_fenced(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("zombie", 1)
     owner = Owner(settings)
     owner.begin([(topic, 0)])
@@ -144,7 +159,9 @@ def test_a_writer_of_an_older_attempt_is_fenced(settings: ClusterSettings, topic
     assert len(seen(settings, topic, 0)) == 3
 
 
-def test_a_partition_that_is_not_in_the_transaction(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_partition_that_is_not_in_the_transaction(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("not-added", 2)
     owner = Owner(settings)
     owner.begin([(topic, 0)])
@@ -155,7 +172,9 @@ def test_a_partition_that_is_not_in_the_transaction(settings: ClusterSettings, t
     owner.end(commit=False)
 
 
-def test_digests_of_a_replay_by_count_and_with_a_tolerance(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_digests_of_a_replay_by_count_and_with_a_tolerance(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("digests", 2)
     owner = Owner(settings)
     batch, rounded = rows(100), rows(100, seed=77)
@@ -163,7 +182,10 @@ def test_digests_of_a_replay_by_count_and_with_a_tolerance(settings: ClusterSett
     found = {}
     for step, mode in enumerate(("exact", "count", "float:0.01"), 1):
         owner.begin([(topic, 0), (topic, 1)])
-        writers = (writer_of(settings, owner, topic, 2, step, digest=mode), DigestWriter(step, "out", topic, 2, mode))
+        writers = (
+            writer_of(settings, owner, topic, 2, step, digest=mode),
+            DigestWriter(step, "out", topic, 2, mode),
+        )
         for writer in writers:
             writer.write(batch, numbers, rounded if mode.startswith("float") else None)
         written, replayed = (writer.finish() for writer in writers)
@@ -180,11 +202,15 @@ def test_digests_of_a_replay_by_count_and_with_a_tolerance(settings: ClusterSett
     assert exact.finish()[0].digest == found["float:0.01"]
 
 
-def test_keys_choose_the_partitions_of_kafkas_own_producer(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_keys_choose_the_partitions_of_kafkas_own_producer(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("keyed", 5)
     owner = Owner(settings)
     owner.begin([(topic, partition) for partition in range(5)])
-    batch = pa.record_batch({"key": pa.array([f"k{number}" for number in range(300)]), "value": pa.array(["v"] * 300)})
+    batch = pa.record_batch(
+        {"key": pa.array([f"k{number}" for number in range(300)]), "value": pa.array(["v"] * 300)}
+    )
     writer = writer_of(settings, owner, topic, 5)
     writer.write(batch, partition_of(batch.column("key"), 5))
     counts = {item.partition: item.records for item in writer.finish()}
@@ -193,10 +219,14 @@ def test_keys_choose_the_partitions_of_kafkas_own_producer(settings: ClusterSett
     assert all(len(seen(settings, topic, partition)) == counts[partition] for partition in range(5))
 
 
-def test_what_can_not_be_written_is_refused_at_once(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_what_can_not_be_written_is_refused_at_once(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("refused", 2)
     owner = Owner(settings)
-    with pytest.raises(ConfigurationError, match="compression 'brotli' must be one of none, gzip, snappy, lz4, zstd"):
+    with pytest.raises(
+        ConfigurationError, match="compression 'brotli' must be one of none, gzip, snappy, lz4, zstd"
+    ):
         writer_of(settings, owner, topic, 2, compression="brotli")
     writer = writer_of(settings, owner, topic, 2)
     with pytest.raises(
@@ -208,7 +238,9 @@ def test_what_can_not_be_written_is_refused_at_once(settings: ClusterSettings, t
         writer.write(pa.record_batch({"value": pa.array([1])}), np.zeros(1, np.int32))
 
 
-def test_a_topic_or_partition_that_is_not_there(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_topic_or_partition_that_is_not_there(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("smaller", 1)
     owner = Owner(settings)
     owner.begin([(topic, 0)])

@@ -23,19 +23,26 @@ from tests.support.proxy import PRODUCE, Cut, Proxy, proxied_properties
 from tests.support.topics import create_topic
 
 NOW_MS = int(time.time() * 1000)
-"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at it."""
+"""Of today: retention goes by what the records say, and an old step would be deleted while a test looks at
+it."""
 
 
 def values(count: int, name: str = "v", size: int = 0) -> pa.RecordBatch:
-    return pa.record_batch({"value": pa.array([f"{name}{number}".encode().ljust(size, b".") for number in range(count)])})
+    return pa.record_batch(
+        {"value": pa.array([f"{name}{number}".encode().ljust(size, b".") for number in range(count)])}
+    )
 
 
 def zeros(count: int) -> np.ndarray:
     return np.zeros(count, np.int32)
 
 
-def writer_of(settings: ClusterSettings, owner: Owner, topic: str, limits: WriteLimits | None = None) -> TransactionWriter:
-    return TransactionWriter(settings, owner.transactional_id, *owner.producer, 3, NOW_MS, "out", topic, 1, limits=limits)
+def writer_of(
+    settings: ClusterSettings, owner: Owner, topic: str, limits: WriteLimits | None = None
+) -> TransactionWriter:
+    return TransactionWriter(
+        settings, owner.transactional_id, *owner.producer, 3, NOW_MS, "out", topic, 1, limits=limits
+    )
 
 
 def seen(settings: ClusterSettings, topic: str) -> list[bytes]:
@@ -52,7 +59,8 @@ def write_all(writer: TransactionWriter, rows: pa.RecordBatch) -> None:
 
 
 def assert_fails(writer: TransactionWriter, rows: pa.RecordBatch, kind: str, message: str) -> None:
-    """A writer that goes on hears of it while it writes or at the end, whichever the broker's answer is in time for."""
+    """A writer that goes on hears of it while it writes or at the end, whichever the
+    broker's answer is in time for."""
     with pytest.raises(StepFailedError, match=message) as failure:
         write_all(writer, rows)
     assert failure.value.kind == kind
@@ -62,7 +70,9 @@ SECOND_WRITER = r"step 3, output 'out'.*partition 0: somebody else writes to it"
 
 
 @pytest.mark.parametrize("batches", [1, 2, 6, 9])
-def test_a_task_that_is_run_again_behind_our_back(settings: ClusterSettings, topic_factory: TopicFactory, batches: int) -> None:
+def test_a_task_that_is_run_again_behind_our_back(
+    settings: ClusterSettings, topic_factory: TopicFactory, batches: int
+) -> None:
     """Its batches have sequence numbers that the broker has seen: it would acknowledge them and drop them."""
     topic = topic_factory("rerun")
     owner = Owner(settings)
@@ -77,7 +87,9 @@ def test_a_task_that_is_run_again_behind_our_back(settings: ClusterSettings, top
     owner.end(commit=False)
 
 
-def test_two_tries_of_a_task_at_once_can_not_both_end_well(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_two_tries_of_a_task_at_once_can_not_both_end_well(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("at-once")
     owner = Owner(settings)
     owner.begin([(topic, 0)])
@@ -98,7 +110,9 @@ def test_two_tries_of_a_task_at_once_can_not_both_end_well(settings: ClusterSett
     owner.end(commit=False)
 
 
-def test_a_record_that_the_topic_does_not_take(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_a_record_that_the_topic_does_not_take(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("narrow", config={"max.message.bytes": "5000"})
     owner = Owner(settings)
     owner.begin([(topic, 0)])
@@ -109,7 +123,9 @@ def test_a_record_that_the_topic_does_not_take(settings: ClusterSettings, topic_
     owner.end(commit=False)
 
 
-def test_batches_shrink_to_what_the_topic_takes(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_batches_shrink_to_what_the_topic_takes(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("shrink", config={"max.message.bytes": "20000"})
     owner = Owner(settings)
     owner.begin([(topic, 0)])
@@ -122,17 +138,23 @@ def test_batches_shrink_to_what_the_topic_takes(settings: ClusterSettings, topic
     assert all(message.headers() == [("step", b"3")] for message in consume(settings, topic))
 
 
-def test_records_without_keys_for_a_compacted_topic(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_records_without_keys_for_a_compacted_topic(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("keys-please", config={"cleanup.policy": "compact"})
     owner = Owner(settings)
     owner.begin([(topic, 0)])
     writer = writer_of(settings, owner, topic)
-    assert_fails(writer, values(2), "query", r"the topic does not take these records.*A compacted topic wants keys")
+    assert_fails(
+        writer, values(2), "query", r"the topic does not take these records.*A compacted topic wants keys"
+    )
     owner.end(commit=False)
 
 
 @pytest.fixture(scope="module")
-def behind_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
+def behind_proxy(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
     port, controller, behind, before = free_ports(4)
     properties = proxied_properties(port, controller, behind, before)
     with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
@@ -142,7 +164,9 @@ def behind_proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Emb
 
 
 @pytest.mark.parametrize("cut", list(Cut))
-def test_a_lost_answer_neither_loses_nor_repeats(behind_proxy: tuple[EmbeddedBroker, ClusterSettings, Proxy], cut: Cut) -> None:
+def test_a_lost_answer_neither_loses_nor_repeats(
+    behind_proxy: tuple[EmbeddedBroker, ClusterSettings, Proxy], cut: Cut
+) -> None:
     broker, through, proxy = behind_proxy
     topic = f"lost-{cut.name.lower()}"
     create_topic(broker.settings, topic)
@@ -167,12 +191,16 @@ def test_a_broker_that_restarts_and_one_that_does_not(tmp_path: Path) -> None:
         create_topic(broker.settings, "t")
         owner = Owner(broker.settings)
         owner.begin([("t", 0)])
-        patient = writer_of(broker.settings, owner, "t", WriteLimits(max_batch_bytes=1000, deadline_ms=60_000))
+        patient = writer_of(
+            broker.settings, owner, "t", WriteLimits(max_batch_bytes=1000, deadline_ms=60_000)
+        )
         patient.write(values(100, size=60), zeros(100))
         broker.kill()
         impatient = writer_of(broker.settings, owner, "t", WriteLimits(deadline_ms=200))
         impatient.write(values(1), zeros(1))
-        with pytest.raises(RetriableError, match=r"step 3, output 'out', topic 't', partition 0: writing did not succeed"):
+        with pytest.raises(
+            RetriableError, match=r"step 3, output 'out', topic 't', partition 0: writing did not succeed"
+        ):
             impatient.finish()
         broker.start()
         patient.write(values(100, "w", size=60), zeros(100))

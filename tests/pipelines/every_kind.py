@@ -1,4 +1,5 @@
-"""A query of each kind that Spark runs in a way of its own. It imports nothing but kcontrol and what kcontrol needs."""
+"""A query of each kind that Spark runs in a way of its own. It imports nothing but
+kcontrol and what kcontrol needs."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ class Counting(StatefulProcessor):
 class CountingFrames(Counting):
     """The same with pandas."""
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
         self._count.update((self._before() + sum(len(frame) for frame in rows),))
         yield pd.DataFrame({"name": [key[0]], "c": [self._count.get()[0]]})
 
@@ -89,14 +92,18 @@ def kept(events: DataFrame) -> Any:
 
     grouped = events.select("name", "n").groupBy("name")
     return kcontrol.output(
-        grouped.applyInPandasWithState(count, "name string, c long", "c long", "update", "NoTimeout"), mode="update"
+        grouped.applyInPandasWithState(count, "name string, c long", "c long", "update", "NoTimeout"),
+        mode="update",
     )
 
 
 def _counted(events: DataFrame, how: str, processor: StatefulProcessor) -> Any:
     grouped = events.select("name", "n").groupBy("name")
     frame = getattr(grouped, how)(
-        statefulProcessor=processor, outputStructType="name string, c long", outputMode="Update", timeMode="None"
+        statefulProcessor=processor,
+        outputStructType="name string, c long",
+        outputMode="Update",
+        timeMode="None",
     )
     return kcontrol.output(frame, mode="update")
 

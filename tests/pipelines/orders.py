@@ -1,7 +1,7 @@
 """The pipeline of the end-to-end and recovery tests: two inputs, two queries, a keyed and an unkeyed output.
 
-Names come from the environment, so that every test has its own. All numbers are integers, so an oracle can recompute each
-step's output exactly.
+Names come from the environment, so that every test has its own. All numbers are integers, so an oracle can
+recompute each step's output exactly.
 """
 
 import os
@@ -21,7 +21,8 @@ CHECKPOINTS = os.environ.get("ORDERS_CHECKPOINTS", "")
 CHECKPOINT_EVERY = os.environ.get("ORDERS_CHECKPOINT_EVERY", "1 h")
 """So long that it is only on request, unless a test wants more."""
 TYPE_IN_WORDS = bool(os.environ.get("ORDERS_TYPE_IN_WORDS"))
-"""Has a UDF's type read by Spark, so that the file can't be read without a session: one more start in each command."""
+"""Has a UDF's type read by Spark, so that the file can't be read without a session: one more start in each
+command."""
 CHANGED = bool(os.environ.get("ORDERS_CHANGED"))
 """Another structure under the same name."""
 
@@ -29,7 +30,10 @@ pipeline = kcontrol.Pipeline(
     NAME,
     inputs=[
         kcontrol.KafkaInput(
-            "orders", topic=f"{NAME}-orders", value_format="json", schema="id STRING, customer STRING, amount BIGINT"
+            "orders",
+            topic=f"{NAME}-orders",
+            value_format="json",
+            schema="id STRING, customer STRING, amount BIGINT",
         ),
         kcontrol.KafkaInput("payments", topic=f"{NAME}-payments"),
     ],
@@ -37,7 +41,9 @@ pipeline = kcontrol.Pipeline(
         kcontrol.KafkaOutput("totals", topic=f"{NAME}-totals", key="customer", value_format="json"),
         kcontrol.KafkaOutput("copies", topic=f"{NAME}-copies"),
     ],
-    steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))),
+    steps=kcontrol.StepPolicy(
+        min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))
+    ),
     checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=1),
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(

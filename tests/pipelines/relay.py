@@ -1,7 +1,7 @@
 """A pipeline without state, whose number of nodes may change: every record goes through, in capitals.
 
-What it is called and where its checkpoints go comes from the environment. It saves as often as it can and keeps as little of
-its log as it may, so that steps are dropped early.
+What it is called and where its checkpoints go comes from the environment. It saves as often as it can and
+keeps as little of its log as it may, so that steps are dropped early.
 """
 
 import os

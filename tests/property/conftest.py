@@ -1,4 +1,5 @@
-"""How property tests run: no deadline for one example, because a busy machine is no failure; a failing one can be run again."""
+"""How property tests run: no deadline for one example, because a busy machine is no failure;
+a failing one can be run again."""
 
 from __future__ import annotations
 

@@ -37,8 +37,12 @@ def update(events: DataFrame) -> Any:
 
 
 def append(events: DataFrame) -> Any:
-    windows = fields(events).withWatermark("time", "5 seconds").groupBy("name", F.window("time", "10 seconds"))
-    return {"out": windows.agg(F.count("*").alias("c")).select("name", F.col("window.start").alias("start"), "c")}
+    windows = (
+        fields(events).withWatermark("time", "5 seconds").groupBy("name", F.window("time", "10 seconds"))
+    )
+    return {
+        "out": windows.agg(F.count("*").alias("c")).select("name", F.col("window.start").alias("start"), "c")
+    }
 
 
 def union(events: DataFrame, others: DataFrame) -> Any:
@@ -53,13 +57,20 @@ def join(events: DataFrame, others: DataFrame) -> Any:
 
 
 def outer_join(events: DataFrame, others: DataFrame) -> Any:
-    left = fields(events).select("name", F.col("time").alias("left_time")).withWatermark("left_time", "5 seconds")
+    left = (
+        fields(events)
+        .select("name", F.col("time").alias("left_time"))
+        .withWatermark("left_time", "5 seconds")
+    )
     right = (
         fields(others)
         .select(F.col("name").alias("other"), F.col("time").alias("right_time"))
         .withWatermark("right_time", "5 seconds")
     )
-    near = F.expr("name = other AND right_time BETWEEN left_time - INTERVAL 5 SECONDS AND left_time + INTERVAL 5 SECONDS")
+    near = F.expr(
+        "name = other AND right_time BETWEEN left_time - INTERVAL 5 SECONDS AND left_time + INTERVAL 5 "
+        "SECONDS"
+    )
     return {"out": left.join(right, near, "leftOuter")}
 
 
@@ -68,15 +79,29 @@ def distinct(events: DataFrame) -> Any:
 
 
 def stamped(events: DataFrame) -> Any:
-    return {"out": fields(events).select("name", F.current_timestamp().alias("now"), F.current_date().alias("today"))}
+    return {
+        "out": fields(events).select(
+            "name", F.current_timestamp().alias("now"), F.current_date().alias("today")
+        )
+    }
 
 
 def clocks(events: DataFrame, spark: SparkSession) -> Any:
     """Every form of now, from SQL, from expressions in words and from functions."""
     fields(events).createOrReplaceTempView("clocks_events")
-    words = "unix_timestamp() AS seconds, current_timestamp AS word, localtimestamp() AS local, curdate() AS today"
-    asked = spark.sql(f"SELECT name, now() AS sql, {words}, current_timezone() AS zone FROM clocks_events WHERE time < now()")
-    return {"out": asked.withColumns({"column": F.now(), "expression": F.expr("now()"), "stamp": F.current_timestamp()})}
+    words = (
+        "unix_timestamp() AS seconds, current_timestamp AS word, localtimestamp() AS local, curdate() "
+        "AS today"
+    )
+    asked = spark.sql(
+        f"SELECT name, now() AS sql, {words}, current_timezone() AS zone FROM clocks_events WHERE time "
+        "< now()"
+    )
+    return {
+        "out": asked.withColumns(
+            {"column": F.now(), "expression": F.expr("now()"), "stamp": F.current_timestamp()}
+        )
+    }
 
 
 class Reminder(StatefulProcessor):
@@ -115,12 +140,16 @@ def timers(events: DataFrame) -> Any:
 
 
 def routed(events: DataFrame) -> Any:
-    rows = fields(events).select("name", "n", F.when(F.col("n") < 2, F.lit("out")).otherwise(F.lit("more")).alias("output"))
+    rows = fields(events).select(
+        "name", "n", F.when(F.col("n") < 2, F.lit("out")).otherwise(F.lit("more")).alias("output")
+    )
     return kcontrol.outputs(rows, to=["out", "more"])
 
 
 def counted(events: DataFrame) -> Any:
-    return {"more": kcontrol.output(fields(events).groupBy("name").agg(F.count("*").alias("c")), mode="update")}
+    return {
+        "more": kcontrol.output(fields(events).groupBy("name").agg(F.count("*").alias("c")), mode="update")
+    }
 
 
 def doubled(events: DataFrame) -> Any:
@@ -129,7 +158,9 @@ def doubled(events: DataFrame) -> Any:
 
 
 def ranking(events: DataFrame) -> Any:
-    return {"out": kcontrol.output(fields(events).groupBy("name").agg(F.max("n").alias("top")), mode="complete")}
+    return {
+        "out": kcontrol.output(fields(events).groupBy("name").agg(F.max("n").alias("top")), mode="complete")
+    }
 
 
 def nothing(events: DataFrame) -> Any:

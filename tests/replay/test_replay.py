@@ -1,4 +1,5 @@
-"""Every kind of query runs, is cancelled at a random moment, rolled back and replayed, and gives the same to the last bit."""
+"""Every kind of query runs, is cancelled at a random moment, rolled back and replayed, and
+gives the same to the last bit."""
 
 from __future__ import annotations
 
@@ -27,21 +28,36 @@ SPREAD = TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2)
 """Cuts even these small steps into several tasks."""
 
 CASES = [
-    pytest.param([queries.stateless], ["events"], {"out": (2, JSON)}, id="stateless, rows stay in their tasks"),
+    pytest.param(
+        [queries.stateless], ["events"], {"out": (2, JSON)}, id="stateless, rows stay in their tasks"
+    ),
     pytest.param([queries.stateless], ["events"], {"out": (3, KEYED)}, id="stateless, keyed"),
     pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
     pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append with a watermark"),
     pytest.param([queries.union], ["events", "others"], {"out": (2, KEYED)}, id="union of two inputs"),
     pytest.param([queries.join], ["events", "others"], {"out": (2, JSON)}, id="join of two inputs"),
-    pytest.param([queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"),
+    pytest.param(
+        [queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="stream-stream outer join"
+    ),
     pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
     pytest.param([queries.stamped], ["events"], {"out": (2, JSON)}, id="current_timestamp"),
-    pytest.param([queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"),
-    pytest.param([queries.stateless, queries.counted], ["events"], {"out": (2, JSON), "more": (2, KEYED)}, id="two queries"),
+    pytest.param(
+        [queries.timers], ["events"], {"out": (2, JSON)}, id="transformWithState, processing-time timers"
+    ),
+    pytest.param(
+        [queries.stateless, queries.counted],
+        ["events"],
+        {"out": (2, JSON), "more": (2, KEYED)},
+        id="two queries",
+    ),
     pytest.param([queries.doubled], ["events"], {"out": (2, JSON)}, id="an input read twice"),
     pytest.param([queries.ranking], ["events"], {"out": (2, KEYED)}, id="aggregate, complete"),
-    pytest.param([queries.nothing], ["events"], {"out": (1, JSON)}, id="a plan that Spark proves to be empty"),
-    pytest.param([queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
+    pytest.param(
+        [queries.nothing], ["events"], {"out": (1, JSON)}, id="a plan that Spark proves to be empty"
+    ),
+    pytest.param(
+        [queries.routed], ["events"], {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"
+    ),
 ]
 
 
@@ -123,7 +139,8 @@ async def step_and_its_empty_ones(stepper: Stepper) -> StepBoundary:
 
 
 async def cancelled_attempt(stepper: Stepper, step: int, dice: random.Random) -> None:
-    """Begin the step and cancel it at a random moment: while Spark plans, reads, writes, or waits for the commit."""
+    """Begin the step and cancel it at a random moment: while Spark plans, reads, writes, or waits for the
+    commit."""
     number = len(stepper.log) + 1
     work = await stepper.begin(number, stepper.division(stepper.ends()))
     running = asyncio.create_task(stepper.engine.run_step(work, None))

@@ -26,12 +26,16 @@ CASES = [
     pytest.param([queries.update], {"out": (3, KEYED)}, True, id="aggregate, a snapshot and changelogs"),
     pytest.param([queries.outer_join], {"out": (2, JSON)}, True, id="stream-stream outer join"),
     pytest.param([queries.timers], {"out": (2, JSON)}, False, id="transformWithState"),
-    pytest.param([queries.stateless, queries.counted], {"out": (2, JSON), "more": (2, KEYED)}, False, id="two queries"),
+    pytest.param(
+        [queries.stateless, queries.counted], {"out": (2, JSON), "more": (2, KEYED)}, False, id="two queries"
+    ),
 ]
 
 
 def workdir_of(stepper: Stepper) -> WorkDir:
-    return WorkDir(stepper.work_root, stepper.pipeline.name, 0, stepper.incarnation, stepper.bound.names, retained=100)
+    return WorkDir(
+        stepper.work_root, stepper.pipeline.name, 0, stepper.incarnation, stepper.bound.names, retained=100
+    )
 
 
 async def lose_the_disk(stepper: Stepper) -> None:
@@ -45,7 +49,8 @@ async def lose_the_disk(stepper: Stepper) -> None:
 
 
 async def open_with_snapshots(stepper: Stepper) -> None:
-    """Queries take their settings when they start: until they are opened again, each step uploads the whole state."""
+    """Queries take their settings when they start: until they are opened again, each step uploads the whole
+    state."""
     stepper.spark.conf.set(CHANGELOGS, "false")
     try:
         await stepper.engine.open(0, create=True)
@@ -55,7 +60,11 @@ async def open_with_snapshots(stepper: Stepper) -> None:
 
 @pytest.mark.parametrize(("functions", "outputs", "snapshots"), CASES)
 def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
-    run_scenario: RunScenario, tmp_path: Path, functions: list[Callable[..., Any]], outputs: dict[str, Any], snapshots: bool
+    run_scenario: RunScenario,
+    tmp_path: Path,
+    functions: list[Callable[..., Any]],
+    outputs: dict[str, Any],
+    snapshots: bool,
 ) -> None:
     seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
     sys.stdout.write(f"KCONTROL_SEED={seed}\n")

@@ -1,7 +1,8 @@
-"""`python -m tests.simulation --schedules 100000 --seed 1`: many schedules on all cores, and what they covered.
+"""`python -m tests.simulation --schedules 100000 --seed 1`: many schedules on all cores, and what they
+covered.
 
-With `--sessions` they are schedules of the real sessions, each a hundred times as long. Ends with 1 at the first violation,
-after one line that reproduces it.
+With `--sessions` they are schedules of the real sessions, each a hundred times as long. Ends with 1 at the
+first violation, after one line that reproduces it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _CHUNK = 500
 _CHUNK_OF_SESSIONS = 10
 
 
-def run_chunk(seeds: range, progress_every: int = 1, sessions: bool = False) -> tuple[int, Counter[str], Counter[str], str]:
+def run_chunk(
+    seeds: range, progress_every: int = 1, sessions: bool = False
+) -> tuple[int, Counter[str], Counter[str], str]:
     """Events, faults, transitions, and the first violation with the line that reproduces it, or ''."""
     run_one = _run_sessions if sessions else _run_cores
     faults: Counter[str] = Counter()
@@ -50,7 +53,9 @@ def _run_sessions(seed: int, faults: Counter[str], to_progress: bool) -> int:
 def main(arguments: list[str]) -> int:
     """Run, print, and say whether all invariants held."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--sessions", action="store_true", help="drive the real sessions; each schedule goes on to progress")
+    parser.add_argument(
+        "--sessions", action="store_true", help="drive the real sessions; each schedule goes on to progress"
+    )
     parser.add_argument("--schedules", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -58,7 +63,8 @@ def main(arguments: list[str]) -> int:
         type=int,
         default=5,
         metavar="K",
-        help="every K-th schedule goes on without faults until all input is committed; the others end with the faults",
+        help="every K-th schedule goes on without faults until all input is committed; the others end with "
+        "the faults",
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--quiet", action="store_true", help="do not print what was covered")
@@ -83,7 +89,10 @@ def main(arguments: list[str]) -> int:
     if not options.quiet:
         _print_coverage(faults, transitions)
     seconds = time.monotonic() - began
-    _say(f"{len(seeds)} schedules from seed {options.seed}, {events} events, {seconds:.1f} s, every invariant held")
+    _say(
+        f"{len(seeds)} schedules from seed {options.seed}, {events} events, {seconds:.1f} s, every "
+        "invariant held"
+    )
     return 0
 
 

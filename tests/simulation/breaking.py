@@ -20,9 +20,11 @@ Patches = tuple[AbstractContextManager[Any], ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule by what switches it off, the invariant that then breaks, and how to get there: most schedules find nothing.
+    """A rule by what switches it off, the invariant that then breaks, and how to get
+    there: most schedules find nothing.
 
-    begin: the seed to begin with. likely: faults without which nothing can be found; they are part of every schedule.
+    begin: the seed to begin with. likely: faults without which nothing can be found;
+    they are part of every schedule.
     replicas: leaders move in every schedule. patient: every policy waits for several records.
     """
 
@@ -46,7 +48,9 @@ def check_breaks(rule: Rule) -> None:
             stack.enter_context(one)
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
-                run_schedule(seed, Counter(), likely=rule.likely, replicas=rule.replicas, patient=rule.patient)
+                run_schedule(
+                    seed, Counter(), likely=rule.likely, replicas=rule.replicas, patient=rule.patient
+                )
             except Violation as violation:
                 if violation.name == rule.invariant:
                     return

@@ -1,18 +1,20 @@
-"""Kafka in memory, as far as kcontrol's processes can tell: the control log, the log of steps and one transaction.
+"""Kafka in memory, as far as kcontrol's processes can tell: the control log, the log of steps and one
+transaction.
 
-It behaves as Kafka was seen to behave: InitProducerId is last-caller-wins and aborts what was open; a write counts
-only under the newest producer epoch and to a partition that was added; a commit makes what was written visible together.
-The contract suite holds it against a real broker (tests/contract).
+It behaves as Kafka was seen to behave: InitProducerId is last-caller-wins and aborts what was open; a write
+counts only under the newest producer epoch and to a partition that was added; a commit makes what was written
+visible together. The contract suite holds it against a real broker (tests/contract).
 
-The control partition and the partition of steps are replicated, each with a leader of its own (replicas.py): what is appended
-lies in one order, but a reader is told by a broker where it ends, and that may be behind. Control records of transactions
-take offsets in the partition of steps as in Kafka: a marker for each transaction that had it added, committed or aborted, and
-what was written before it is hidden from a read_committed reader until that reader's broker knows the marker. InitProducerId
-is answered by one transaction coordinator, when the marker of what was open is written.
+The control partition and the partition of steps are replicated, each with a leader of its own (replicas.py):
+what is appended lies in one order, but a reader is told by a broker where it ends, and that may be behind.
+Control records of transactions take offsets in the partition of steps as in Kafka: a marker for each
+transaction that had it added, committed or aborted, and what was written before it is hidden from a
+read_committed reader until that reader's broker knows the marker. InitProducerId is answered by one
+transaction coordinator, when the marker of what was open is written.
 
-Not modelled: that EndTxn is answered before the marker is written (readers that are told of boundaries late show the same),
-the outputs' and the inputs' own replicas (nodes may only be told late how far an input reaches), and more than one writer of
-the partition of steps, which is refused by rights, not by kcontrol.
+Not modelled: that EndTxn is answered before the marker is written (readers that are told of boundaries late
+show the same), the outputs' and the inputs' own replicas (nodes may only be told late how far an input
+reaches), and more than one writer of the partition of steps, which is refused by rights, not by kcontrol.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class Fenced(Exception):
 
 
 class NotTheEnd(Exception):
-    """What ends a transaction came to lie elsewhere than at the end that its author has read to; it is not committed.
+    """What ends a transaction came to lie elsewhere than at the end that its author has read to; it is not
+    committed.
 
     log_end: what the acknowledgement says of where the log ends; 0 if there was none.
     """
@@ -72,12 +75,16 @@ class Broker:
         self.steps_replicas = other.steps_replicas.clone()
 
     def move_leaders(self, moment: int) -> None:
-        """Of both partitions, in an instant; the new ones know what was committed a little before, `moment` says how little."""
-        for replicas, end in ((self.control_replicas, len(self.control)), (self.steps_replicas, len(self.steps))):
+        """Of both partitions, in an instant; the new ones know what was committed a little
+        before, `moment` says how little."""
+        for replicas, end in (
+            (self.control_replicas, len(self.control)),
+            (self.steps_replicas, len(self.steps)),
+        ):
             behind = 1 + moment % _MOST_BEHIND
             replicas.elect((replicas.leader + 1) % BROKERS, end - behind, end, old_answers=False, hears=True)
 
-    # --- the control log ----------------------------------------------------------------------------------------------
+    # --- the control log ------------------------------------------------------------------------------------
 
     def append(self, record: ControlRecord | Tombstone) -> int:
         """At the end of the control log; its offset."""
@@ -102,9 +109,14 @@ class Broker:
                 self.control[offset] = None
 
     def compact_steps(self, until: int, read_by_all: int) -> None:
-        """Remove what a tombstone before `until` has made void, and the tombstone if everybody has read it."""
+        """Remove what a tombstone before `until` has made void, and the tombstone if everybody has read
+        it."""
         until = min(until, self.steps_replicas.known_to_all(len(self.steps)))
-        gone = {logged.record.key for logged in self.steps[:until] if logged and isinstance(logged.record, Tombstone)}
+        gone = {
+            logged.record.key
+            for logged in self.steps[:until]
+            if logged and isinstance(logged.record, Tombstone)
+        }
         for offset, logged in enumerate(self.steps):
             if logged is None:
                 continue
@@ -112,7 +124,7 @@ class Broker:
             if offset < min(until, read_by_all) if isinstance(record, Tombstone) else key_of(record) in gone:
                 self.steps[offset] = None
 
-    # --- the transaction ----------------------------------------------------------------------------------------------
+    # --- the transaction ------------------------------------------------------------------------------------
 
     def init_producer(self) -> tuple[int, int]:
         """Fences whoever had the transaction, and aborts it if it was open."""
@@ -141,7 +153,8 @@ class Broker:
             raise Fenced
 
     def write_last(self, epoch: int, *records: StepRecord | Tombstone) -> int:
-        """What ends a transaction, in one batch at the end of the log of steps; its base offset. Nobody sees it yet."""
+        """What ends a transaction, in one batch at the end of the log of steps; its base offset. Nobody sees
+        it yet."""
         self.check_write(epoch, STEPS)
         begin = len(self.steps)
         self.hidden += tuple(LoggedStep(offset, record) for offset, record in enumerate(records, begin))

@@ -1,4 +1,5 @@
-"""What may go wrong with the brokers of a replicated partition, one function a fault, as in faults.py; see replicas.py."""
+"""What may go wrong with the brokers of a replicated partition, one function a fault, as
+in faults.py; see replicas.py."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def followers_fetch(fleet: Fleet, counts: Counter[str]) -> bool:
 def process_is_told_of_a_deposed_leader(fleet: Fleet, counts: Counter[str]) -> bool:
     """It has asked a broker for metadata that is cut off itself."""
     actors = fleet.alive()
-    return _tell_of_deposed(fleet, actors[int(fleet.random.random() * len(actors))], int(fleet.random.random() * 3))
+    return _tell_of_deposed(
+        fleet, actors[int(fleet.random.random() * len(actors))], int(fleet.random.random() * 3)
+    )
 
 
 def _tell_of_deposed(fleet: Fleet, actor: Process, which: int) -> bool:
@@ -76,7 +79,8 @@ def _tell_of_deposed(fleet: Fleet, actor: Process, which: int) -> bool:
 
 
 def leader_moves_at_a_takeover(fleet: Fleet, counts: Counter[str]) -> bool:
-    """What a broker that fails does to the rest: a coordinator that it starved is replaced, and the next may ask it, too."""
+    """What a broker that fails does to the rest: a coordinator that it starved is
+    replaced, and the next may ask it, too."""
     if len(fleet.coordinators) >= MOST_COORDINATORS:
         fleet.kill_coordinator(fleet.coordinators[0])
     if fleet.world.steps_replicas.is_calm or fleet.random.random() < 0.3:
@@ -111,7 +115,8 @@ def boundary_written_and_not_committed(fleet: Fleet, counts: Counter[str]) -> bo
 
 
 def input_is_shown_late(fleet: Fleet, counts: Counter[str]) -> bool:
-    """The leader of an input's partition, too, may be new; what was shown once may be hidden from a process that asks anew."""
+    """The leader of an input's partition, too, may be new; what was shown once may be hidden
+    from a process that asks anew."""
     number, draw = fleet.pick_node(), fleet.random.random
     fleet.world.hidden_until[number] = fleet.world.events + int(draw() * 60)
     return True

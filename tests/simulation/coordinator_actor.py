@@ -1,7 +1,9 @@
-"""A coordinator's process: its core, what it has read, and what it is still about to do. It may die at any event.
+"""A coordinator's process: its core, what it has read, and what it is still about to do. It may die at any
+event.
 
-Records are published in order, some time after they were decided; requests to the broker go beside them, not behind them, and
-are answered some time after that. What a dead process had already sent may still arrive: the scheduler keeps it as an orphan.
+Records are published in order, some time after they were decided; requests to the broker go beside them, not
+behind them, and are answered some time after that. What a dead process had already sent may still arrive: the
+scheduler keeps it as an orphan.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from tests.simulation.world import World, twin_of
 
 
 class CoordinatorActor:
-    """A coordinator process. It does not know whether it still is the one that the pipeline is assigned to."""
+    """A coordinator process. It does not know whether it still is the one that the pipeline is assigned
+    to."""
 
     def __init__(self, world: World, uuid: str, skew_ms: int) -> None:
         self.world = world
@@ -47,14 +50,17 @@ class CoordinatorActor:
         """What its wall clock is ahead of the broker's."""
         self.booted_ms = world.now_ms - BOOTED_BEFORE_MS
         self.reader = Reader(world)
-        self.state = CoordinatorState.initial(world.spec.pipeline, transactional_id="sim", steps_topic="steps")
+        self.state = CoordinatorState.initial(
+            world.spec.pipeline, transactional_id="sim", steps_topic="steps"
+        )
         self.effects: deque[Publish] = deque()
         self.request: CoordinatorEffect | None = None
         """What is on its way to the broker."""
         self.answer: CoordinatorEvent | None = None
         self.target: tuple[int, int] | None = None
         self.log_end = 0
-        """The log of steps reaches so far at least: Kafka has acknowledged what this coordinator has written there."""
+        """The log of steps reaches so far at least: Kafka has acknowledged what this
+        coordinator has written there."""
         self.witness = CoordinatorWitness(world)
         self.trap: tuple[str, type] | None = None
         """What will go wrong (see `work` and `_transact`) with its next request of a type."""
@@ -88,7 +94,8 @@ class CoordinatorActor:
             self.state = self.state.begun_at(newest)
 
     def read_all(self) -> None:
-        """Everything that it is told is in the logs now; as the session does, steps are left for the first read to the ends."""
+        """Everything that it is told is in the logs now; as the session does, steps are left
+        for the first read to the ends."""
         steps = not self.world.replicated
         while (event := self.reader.next_event(self.now_ms, False, steps)) is not None:
             self.decide(event)
@@ -118,7 +125,8 @@ class CoordinatorActor:
                 self.request = effect
 
     def read_one(self, prefer_steps: bool) -> bool:
-        """One record of a log; of the steps, where leaders move, only when it reads to the ends, as the session does."""
+        """One record of a log; of the steps, where leaders move, only when it reads to
+        the ends, as the session does."""
         steps = not self.world.replicated or self.target is not None
         event = self.reader.next_event(self.now_ms, prefer_steps, steps)
         if event is not None:
@@ -199,11 +207,14 @@ class CoordinatorActor:
         except NotTheEnd as error:
             self.log_end = max(self.log_end, error.log_end)
             answer = TransactionFailed(FailureKind.BROKER, str(error), self.now_ms)
-        self.answer = answer if fault != "after" else TransactionFailed(FailureKind.BROKER, "answer lost", self.now_ms)
+        self.answer = (
+            answer if fault != "after" else TransactionFailed(FailureKind.BROKER, "answer lost", self.now_ms)
+        )
 
 
 def write_half(world: World, effect: CommitStep | CommitCheckpoint) -> None:
-    """What ends the transaction is written, and the commit is never asked for. Raises Fenced, or NotTheEnd."""
+    """What ends the transaction is written, and the commit is never asked for. Raises Fenced, or
+    NotTheEnd."""
     record = effect.boundary if isinstance(effect, CommitStep) else effect.checkpoint
     world.write_last(effect.producer_epoch, record)
     raise NotTheEnd("nobody has heard where it came to lie", 0)

@@ -1,4 +1,5 @@
-"""Counts how often each transition of both tables is taken: a simulator that never gets somewhere proves nothing there."""
+"""Counts how often each transition of both tables is taken: a simulator that never gets
+somewhere proves nothing there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""An engine without Spark: it writes to the simulated outputs, remembers what it ran, and checks how it is driven.
+"""An engine without Spark: it writes to the simulated outputs, remembers what it ran, and checks how it is
+driven.
 
-It answers each effect once and in order. What it keeps is on a directory that outlives the process, if that is not lost too.
+It answers each effect once and in order. What it keeps is on a directory that outlives the
+process, if that is not lost too.
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from kcontrol.core.events import (
     StepFinished,
     StepPinned,
 )
-from kcontrol.core.model import Checkpoint, FailureKind, InputRange, InputSlice, OutputSlice, SavedFiles, StepResult, StepWork
+from kcontrol.core.model import (
+    Checkpoint,
+    FailureKind,
+    InputRange,
+    InputSlice,
+    OutputSlice,
+    SavedFiles,
+    StepResult,
+    StepWork,
+)
 from kcontrol.core.step.offsets import node_of
 from tests.simulation.broker import Fenced
 from tests.simulation.invariants import (
@@ -66,7 +77,9 @@ class Directory:
 class SimulatedEngine:
     """One life's engine."""
 
-    def __init__(self, world: World, number: int, incarnation: int, directory: Directory, random: Random) -> None:
+    def __init__(
+        self, world: World, number: int, incarnation: int, directory: Directory, random: Random
+    ) -> None:
         self.world = world
         self.number = number
         self.incarnation = incarnation
@@ -189,7 +202,7 @@ class SimulatedEngine:
     def _reached(self, step: int) -> None:
         self.world.reached[self.incarnation] = max(step, self.world.reached.get(self.incarnation, 0))
 
-    # --- checkpoints --------------------------------------------------------------------------------------------------
+    # --- checkpoints ----------------------------------------------------------------------------------------
 
     def restorable(self, checkpoints: tuple[Checkpoint, ...]) -> tuple[int, ...]:
         """Those whose part of this node is in the location."""
@@ -199,7 +212,11 @@ class SimulatedEngine:
         part = checkpoint.part_of(self.number)
         stored = None if part is None else self.world.store.get(part.manifest)
         in_log = checkpoint in self.world.checkpoints
-        require(part is None or stored is not None or not in_log, "the files of a checkpoint in the log are there", checkpoint)
+        require(
+            part is None or stored is not None or not in_log,
+            "the files of a checkpoint in the log are there",
+            checkpoint,
+        )
         return stored
 
     def _pin(self, step: int) -> None:
@@ -251,7 +268,9 @@ class SimulatedEngine:
             self.directory.states = {effect.step: self.history}
         elif effect.step in self.directory.states:
             self.history = self.directory.states[effect.step]
-            self.directory.states = {step: kept for step, kept in self.directory.states.items() if step <= effect.step}
+            self.directory.states = {
+                step: kept for step, kept in self.directory.states.items() if step <= effect.step
+            }
         elif effect.checkpoint is not None and (stored := self._stored(effect.checkpoint)) is not None:
             self.history = stored.history
             self.directory.states = {effect.step: stored.history}
@@ -271,7 +290,11 @@ class SimulatedEngine:
                 return
             self._record()
             require(self.ran is None, "an attempt is taken back before the next one runs", (self.ran, work))
-            require(work.step == len(self.history) + 1, "an engine runs the step after the last", (work.step, self.history))
+            require(
+                work.step == len(self.history) + 1,
+                "an engine runs the step after the last",
+                (work.step, self.history),
+            )
             self.ran = work
             self.written = []
             if effect.expected is None:
@@ -282,7 +305,9 @@ class SimulatedEngine:
                     self.opened = False
                     return
             mine = work.writers if effect.expected is None else ()
-            self.to_write = [(output, partition) for output, partitions in enumerate(mine) for partition in partitions]
+            self.to_write = [
+                (output, partition) for output, partitions in enumerate(mine) for partition in partitions
+            ]
             if effect.expected is not None:
                 check_rerun(effect.expected, self.spec.nodes)
                 same = signature(work.step, work.now_ms, work.division) == signature_of(effect.expected)
@@ -293,7 +318,8 @@ class SimulatedEngine:
         self._end(AttemptWritten(work.step, self._result(work), self.now_ms))
 
     def _expired(self, work: StepWork) -> bool:
-        """Whether Kafka has no longer what a new step needs. What was committed can be read for ever, so that all can go on."""
+        """Whether Kafka has no longer what a new step needs. What was committed can be read
+        for ever, so that all can go on."""
         earliest = {
             (item.name, partition): offset
             for item, offsets in zip(self.world.spec.inputs, self.world.input_earliest, strict=True)
@@ -304,7 +330,11 @@ class SimulatedEngine:
     def _mine(self, work: StepWork) -> list[InputRange]:
         spec = self.spec
         items = {item.name: item for item in spec.inputs}
-        return [part for part in work.division if node_of(items[part.input], spec.nodes, part.partition) == self.number]
+        return [
+            part
+            for part in work.division
+            if node_of(items[part.input], spec.nodes, part.partition) == self.number
+        ]
 
     def _write(self, work: StepWork) -> None:
         assert self.to_write is not None
@@ -321,7 +351,14 @@ class SimulatedEngine:
     def _result(self, work: StepWork) -> StepResult:
         inputs = tuple(
             InputSlice(
-                part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, part.to - part.from_, "0" * 32
+                part.input,
+                part.topic,
+                part.topic_id,
+                part.partition,
+                part.from_,
+                part.to,
+                part.to - part.from_,
+                "0" * 32,
             )
             for part in self._mine(work)
         )

@@ -1,11 +1,20 @@
-"""What may go wrong, one function a fault. Each says whether it could happen now, so that only what happened is counted."""
+"""What may go wrong, one function a fault. Each says whether it could happen now, so that
+only what happened is counted."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 
-from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer, PinStep, ReadToEnds, SavePart
+from kcontrol.core.events import (
+    AddPartitions,
+    CommitCheckpoint,
+    CommitStep,
+    InitProducer,
+    PinStep,
+    ReadToEnds,
+    SavePart,
+)
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
 from kcontrol.core.node.table import NodeStage
 from tests.simulation.engine import Directory
@@ -18,7 +27,16 @@ MOST_COORDINATORS = 3
 _MOST_PARTITIONS = 6
 _SKEWS_MS = (0, 0, -3_000, 4_000)
 _SET_MS = (0, -3_600_000, 3_600_000, -1_500, 31_536_000_000)
-_REQUESTS = (InitProducer, InitProducer, ReadToEnds, AddPartitions, CommitStep, CommitStep, CommitCheckpoint, CommitCheckpoint)
+_REQUESTS = (
+    InitProducer,
+    InitProducer,
+    ReadToEnds,
+    AddPartitions,
+    CommitStep,
+    CommitStep,
+    CommitCheckpoint,
+    CommitCheckpoint,
+)
 _STALLS_MS = (3_000, 12_000, 25_000)
 _PASSING = (FailureKind.LOST, FailureKind.LOST, FailureKind.QUERY, FailureKind.BROKER, FailureKind.FENCED)
 _FOR_GOOD = (FailureKind.DIGEST, FailureKind.INPUT_GONE)
@@ -129,7 +147,8 @@ def node_started(fleet: Fleet, counts: Counter[str]) -> bool:
 
 
 def node_started_beside_a_living_one(fleet: Fleet, counts: Counter[str]) -> bool:
-    """Both have a disk of their own: a working directory belongs to an incarnation. The old one may hear of it late."""
+    """Both have a disk of their own: a working directory belongs to an incarnation. The old one may hear of
+    it late."""
     number = fleet.pick_node()
     actor = fleet.nodes[number]
     if actor is None or fleet.zombie_nodes:

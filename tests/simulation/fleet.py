@@ -18,8 +18,15 @@ from tests.simulation.users import Users
 from tests.simulation.world import World, twin_of
 
 Process = CoordinatorActor | NodeActor
-Orphan = InitProducer | AddPartitions | CommitStep | CommitCheckpoint | tuple[StepWork, tuple[tuple[int, int], ...], int]
-"""A request of a dead coordinator, or what a dead node's executors have still to write, that may yet arrive."""
+Orphan = (
+    InitProducer
+    | AddPartitions
+    | CommitStep
+    | CommitCheckpoint
+    | tuple[StepWork, tuple[tuple[int, int], ...], int]
+)
+"""A request of a dead coordinator, or what a dead node's executors have still to write, that may yet
+arrive."""
 
 
 class Fleet(Users):
@@ -40,7 +47,8 @@ class Fleet(Users):
             self.start_node(number)
 
     def clone(self, random: Random) -> Fleet:
-        """The same fleet in a world of its own, with another future. Only of a fleet without zombies and orphans."""
+        """The same fleet in a world of its own, with another future. Only of a fleet without zombies and
+        orphans."""
         assert not self.zombie_nodes
         assert not self.orphans
         twin = twin_of(self)
@@ -100,7 +108,11 @@ class Fleet(Users):
         self.coordinators.remove(actor)
         if actor.effects and self.random.random() < 0.5:
             effect = actor.effects[0]
-            publish(self.world, effect, count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)))
+            publish(
+                self.world,
+                effect,
+                count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)),
+            )
         if isinstance(actor.request, InitProducer | AddPartitions | CommitStep | CommitCheckpoint) and (
             actor.doomed or self.random.random() < 0.6
         ):
@@ -134,7 +146,8 @@ class Fleet(Users):
             counts["late boundary not at the end"] += 1
 
     def resize(self, spec: PipelineSpec, stopped: bool) -> None:
-        """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it should be."""
+        """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it
+        should be."""
         for number in range(len(self.nodes)):
             if stopped:
                 self.kill_node(number)
@@ -150,7 +163,9 @@ class Fleet(Users):
         steps = len(self.world.boundaries)
         if not self.all_committed():
             return False
-        return all(node is not None and node.engine.opened and node.state.step == steps for node in self.nodes)
+        return all(
+            node is not None and node.engine.opened and node.state.step == steps for node in self.nodes
+        )
 
     def describe(self) -> str:
         """Where everybody is."""

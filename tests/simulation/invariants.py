@@ -1,10 +1,20 @@
-"""What must hold in every world at every moment, each by name. A schedule that breaks one is a bug in the core."""
+"""What must hold in every world at every moment, each by name. A schedule that breaks one is a bug in the
+core."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcontrol.core.model import Checkpoint, InputRange, InputSlice, PipelinePhase, Reason, Status, StepBoundary, StepWork
+from kcontrol.core.model import (
+    Checkpoint,
+    InputRange,
+    InputSlice,
+    PipelinePhase,
+    Reason,
+    Status,
+    StepBoundary,
+    StepWork,
+)
 from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
@@ -22,8 +32,8 @@ class Violation(AssertionError):
 
 
 ZOMBIE = "a zombie coordinator's or node's message never changes a committed thing"
-"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing that an incarnation which
-is not in the boundary has written is committed."""
+"""Of a coordinator: once its successor has fenced and read, nothing of it is committed. Of a node: nothing
+that an incarnation which is not in the boundary has written is committed."""
 
 
 ONE_CLOCK = "no wall clock moves the time of a step further than is tolerated"
@@ -59,15 +69,21 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
 
 
 def check_once(world: World, boundary: StepBoundary) -> None:
-    """The same in the words of who reads the log, whatever steps may be: of everything that was ever committed, without looking
-    at what a step should be."""
+    """The same in the words of who reads the log, whatever steps may be: of everything that was ever
+    committed, without looking at what a step should be."""
     for piece in boundary.inputs:
-        reached = max((b.to for a in world.boundaries for b in a.inputs if _place(b) == _place(piece)), default=0)
+        reached = max(
+            (b.to for a in world.boundaries for b in a.inputs if _place(b) == _place(piece)), default=0
+        )
         require(
-            piece.from_ >= reached or piece.from_ == piece.to, "no input record is in two committed steps", (piece, reached)
+            piece.from_ >= reached or piece.from_ == piece.to,
+            "no input record is in two committed steps",
+            (piece, reached),
         )
     step = world.boundaries[-1].step if world.boundaries else 0
-    require(boundary.step == step + 1, "boundaries in the log are strictly consecutive", (step, boundary.step))
+    require(
+        boundary.step == step + 1, "boundaries in the log are strictly consecutive", (step, boundary.step)
+    )
 
 
 def _place(piece: InputSlice) -> tuple[str, int]:
@@ -76,7 +92,9 @@ def _place(piece: InputSlice) -> tuple[str, int]:
 
 def _check_inputs(world: World, last: StepBoundary | None, boundary: StepBoundary) -> None:
     _check_skips(world, boundary)
-    expected = {(item.name, p): begin for item in world.spec.inputs for p, begin in enumerate(item.start_offsets)}
+    expected = {
+        (item.name, p): begin for item in world.spec.inputs for p, begin in enumerate(item.start_offsets)
+    }
     if last is not None:
         expected = {(piece.input, piece.partition): piece.to for piece in last.inputs}
     begins = {(piece.input, piece.partition): piece.from_ for piece in boundary.inputs}
@@ -99,9 +117,12 @@ def _check_inputs(world: World, last: StepBoundary | None, boundary: StepBoundar
 
 
 def _check_enough(world: World, boundary: StepBoundary) -> None:
-    """Unless more offsets wait than it may hold: then some of the records that wait are left for the next one."""
+    """Unless more offsets wait than it may hold: then some of the records that wait are left for the next
+    one."""
     policy = world.spec.policy
-    offsets = [(piece.partition, offset) for piece in boundary.inputs for offset in range(piece.from_, piece.to)]
+    offsets = [
+        (piece.partition, offset) for piece in boundary.inputs for offset in range(piece.from_, piece.to)
+    ]
     records = sum(holds_record(world.spec, *where) for where in offsets)
     if boundary.reason is Reason.RECORDS and len(offsets) < policy.max_records:
         require(records >= policy.min_records, ENOUGH, (records, boundary.inputs))
@@ -113,7 +134,8 @@ def _check_skips(world: World, boundary: StepBoundary) -> None:
         asked = world.skips.get(one.request_id)
         require(
             asked is not None
-            and (asked.input, asked.partition, asked.from_, asked.to) == (one.input, one.partition, one.from_, one.to)
+            and (asked.input, asked.partition, asked.from_, asked.to)
+            == (one.input, one.partition, one.from_, one.to)
             and one.from_ < one.to <= ends[one.input][one.partition],
             "what is skipped is what a user asked for: forward, and no further than there are offsets",
             (one, asked),
@@ -121,8 +143,16 @@ def _check_skips(world: World, boundary: StepBoundary) -> None:
 
 
 def _check_partitions(world: World, before: set[tuple[str, int]], now: set[tuple[str, int]]) -> None:
-    there = {(item.name, p) for item, ends in zip(world.spec.inputs, world.input_ends, strict=True) for p in range(len(ends))}
-    require(before <= now <= there, "a division names every partition that one before it named", (before, now, there))
+    there = {
+        (item.name, p)
+        for item, ends in zip(world.spec.inputs, world.input_ends, strict=True)
+        for p in range(len(ends))
+    }
+    require(
+        before <= now <= there,
+        "a division names every partition that one before it named",
+        (before, now, there),
+    )
     require(
         not world.is_keyed_apart or now == before,
         "partitions of keyed inputs are not taken up on several nodes",
@@ -145,7 +175,11 @@ def _check_paused(world: World, boundary: StepBoundary) -> None:
 
 def _check_outputs(world: World, boundary: StepBoundary) -> None:
     names = [item.name for item in world.spec.outputs]
-    said = {(piece.output, piece.partition): (piece.from_, piece.to) for piece in boundary.outputs if piece.records}
+    said = {
+        (piece.output, piece.partition): (piece.from_, piece.to)
+        for piece in boundary.outputs
+        if piece.records
+    }
     written = {}
     for segment in world.open:
         require(
@@ -168,12 +202,16 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     step, newest = checkpoint.step, max((one.step for one in world.checkpoints), default=0)
     once = not world.replicated or step not in world.saved
     require(once, "no two checkpoint records for a step", (step, world.saved))
-    require(newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries)))
-    # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may record it although
-    # it was replaced: parts need no node's answer under the newest claim, as steps do. It is right all the same, or it would
-    # not lie at the end that its author has read to.
+    require(
+        newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries))
+    )
+    # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may
+    # record it although it was replaced: parts need no node's answer under the newest claim, as steps do. It
+    # is right all the same, or it would not lie at the end that its author has read to.
     may_be_old = world.replicated
-    require(may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch))
+    require(
+        may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch)
+    )
     found = [world.store.get(part.manifest) for part in checkpoint.parts]
     expected = tuple(signature_of(boundary) for boundary in world.boundaries[:step])
     require(
@@ -190,14 +228,22 @@ def check_kept(world: World) -> None:
     """What is left when a checkpoint has been committed."""
     steps = [one.step for one in world.checkpoints]
     policy = world.spec.checkpoint
-    require(len(steps) == len(set(steps)) <= policy.keep, "no more checkpoints are kept than were asked for", steps)
+    require(
+        len(steps) == len(set(steps)) <= policy.keep,
+        "no more checkpoints are kept than were asked for",
+        steps,
+    )
     require(
         0 < world.first_step <= min(steps, default=0),
         "retained steps cover the oldest checkpoint",
         (world.first_step, steps),
     )
     asked = len(world.boundaries) - policy.keep_steps + 1 if policy.keep_steps >= 0 else 1
-    require(world.first_step <= max(1, asked), "no step is dropped that retention asks for", (world.first_step, asked))
+    require(
+        world.first_step <= max(1, asked),
+        "no step is dropped that retention asks for",
+        (world.first_step, asked),
+    )
 
 
 def check_answers(world: World, status: Status) -> None:
@@ -212,10 +258,15 @@ def check_answers(world: World, status: Status) -> None:
 
 
 def check_stopped(world: World, status: Status) -> None:
-    """A coordinator tells users that the pipeline is stopped, and either that the last step is saved or why it is not."""
+    """A coordinator tells users that the pipeline is stopped, and either that the last
+    step is saved or why it is not."""
     saves = world.spec.stateful and world.spec.checkpoint.location
     if saves and status.phase is PipelinePhase.STOPPED and not status.reason:
-        require(status.step in (0, *world.saved), "a stop saves the last step, or says why not", (status, world.saved))
+        require(
+            status.step in (0, *world.saved),
+            "a stop saves the last step, or says why not",
+            (status, world.saved),
+        )
 
 
 def check_noted(world: World, status: Status) -> None:
@@ -240,13 +291,18 @@ def check_created(world: World, step: int, stateful: bool) -> None:
 
 def check_rerun(expected: StepBoundary, nodes: int) -> None:
     """An engine of one of so many nodes is about to run a step again."""
-    require(expected.nodes == nodes, "a step is run again only by as many nodes as made it", (expected.step, nodes))
+    require(
+        expected.nodes == nodes,
+        "a step is run again only by as many nodes as made it",
+        (expected.step, nodes),
+    )
 
 
 def check_fold(world: World, view: PipelineView) -> None:
     """A reader that began with whatever compaction has left has read to the end.
 
-    One that was away for longer than tombstones are kept may still hold what they forgot; that is superseded and means nothing.
+    One that was away for longer than tombstones are kept may still hold what they forgot; that
+    is superseded and means nothing.
     """
     found, expected = _what_counts(view), _what_counts(world.view)
     differing = [pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]]
@@ -262,7 +318,15 @@ def check_steps(world: World, steps: StepsView) -> None:
 
 
 def _what_counts(view: PipelineView) -> list[object]:
-    counts: list[object] = [view.epoch, view.incarnations, view.claim(), view.spec(), view.desired(), view.resume(), view.status()]
+    counts: list[object] = [
+        view.epoch,
+        view.incarnations,
+        view.claim(),
+        view.spec(),
+        view.desired(),
+        view.resume(),
+        view.status(),
+    ]
     counts += [view.checkpoint_request(), view.skips, *(view.input_desired(name) for name in ("in", "side"))]
     counts += [view.skip(*place) for place in sorted(view.skips)]
     for node in range(3):
@@ -285,7 +349,11 @@ def signature(step: int, now_ms: int, division: tuple[InputRange, ...]) -> tuple
 
 def signature_of(boundary: StepBoundary) -> tuple[object, ...]:
     """The same, of a committed step."""
-    return boundary.step, boundary.now_ms, tuple((p.input, p.partition, p.from_, p.to) for p in boundary.inputs)
+    return (
+        boundary.step,
+        boundary.now_ms,
+        tuple((p.input, p.partition, p.from_, p.to) for p in boundary.inputs),
+    )
 
 
 def check_finish(world: World, work: StepWork, step: int) -> None:

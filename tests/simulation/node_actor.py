@@ -1,4 +1,5 @@
-"""A node's process: its core, its engine, what it has read, and what it is still about to do. It may die at any event."""
+"""A node's process: its core, its engine, what it has read, and what it is still about
+to do. It may die at any event."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from tests.simulation.world import World, twin_of
 class NodeActor:
     """A node process: its core, and its engine on a directory that outlives it."""
 
-    def __init__(self, world: World, number: int, incarnation: int, directory: Directory, random: Random) -> None:
+    def __init__(
+        self, world: World, number: int, incarnation: int, directory: Directory, random: Random
+    ) -> None:
         self.world = world
         self.number = number
         self.directory = directory
@@ -38,7 +41,9 @@ class NodeActor:
         self.state = NodeMachine.initial(world.spec.pipeline, number)
         self.effects: deque[Publish] = deque()
         self.leaving: Exit | None = None
-        self.incarnation = world.append(NodeJoin(world.spec.pipeline, number, f"life-{number}-{incarnation}", "sim", incarnation))
+        self.incarnation = world.append(
+            NodeJoin(world.spec.pipeline, number, f"life-{number}-{incarnation}", "sim", incarnation)
+        )
         self.skew_ms = 0
         self.engine = SimulatedEngine(world, number, self.incarnation, directory, random)
         self.told: list[list[int]] = []
@@ -69,7 +74,9 @@ class NodeActor:
             self._read_to_ends()
         if self.reader.has_read_all:
             check_steps(self.world, self.state.steps)
-        self.decide(Joined(self.incarnation, self.directory.openable(), self.now_ms, self.wall_ms, restorable))
+        self.decide(
+            Joined(self.incarnation, self.directory.openable(), self.now_ms, self.wall_ms, restorable)
+        )
 
     def _read_to_ends(self) -> None:
         target = (self.reader.control_end(), self.reader.steps_end())
@@ -130,7 +137,9 @@ class NodeActor:
         self.told = [list(offsets) for offsets in now]
         for item, ends, earliest in zip(spec.inputs, shown, world.input_earliest, strict=True):
             seen = tuple(
-                ReceivedPartition(partition, item.topic_id, earliest[partition], end, world.gaps(partition, end))
+                ReceivedPartition(
+                    partition, item.topic_id, earliest[partition], end, world.gaps(partition, end)
+                )
                 for partition, end in enumerate(ends)
                 if node_of(item, spec.nodes, partition) == self.number
             )

@@ -1,7 +1,9 @@
-"""The ports of the sessions on the simulated broker: what each call asks it, in how many requests, and what an answer is.
+"""The ports of the sessions on the simulated broker: what each call asks it, in how many
+requests, and what an answer is.
 
-How long a request is on its way, and whether it or its answer is lost, is the business of the wire (`Wire`): the contract suite
-runs on one that loses nothing unless it is told to, the simulation of the sessions on a seeded one (sessions/network.py).
+How long a request is on its way, and whether it or its answer is lost, is the business of the wire (`Wire`):
+the contract suite runs on one that loses nothing unless it is told to, the simulation of the sessions on a
+seeded one (sessions/network.py).
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from kcontrol.core.log.keys import key_of
-from kcontrol.core.model import Checkpoint, ControlRecord, Logged, LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.model import (
+    Checkpoint,
+    ControlRecord,
+    Logged,
+    LoggedStep,
+    StepBoundary,
+    StepRecord,
+    Tombstone,
+)
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
 from kcontrol.wire.keys import pipeline_of
 from tests.simulation.broker import PRODUCER_ID, Broker, Fenced
@@ -64,9 +74,12 @@ class _Reader:
         self.position = 0
         self._turn = asyncio.Lock()
 
-    async def read(self, ends: Callable[[Route], tuple[int, int]], at_least: int, settled: bool) -> tuple[int, int]:
-        """Move to the end that the broker names; the offsets that were passed. ends: end and high watermark, by what the
-        broker knows that is asked. Raises RetriableError when `at_least` is not reached in time."""
+    async def read(
+        self, ends: Callable[[Route], tuple[int, int]], at_least: int, settled: bool
+    ) -> tuple[int, int]:
+        """Move to the end that the broker names; the offsets that were passed. ends: end and high
+        watermark, by what the broker knows that is asked. Raises RetriableError when `at_least` is not
+        reached in time."""
         route, loop = self.routes["prompt"], asyncio.get_running_loop()
         began = loop.time()
         async with self._turn:
@@ -150,7 +163,11 @@ class BrokersStepsLog:
 
     async def begin_at_checkpoint(self) -> Checkpoint | None:
         end, _ = await self.reader.ask("end", lambda: self._ends(self.reader.routes["prompt"]))
-        made = [one.record for one in self._broker.steps[:end] if one is not None and isinstance(one.record, Checkpoint)]
+        made = [
+            one.record
+            for one in self._broker.steps[:end]
+            if one is not None and isinstance(one.record, Checkpoint)
+        ]
         if not made or made[-1].begin_offset < 0:
             return None
         self.reader.position = made[-1].begin_offset
@@ -190,7 +207,8 @@ class BrokersStepsLog:
 
 
 class BrokersTransaction:
-    """The owner's side of the transaction: the boundary is written by one request, the commit asked for by another."""
+    """The owner's side of the transaction: the boundary is written by one request, the commit asked for by
+    another."""
 
     def __init__(self, broker: Broker, wire: Wire) -> None:
         self._broker = broker
@@ -204,7 +222,9 @@ class BrokersTransaction:
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
         return await self._request("init", self._broker.init_producer)
 
-    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def add_partitions(
+        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         self._check(producer_id)
         await self._request("add", lambda: self._broker.add_partitions(producer_epoch, tuple(partitions)))
 
@@ -233,12 +253,16 @@ class BrokersTransaction:
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def _commit(self, epoch: int, record: StepRecord, expected_offset: int, forget: Sequence[str]) -> None:
+    async def _commit(
+        self, epoch: int, record: StepRecord, expected_offset: int, forget: Sequence[str]
+    ) -> None:
         batch = [record, *map(Tombstone, forget)]
         offset = await self._request("write", lambda: self._broker.write_last(epoch, *batch))
         self._log_end = max(self._log_end, offset + len(batch))
         if not lies_at_the_end(offset, expected_offset):
-            raise UnseenRecordError(f"it came to lie at offset {offset}, but what was read ended at {expected_offset}")
+            raise UnseenRecordError(
+                f"it came to lie at offset {offset}, but what was read ended at {expected_offset}"
+            )
         try:
             await self._request("commit", lambda: self._broker.end(epoch))
         except RetriableError as error:

@@ -26,13 +26,18 @@ class Reader:
         """Of a reader of its own that a coordinator looks for the end with."""
         self.steps = Route(world.steps_replicas.epoch)
         self.shown = 0
-        """Where that reader was told that the control partition ends, or behind a record that the process knows to be there."""
+        """Where that reader was told that the control partition ends, or behind a record that
+        the process knows to be there."""
 
     def clone(self, world: World) -> Reader:
         """The same in another world."""
         twin = twin_of(self)
         twin.world = world
-        twin.control, twin.prompt, twin.steps = Route(self.control.epoch), Route(self.prompt.epoch), Route(self.steps.epoch)
+        twin.control, twin.prompt, twin.steps = (
+            Route(self.control.epoch),
+            Route(self.prompt.epoch),
+            Route(self.steps.epoch),
+        )
         return twin
 
     def control_end(self) -> int:
@@ -43,11 +48,15 @@ class Reader:
     def steps_end(self) -> int:
         """Where the partition of steps ends for a read_committed reader: its last stable offset."""
         world = self.world
-        return max(self.steps_at, world.stable[world.steps_replicas.high_watermark(self.steps, len(world.steps))])
+        return max(
+            self.steps_at, world.stable[world.steps_replicas.high_watermark(self.steps, len(world.steps))]
+        )
 
     def look_for_ends(self) -> tuple[int, int]:
         """What a coordinator that reads to the ends is told they are."""
-        self.shown = max(self.shown, self.world.control_replicas.high_watermark(self.prompt, len(self.world.control)))
+        self.shown = max(
+            self.shown, self.world.control_replicas.high_watermark(self.prompt, len(self.world.control))
+        )
         return self.shown, self.steps_end()
 
     @property
@@ -60,19 +69,27 @@ class Reader:
         world = self.world
         made = (each.record for each in reversed(world.steps[: self.steps_end()]) if each is not None)
         newest = next((one for one in made if isinstance(one, Checkpoint)), None)
-        if self.steps_at == 0 and newest is not None and newest.begin_offset >= 0 and world.spec.checkpoint.location:
+        if (
+            self.steps_at == 0
+            and newest is not None
+            and newest.begin_offset >= 0
+            and world.spec.checkpoint.location
+        ):
             self.steps_at = newest.begin_offset
             return newest
         return None
 
     def was_left_behind(self, view: StepsView) -> bool:
-        """Whether steps that it has not read were dropped, and compaction has removed them before it came there.
+        """Whether steps that it has not read were dropped, and compaction has removed them before it came
+        there.
 
         Such a process ends, or begins a new session, and reads what is left.
         """
         return view.step + 1 < self.world.first_step
 
-    def next_event(self, now_ms: int, prefer_steps: bool, steps: bool = True) -> ControlSeen | StepSeen | None:
+    def next_event(
+        self, now_ms: int, prefer_steps: bool, steps: bool = True
+    ) -> ControlSeen | StepSeen | None:
         """The next record of one of the logs; not of the steps, if they are not to be looked at."""
         world = self.world
         steps_end, control_end = self.steps_end(), self.control_end()

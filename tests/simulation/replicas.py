@@ -1,23 +1,28 @@
-"""Kafka's replicas of one partition, as far as a reader can tell: which broker answers for it, and up to where.
+"""Kafka's replicas of one partition, as far as a reader can tell: which broker answers for it, and up to
+where.
 
-Replication factor 3, min.insync.replicas 2, acks=all, no unclean election. What follows from that, and is modelled:
+Replication factor 3, min.insync.replicas 2, acks=all, no unclean election. What follows from that, and is
+modelled:
 
-- What was acknowledged is there for ever and lies in one order: an append is acknowledged by the leader of that moment, once
-  all in-sync replicas have it. A deposed leader acknowledges nothing; such an append is a lost request, and those are faults
-  anyway.
-- What a broker shows to readers ends at the high watermark that it knows: always a beginning of what is committed, so no
-  reader sees what will be taken back. A new leader learns of its high watermark late, when its followers have fetched from
-  it, or when an append is acknowledged. A leader that was stopped or cut off answers with what it knew, until it hears that
-  it was deposed.
-- A client asks the broker that its metadata name. That may be a deposed leader for as long as this one answers; a client may
-  also be told its name by a broker that is cut off. A Fetch carries the leader epoch of the metadata, and a broker that leads
-  in another epoch refuses: the client then asks for metadata and goes to the leader.
-- A leader may be elected that still takes itself for the leader of an older epoch and answers as that. Kafka elects nobody
-  who has not followed since, so this is more than Kafka does; it is where the leader epoch makes a difference.
+- What was acknowledged is there for ever and lies in one order: an append is acknowledged by the leader of
+  that moment, once all in-sync replicas have it. A deposed leader acknowledges nothing; such an append is a
+  lost request, and those are faults anyway.
+- What a broker shows to readers ends at the high watermark that it knows: always a beginning of what is
+  committed, so no reader sees what will be taken back. A new leader learns of its high watermark late, when
+  its followers have fetched from it, or when an append is acknowledged. A leader that was stopped or cut off
+  answers with what it knew, until it hears that it was deposed.
+- A client asks the broker that its metadata name. That may be a deposed leader for as long as this one
+  answers; a client may also be told its name by a broker that is cut off. A Fetch carries the leader epoch of
+  the metadata, and a broker that leads in another epoch refuses: the client then asks for metadata and goes
+  to the leader.
+- A leader may be elected that still takes itself for the leader of an older epoch and answers as that. Kafka
+  elects nobody who has not followed since, so this is more than Kafka does; it is where the leader epoch
+  makes a difference.
 
-Not modelled, because readers can't tell it from what is: the log end beyond the high watermark and its truncation, which
-in-sync replicas fetch when, followers that answer (KIP-392 is off: nobody sets a rack), brokers that don't answer (faults of
-readers and requests do that), and the transaction coordinator's own log, whose answers are those of one place.
+Not modelled, because readers can't tell it from what is: the log end beyond the high watermark and its
+truncation, which in-sync replicas fetch when, followers that answer (KIP-392 is off: nobody sets a rack),
+brokers that don't answer (faults of readers and requests do that), and the transaction coordinator's own log,
+whose answers are those of one place.
 """
 
 from __future__ import annotations
@@ -31,14 +36,16 @@ EPOCH_IN_FETCH = True
 
 @dataclass(slots=True)
 class Route:
-    """A client's metadata of one partition: the leader epoch that it knows of, and so the broker that it asks."""
+    """A client's metadata of one partition: the leader epoch that it knows of, and so the broker that it
+    asks."""
 
     epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """A broker takes itself for the leader, in an epoch. high_watermark: None while it knows all that is committed."""
+    """A broker takes itself for the leader, in an epoch. high_watermark: None while it knows all that is
+    committed."""
 
     epoch: int
     high_watermark: int | None
@@ -94,13 +101,15 @@ class Replicas:
         return None if belief is not None and EPOCH_IN_FETCH and belief.epoch != epoch else belief
 
     def appended(self) -> None:
-        """Something was acknowledged, so the leader knows of its election, and its high watermark is the end."""
+        """Something was acknowledged, so the leader knows of its election, and its high watermark is the
+        end."""
         if not self.is_calm:
             self.beliefs[self.leader] = Belief(self.epoch, None)
             self._look()
 
     def elect(self, broker: int, high_watermark: int, end: int, *, old_answers: bool, hears: bool) -> None:
-        """Another leader. old_answers: the one before goes on answering with what it knows now. hears: the new one knows."""
+        """Another leader. old_answers: the one before goes on answering with what it knows
+        now. hears: the new one knows."""
         deposed, old = self.leader, self.beliefs.pop(self.leader, None)
         if old_answers and old is not None:
             self.beliefs[deposed] = Belief(old.epoch, _known(old, end))

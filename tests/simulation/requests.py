@@ -29,7 +29,8 @@ def publish(world: World, effect: Publish, count: int | None = None, twice: bool
 
 
 def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> CoordinatorEvent:
-    """A request to the transaction coordinator, or two: what ends a transaction is written before. Raises Fenced, NotTheEnd."""
+    """A request to the transaction coordinator, or two: what ends a transaction is written
+    before. Raises Fenced, NotTheEnd."""
     match effect:
         case InitProducer():
             return ProducerReady(*world.init_producer(), now_ms)
@@ -40,6 +41,8 @@ def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> Coordinator
             world.commit(effect.producer_epoch, effect.boundary, effect.expected_offset)
             return StepCommitted(effect.boundary.step, now_ms)
         case CommitCheckpoint():
-            world.commit_checkpoint(effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset)
+            world.commit_checkpoint(
+                effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset
+            )
             return CheckpointCommitted(effect.checkpoint.step, now_ms)
     raise AssertionError(effect)

@@ -1,8 +1,10 @@
-"""One schedule: a seeded choice of what happens next, over and over, and then a world without faults that must make progress.
+"""One schedule: a seeded choice of what happens next, over and over, and then a world without
+faults that must make progress.
 
-A schedule begins at a random moment of a run without faults, of which every moment is kept, so that no time is spent on getting
-there. Each has a random choice of the faults (swarm testing, Groce et al. 2012): a few that come often find what all of them
-together would hide. Everything random comes from one generator, so a seed is a schedule for ever.
+A schedule begins at a random moment of a run without faults, of which every moment is kept, so that no time
+is spent on getting there. Each has a random choice of the faults (swarm testing, Groce et al. 2012): a few
+that come often find what all of them together would hide. Everything random comes from one generator, so a
+seed is a schedule for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _EVENTS = (20, 20, 20, 20, 20, 40, 40, 40, 80, 150)
 _EVENTS_WITH_REPLICAS = (20, 40, 80, 150, 150, 250, 250, 400)
 """What an old leader does not know has to be committed first."""
 _MOMENTS = 240
-"""Events of the run without faults that schedules begin in: from the first record to the third step and beyond."""
+"""Events of the run without faults that schedules begin in: from the first record to the third step and
+beyond."""
 _MOMENTS_WITH_CHECKPOINTS = 600
 """To the second checkpoint and beyond."""
 _PROGRESS_ROUNDS = 200
@@ -43,7 +46,9 @@ _LATE_HALTS = 4
 
 
 @cache
-def _moments(nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool) -> tuple[Fleet, ...]:
+def _moments(
+    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool
+) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
     fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient), random)
@@ -140,7 +145,10 @@ class Schedule:
     def _brokers_hear(self) -> None:
         """In time they hear of each other."""
         world, draw = self.world, self.random.random
-        for replicas, end in ((world.control_replicas, len(world.control)), (world.steps_replicas, len(world.steps))):
+        for replicas, end in (
+            (world.control_replicas, len(world.control)),
+            (world.steps_replicas, len(world.steps)),
+        ):
             if not replicas.is_calm and draw() < self.healing:
                 replicas.followers_fetch(end)
                 for broker in replicas.deposed():
@@ -173,10 +181,11 @@ class Schedule:
                     return True
         return False
 
-    # --- and then all is well ------------------------------------------------------------------------------------------
+    # --- and then all is well -------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """No more faults: the pipeline must commit all input that there is, within a bounded number of rounds."""
+        """No more faults: the pipeline must commit all input that there is, within a bounded number of
+        rounds."""
         fleet = self.fleet
         fleet.world.control_replicas.settle()
         fleet.world.steps_replicas.settle()
@@ -284,9 +293,10 @@ def run_schedule(
     replicas: bool = False,
     patient: bool = False,
 ) -> Schedule:
-    """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials: Kafka may deny
-    requests. likely: faults that are chosen in any case. replicas: leaders move. patient: steps wait for several records.
-    Without these four, a seed is the schedule that it always was. Raises Violation."""
+    """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
+    Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
+    steps wait for several records. Without these four, a seed is the schedule that it always was. Raises
+    Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2

@@ -34,13 +34,17 @@ LIMITS = LimitsSpec(
 )
 
 
-CHECKPOINTS = (CheckpointSpec("", 0, 0, -1), CheckpointSpec("sim:", 200, 2, 4), CheckpointSpec("sim:", 100, 1, 0))
+CHECKPOINTS = (
+    CheckpointSpec("", 0, 0, -1),
+    CheckpointSpec("sim:", 200, 2, 4),
+    CheckpointSpec("sim:", 100, 1, 0),
+)
 """None; some; as often and with as little kept as can be."""
 
 
 PATIENT = StepPolicySpec(min_records=5, max_delay_ms=150, max_records=16, clock_ms=0, gaps_delay_ms=1_000)
-"""Waits for more than one record; where it is in force, some offsets hold none, and those at the very end are passed
-over within the schedule."""
+"""Waits for more than one record; where it is in force, some offsets hold none, and those at the very end are
+passed over within the schedule."""
 
 
 def holds_record(spec: PipelineSpec, partition: int, offset: int) -> bool:
@@ -54,8 +58,9 @@ def simulated_spec(
 ) -> PipelineSpec:
     """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures.
 
-    checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions must stay as they
-    are; one that does not may change the number of its nodes. One with a clock is. patient: its policy is PATIENT.
+    checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions
+    must stay as they are; one that does not may change the number of its nodes. One with a clock is. patient:
+    its policy is PATIENT.
     """
     assert stateful or not clock_ms
     partitions = max(2, nodes) if stateful else MOST_NODES
@@ -69,11 +74,23 @@ def simulated_spec(
         queries=("q",),
         stateful=stateful,
         inputs=tuple(
-            InputSpec(name, topic, topic_id, (0,) * partitions, node_of, "raw", BadRecords.HALT, "", "k" if stateful else "")
+            InputSpec(
+                name,
+                topic,
+                topic_id,
+                (0,) * partitions,
+                node_of,
+                "raw",
+                BadRecords.HALT,
+                "",
+                "k" if stateful else "",
+            )
             for name, topic, topic_id in (("in", "input", "T1"), ("side", "other", "T3"))
         ),
         outputs=(OutputSpec("out", "output", "T2", partitions, "k", "raw", "exact"),),
-        policy=PATIENT if patient else StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
+        policy=PATIENT
+        if patient
+        else StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
         layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
         checkpoint=CHECKPOINTS[checkpoints],

@@ -1,4 +1,5 @@
-"""The rules about clocks, switched off: the simulator, which sets wall clocks at any moment, must find what they are for."""
+"""The rules about clocks, switched off: the simulator, which sets wall clocks at any
+moment, must find what they are for."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from tests.simulation.node_actor import NodeActor
 
 
 def _deadlines_count_the_wall_clock() -> Patches:
-    return tuple(patch.object(actor, "now_ms", property(lambda self: self.wall_ms)) for actor in (CoordinatorActor, NodeActor))
+    return tuple(
+        patch.object(actor, "now_ms", property(lambda self: self.wall_ms))
+        for actor in (CoordinatorActor, NodeActor)
+    )
 
 
 def _the_wall_clock_is_believed() -> Patches:

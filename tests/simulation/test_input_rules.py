@@ -21,7 +21,14 @@ from kcontrol.core.node.table import NodeStage as NodeState
 from kcontrol.core.step import division, skips
 from kcontrol.core.step import offsets as inputs
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.faults import engine_failed, input_expires, node_killed, partition_added, user_resumes, user_skips
+from tests.simulation.faults import (
+    engine_failed,
+    input_expires,
+    node_killed,
+    partition_added,
+    user_resumes,
+    user_skips,
+)
 
 
 def _paused_inputs_are_read() -> Patches:
@@ -58,13 +65,17 @@ def _expired_input_is_passed_over_in_silence() -> Patches:
             for one in inputs.arrived(spec, item, view).values()
         }
         found = ((part, earliest.get((part.input, part.partition), 0)) for part in right(spec, steps, view))
-        return tuple(replace(part, from_=max(part.from_, first), to=max(part.to, first)) for part, first in found)
+        return tuple(
+            replace(part, from_=max(part.from_, first), to=max(part.to, first)) for part, first in found
+        )
 
     silent = patch.object(between_steps, "gone_input", lambda spec, steps, view: "")
     return patch.object(between_steps, "received_ranges", received_ranges), silent
 
 
-def _with_skips(counts: Callable[[StepsView, InputSpec, SkipRequest, ReceivedPartition | None], bool]) -> Patches:
+def _with_skips(
+    counts: Callable[[StepsView, InputSpec, SkipRequest, ReceivedPartition | None], bool],
+) -> Patches:
     return (patch.object(skips, "_counts", counts),)
 
 
@@ -84,7 +95,11 @@ def _a_skip_may_go_beyond_the_end() -> Patches:
 
 def _a_skip_may_go_back() -> Patches:
     def counts(steps: StepsView, item: InputSpec, skip: SkipRequest, seen: ReceivedPartition | None) -> bool:
-        return inputs.next_offset(steps, item, skip.partition) == skip.from_ and seen is not None and skip.to <= seen.to
+        return (
+            inputs.next_offset(steps, item, skip.partition) == skip.from_
+            and seen is not None
+            and skip.to <= seen.to
+        )
 
     return _with_skips(counts)
 
@@ -103,19 +118,27 @@ def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same()
 
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         right(state, spec)
-        state.trouble = state.trouble.halted(state.trouble.halt or division.gone_input(spec, state.steps, state.view))
+        state.trouble = state.trouble.halted(
+            state.trouble.halt or division.gone_input(spec, state.steps, state.view)
+        )
 
     quiet = tuple(state for state in node_voice._SAYS_INPUT if state is not NodeState.FAILED)
-    return patch.object(between_steps, "_take_note_of_inputs", take_note), patch.object(node_voice, "_SAYS_INPUT", quiet)
+    return patch.object(between_steps, "_take_note_of_inputs", take_note), patch.object(
+        node_voice, "_SAYS_INPUT", quiet
+    )
 
 
 def _added_partitions_are_read_from_where_they_are_found() -> Patches:
     right = division.received_ranges
 
     def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> Any:
-        old = {(item.name, number) for item in spec.inputs for number in range(len(item.start_offsets))} | set(steps.next_from)
+        old = {
+            (item.name, number) for item in spec.inputs for number in range(len(item.start_offsets))
+        } | set(steps.next_from)
         found = right(spec, steps, view)
-        return tuple(part if (part.input, part.partition) in old else replace(part, from_=part.to) for part in found)
+        return tuple(
+            part if (part.input, part.partition) in old else replace(part, from_=part.to) for part in found
+        )
 
     return (patch.object(between_steps, "received_ranges", received_ranges),)
 
@@ -154,7 +177,11 @@ RULES = (
         150,
         (partition_added, partition_added, node_killed, node_killed),
     ),
-    Rule(_keyed_partitions_are_taken_up_on_several_nodes, "partitions of keyed inputs are not taken up on several nodes", 40),
+    Rule(
+        _keyed_partitions_are_taken_up_on_several_nodes,
+        "partitions of keyed inputs are not taken up on several nodes",
+        40,
+    ),
 )
 
 

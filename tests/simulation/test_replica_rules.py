@@ -1,4 +1,5 @@
-"""The rules about reading from replicas, switched off: see test_rules.py. And one rule that nothing depends on."""
+"""The rules about reading from replicas, switched off: see test_rules.py. And one rule that nothing depends
+on."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ _WITHOUT_EPOCHS = 200
 
 
 def _whatever_was_read_is_taken_for_the_end() -> Patches:
-    """The acknowledgement of a boundary says where it lies, and nobody asks whether that is the end that was read to."""
+    """The acknowledgement of a boundary says where it lies, and nobody asks whether that is the end that was
+    read to."""
     return (patch.object(world, "lies_at_the_end", lambda offset, expected_offset: True),)
 
 
 def _the_same_and_the_broker_does_not_know_what_a_step_is() -> Patches:
     """So that processes go on and read what was written."""
-    nobody = (patch.object(world, name, lambda *given: None) for name in ("check_commit", "check_checkpoint", "check_kept"))
+    nobody = (
+        patch.object(world, name, lambda *given: None)
+        for name in ("check_commit", "check_checkpoint", "check_kept")
+    )
     return (*_whatever_was_read_is_taken_for_the_end(), *nobody)
 
 
@@ -52,7 +57,8 @@ def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
 
 
 def test_the_leader_epoch_in_a_fetch_is_not_what_safety_rests_on() -> None:
-    """It makes a deposed leader refuse, so that less is read in vain; without it every invariant holds all the same."""
+    """It makes a deposed leader refuse, so that less is read in vain; without it every invariant holds all
+    the same."""
     counts: Counter[str] = Counter()
     with patch.object(replicas, "EPOCH_IN_FETCH", False):
         for seed in range(_WITHOUT_EPOCHS):

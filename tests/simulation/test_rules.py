@@ -1,4 +1,5 @@
-"""Each rule of the protocol that lives in the core, switched off: the simulator must then find what the rule is there for.
+"""Each rule of the protocol that lives in the core, switched off: the simulator must then
+find what the rule is there for.
 
 A rule whose absence goes unnoticed is either not needed or not tested; both would be worth knowing.
 """
@@ -98,12 +99,18 @@ def _any_token_counts() -> Patches:
         written = state.view.written(number)
         return written if written is not None and written.step == current.works[number].step else None
 
-    return patch.object(coordinator, "written_by", written_by), patch.object(attempt, "written_by", written_by)
+    return patch.object(coordinator, "written_by", written_by), patch.object(
+        attempt, "written_by", written_by
+    )
 
 
 def _commands_of_old_coordinators_count() -> Patches:
     def command(self: PipelineView, number: int) -> Command | None:
-        found = [one for one in self.latest.values() if isinstance(one.record, Command) and one.record.node == number]
+        found = [
+            one
+            for one in self.latest.values()
+            if isinstance(one.record, Command) and one.record.node == number
+        ]
         record = max(found, key=lambda one: one.offset).record if found else None
         assert record is None or isinstance(record, Command)
         return record
@@ -127,13 +134,19 @@ def _with_standing(
     def standing(state: CoordinatorState, number: int, limits: LimitsSpec) -> Standing:
         return change(state, number, limits, right(state, number, limits))
 
-    return patch.object(node_progress, "standing", standing), patch.object(between_steps, "standing", standing)
+    return patch.object(node_progress, "standing", standing), patch.object(
+        between_steps, "standing", standing
+    )
 
 
 def _states_need_no_echo() -> Patches:
     def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
         said = state.view.node_state(number)
-        return found if found.place is not Readiness.UNAWARE or said is None else node_progress._at_rest(state, said, limits)
+        return (
+            found
+            if found.place is not Readiness.UNAWARE or said is None
+            else node_progress._at_rest(state, said, limits)
+        )
 
     return _with_standing(change)
 
@@ -192,7 +205,8 @@ def _replays_are_not_needed() -> Patches:
 
 
 def _later_steps_stay_openable_after_a_rollback() -> Patches:
-    """And an engine that fails can't tell what its directory holds: if it can, it mends what the node believes."""
+    """And an engine that fails can't tell what its directory holds: if it can, it mends what the node
+    believes."""
     right, failed = node_commands.open_at, SimulatedEngine._failed
 
     def open_(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
@@ -262,7 +276,9 @@ def _files_are_dropped_before_their_checkpoint() -> Patches:
         if turn.state.steps.checkpoints:
             turn.effects.append(DropParts(turn.state.steps.checkpoints[-1:]))
 
-    return patch.object(node_checkpoints, "drop_parts", drop_parts), patch.object(node, "drop_parts", drop_parts)
+    return patch.object(node_checkpoints, "drop_parts", drop_parts), patch.object(
+        node, "drop_parts", drop_parts
+    )
 
 
 def _checkpoints_are_not_openable() -> Patches:
@@ -287,7 +303,9 @@ def _steps_of_another_size_are_run_again() -> Patches:
     def can_begin_at(self: StepsView, step: int, nodes: int) -> bool:
         return self.can_replay_after(step)
 
-    return patch.object(StepsView, "can_begin_at", can_begin_at), *_a_node_runs_again_what_another_number_made()
+    return patch.object(
+        StepsView, "can_begin_at", can_begin_at
+    ), *_a_node_runs_again_what_another_number_made()
 
 
 def _state_is_not_needed() -> Patches:
@@ -334,8 +352,16 @@ _PROGRESS = "without faults the pipeline makes progress"
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"
 RULES = (
     Rule(_no_reading_after_init_producer, "no two committed attempts", 650),
-    Rule(_bare_init_producer_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 580),
-    Rule(_no_new_claim_after_fencing, "a fencing error is followed by reading and a claim, not by InitProducer", 580),
+    Rule(
+        _bare_init_producer_after_fencing,
+        "a fencing error is followed by reading and a claim, not by InitProducer",
+        580,
+    ),
+    Rule(
+        _no_new_claim_after_fencing,
+        "a fencing error is followed by reading and a claim, not by InitProducer",
+        580,
+    ),
     Rule(_no_resignation, _PROGRESS, 1000),
     Rule(_zombies_fence_and_go_on, ZOMBIE, 10700),
     Rule(_the_boundary_says_something_else_than_the_plan, "one division per committed step"),
@@ -369,7 +395,10 @@ RULES = (
     Rule(_steps_of_another_size_are_run_again, _SIZE),
     Rule(_state_is_not_needed, "state is never left out"),
     Rule(_state_is_needed_by_all, _OPENABLE, 190),
-    Rule(_who_begins_at_a_checkpoint_forgets_what_was_before, "whoever begins at a checkpoint knows all that counts"),
+    Rule(
+        _who_begins_at_a_checkpoint_forgets_what_was_before,
+        "whoever begins at a checkpoint knows all that counts",
+    ),
     Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", likely=(user_asks,)),
 )
 

@@ -1,4 +1,5 @@
-"""The core under a seeded scheduler: a sample of schedules in every test run; `python -m tests.simulation` does many more."""
+"""The core under a seeded scheduler: a sample of schedules in every test run; `python -m
+tests.simulation` does many more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Pipelines whose policy waits for several records, of inputs of which some offsets hold none; and those rules switched off."""
+"""Pipelines whose policy waits for several records, of inputs of which some offsets hold
+none; and those rules switched off."""
 
 from __future__ import annotations
 
@@ -50,8 +51,14 @@ def test_steps_wait_for_several_records_or_for_the_delay() -> None:
 RULES = (
     Rule(_offsets_count_as_records, ENOUGH, patient=True),
     Rule(_nodes_keep_gaps_to_themselves, ENOUGH, patient=True),
-    Rule(_a_record_waits_for_as_many_as_the_policy_wants, "without faults the pipeline makes progress", patient=True),
-    Rule(_what_holds_no_record_is_never_passed_over, "without faults the pipeline makes progress", patient=True),
+    Rule(
+        _a_record_waits_for_as_many_as_the_policy_wants,
+        "without faults the pipeline makes progress",
+        patient=True,
+    ),
+    Rule(
+        _what_holds_no_record_is_never_passed_over, "without faults the pipeline makes progress", patient=True
+    ),
 )
 
 

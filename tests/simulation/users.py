@@ -51,13 +51,17 @@ class Users:
     def pause_input(self, index: int, paused: bool) -> None:
         """The user's wish about one input."""
         self.requests += 1
-        self.world.append(InputDesired(PIPELINE, self.world.spec.inputs[index].name, paused, f"r{self.requests}"))
+        self.world.append(
+            InputDesired(PIPELINE, self.world.spec.inputs[index].name, paused, f"r{self.requests}")
+        )
 
     def skip(self, index: int, partition: int, to: int) -> None:
         """The user has looked at the log, and wants the next step to begin elsewhere."""
         self.requests += 1
         name, begin = self.world.spec.inputs[index].name, self.world.committed(index, partition)
-        self.world.append(SkipRequest(PIPELINE, name, partition, begin, to, "user", self.world.now_ms, f"r{self.requests}"))
+        self.world.append(
+            SkipRequest(PIPELINE, name, partition, begin, to, "user", self.world.now_ms, f"r{self.requests}")
+        )
 
     def skip_what_has_expired(self) -> None:
         """All that keeps a step from being made."""
@@ -73,11 +77,13 @@ class Users:
         return world.is_keyed_apart and any(not world.is_paused(name) for name in names)
 
     def all_committed(self) -> bool:
-        """Whether all input that is not paused is committed, requests about inputs are noted, and the last step is saved if it
-        should be."""
+        """Whether all input that is not paused is committed, requests about inputs are noted, and the last
+        step is saved if it should be."""
         world = self.world
         for index, (item, ends) in enumerate(zip(world.spec.inputs, world.input_ends, strict=True)):
-            if not world.is_paused(item.name) and ends != [world.committed(index, p) for p in range(len(ends))]:
+            if not world.is_paused(item.name) and ends != [
+                world.committed(index, p) for p in range(len(ends))
+            ]:
                 return False
         return self._all_saved() and self._all_noted()
 
@@ -90,7 +96,9 @@ class Users:
         """Whether the last step has a checkpoint, and the last request for one its answer."""
         world = self.world
         request, status = world.view.checkpoint_request(), world.view.status()
-        if request is not None and (status is None or request.request_id not in [one.request_id for one in status.answers]):
+        if request is not None and (
+            status is None or request.request_id not in [one.request_id for one in status.answers]
+        ):
             return False
         newest = world.checkpoints[-1].step if world.checkpoints else 0
         return not world.spec.checkpoint.location or newest == len(world.boundaries)

@@ -36,7 +36,11 @@ class CoordinatorWitness:
         """It was told that somebody else owns the transaction, and has said nothing since."""
 
     def see(
-        self, before: CoordinatorState, event: CoordinatorEvent, after: CoordinatorState, effects: tuple[CoordinatorEffect, ...]
+        self,
+        before: CoordinatorState,
+        event: CoordinatorEvent,
+        after: CoordinatorState,
+        effects: tuple[CoordinatorEffect, ...],
     ) -> None:
         """One event, and what was decided. Raises Violation."""
         if isinstance(event, Assigned) or before.tenure.overdue_answers:
@@ -66,7 +70,9 @@ class CoordinatorWitness:
         if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | InitProducer):
             require(not resigned, "after resigning nothing is done", effect)
         if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint):
-            require(not self.unread, "nothing is published before the logs were read after InitProducer", effect)
+            require(
+                not self.unread, "nothing is published before the logs were read after InitProducer", effect
+            )
         if isinstance(effect, Publish) and effect.records:
             self.fenced = False
             for record in effect.records:
@@ -82,10 +88,16 @@ class CoordinatorWitness:
                         (record, said),
                     )
         if isinstance(effect, InitProducer):
-            require(not self.fenced, "a fencing error is followed by reading and a claim, not by InitProducer", effect)
+            require(
+                not self.fenced,
+                "a fencing error is followed by reading and a claim, not by InitProducer",
+                effect,
+            )
 
 
-def check_node(world: World, before: NodeMachine, after: NodeMachine, effects: tuple[NodeEffect, ...]) -> None:
+def check_node(
+    world: World, before: NodeMachine, after: NodeMachine, effects: tuple[NodeEffect, ...]
+) -> None:
     """One event of a node is decided. Raises Violation."""
     obeying, epoch = after.obeying, after.view.epoch
     if obeying is not None and obeying is not before.obeying:

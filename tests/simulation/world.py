@@ -1,4 +1,5 @@
-"""The world that the cores live in, in memory: two logs, a transaction coordinator, inputs and outputs, and one clock.
+"""The world that the cores live in, in memory: two logs, a transaction coordinator,
+inputs and outputs, and one clock.
 
 What Kafka does is in broker.py. Every change of what is committed is checked at once; see invariants.py.
 """
@@ -105,7 +106,8 @@ class World(Broker):
         self.view = PipelineView.empty(spec.pipeline)
         """A fold of everything that was ever in the control log."""
         self.ruling_epoch = -1
-        """The newest claim whose coordinator has fenced and read both logs: from then on no older one may commit."""
+        """The newest claim whose coordinator has fenced and read both logs: from then on no older one may
+        commit."""
 
     def gaps(self, partition: int, end: int) -> tuple[Gap, ...]:
         """The offsets of a partition of any input that hold no record."""
@@ -143,7 +145,7 @@ class World(Broker):
         self.sizes |= {spec.nodes}
         self.append(spec)
 
-    # --- the control log ----------------------------------------------------------------------------------------------
+    # --- the control log ------------------------------------------------------------------------------------
 
     def append(self, record: ControlRecord | Tombstone) -> int:
         """As in Broker; what users ask for is remembered."""
@@ -174,7 +176,7 @@ class World(Broker):
         """Whether equal keys must stay on one of several nodes."""
         return self.spec.stateful and self.spec.nodes > 1
 
-    # --- the transaction ----------------------------------------------------------------------------------------------
+    # --- the transaction ------------------------------------------------------------------------------------
 
     def init_producer(self) -> tuple[int, int]:
         """As in Broker: what was written in vain is forgotten."""
@@ -182,25 +184,36 @@ class World(Broker):
         self.open = []
         return producer
 
-    def write(self, output: int, partition: int, records: int, step: int, token: Token, incarnation: int) -> OutputSlice:
-        """One writer's records to one partition. The broker can't tell two writers of one epoch apart, so that is checked."""
+    def write(
+        self, output: int, partition: int, records: int, step: int, token: Token, incarnation: int
+    ) -> OutputSlice:
+        """One writer's records to one partition. The broker can't tell two writers of one
+        epoch apart, so that is checked."""
         item = self.spec.outputs[output]
         self.check_write(token.producer_epoch, (item.topic, partition))
         for other in self.open:
             if (other.output, other.partition) == (output, partition):
-                raise Violation("one writer a partition", f"{incarnation} writes {item.name}/{partition} after {other}")
+                raise Violation(
+                    "one writer a partition", f"{incarnation} writes {item.name}/{partition} after {other}"
+                )
         begin = self.output_ends[output, partition]
         self.output_ends[output, partition] = begin + records
         self.open.append(Segment(output, partition, begin, begin + records, step, token, incarnation))
-        return OutputSlice(item.name, item.topic, partition, begin, begin + records, records, f"{records:032x}")
+        return OutputSlice(
+            item.name, item.topic, partition, begin, begin + records, records, f"{records:032x}"
+        )
 
     def commit(self, epoch: int, boundary: StepBoundary, expected_offset: int) -> None:
-        """The boundary and everything that was written under the epoch become visible at once, if it lies where it should."""
+        """The boundary and everything that was written under the epoch become visible at
+        once, if it lies where it should."""
         self._write_where_expected(epoch, expected_offset, boundary)
         self.end(epoch)
 
-    def commit_checkpoint(self, epoch: int, checkpoint: Checkpoint, forget: tuple[str, ...], expected_offset: int) -> None:
-        """The checkpoint becomes visible, and what it makes needless is forgotten, at once, if it lies where it should."""
+    def commit_checkpoint(
+        self, epoch: int, checkpoint: Checkpoint, forget: tuple[str, ...], expected_offset: int
+    ) -> None:
+        """The checkpoint becomes visible, and what it makes needless is forgotten, at
+        once, if it lies where it should."""
         self._write_where_expected(epoch, expected_offset, checkpoint, *map(Tombstone, forget))
         self.end(epoch)
 
@@ -232,7 +245,9 @@ class World(Broker):
                 self.first_step = max(self.first_step, step + 1)
         check_kept(self)
 
-    def _write_where_expected(self, epoch: int, expected_offset: int, *records: StepRecord | Tombstone) -> None:
+    def _write_where_expected(
+        self, epoch: int, expected_offset: int, *records: StepRecord | Tombstone
+    ) -> None:
         offset = self.write_last(epoch, *records)
         if not lies_at_the_end(offset, expected_offset):
             raise NotTheEnd(f"written at {offset}, read to {expected_offset}", len(self.steps))

@@ -34,14 +34,17 @@ _ENVIRONMENT = {
 
 
 class ContainerBroker:
-    """One broker in a container; its port on this machine is fixed before the start, because Kafka advertises it."""
+    """One broker in a container; its port on this machine is fixed before the start, because Kafka advertises
+    it."""
 
     def __init__(self) -> None:
         (self._port,) = free_ports(1)
         self._container = DockerContainer(IMAGE).with_bind_ports(9092, self._port)
         for name, value in _ENVIRONMENT.items():
             self._container = self._container.with_env(name, value)
-        self._container = self._container.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{self._port}")
+        self._container = self._container.with_env(
+            "KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://127.0.0.1:{self._port}"
+        )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -56,5 +59,7 @@ class ContainerBroker:
         wait_for_logs(self._container, "Kafka Server started", timeout=_START_TIMEOUT_S)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._container.stop()

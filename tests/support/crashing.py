@@ -2,9 +2,10 @@
 
     CRASH_AT=CommitStep:2 python -m tests.support.crashing coordinator ...
 
-The name is an event's (the process dies before its state machine hears of it) or an effect's (before it is carried out; with
-`+` in front, once it has been handed over), the number which occurrence of it. Effects and events of the same name, and
-records inside `Publish` and `ControlSeen`, are told apart by the record's name: `Publish.Written:1`, `ControlSeen.Claim:1`.
+The name is an event's (the process dies before its state machine hears of it) or an effect's (before it is
+carried out; with `+` in front, once it has been handed over), the number which occurrence of it. Effects and
+events of the same name, and records inside `Publish` and `ControlSeen`, are told apart by the record's name:
+`Publish.Written:1`, `ControlSeen.Claim:1`.
 """
 
 from __future__ import annotations

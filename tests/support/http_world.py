@@ -1,4 +1,5 @@
-"""A pipeline as a cluster knows it, told by hand: its definition, nodes, steps and status, without Spark or a coordinator.
+"""A pipeline as a cluster knows it, told by hand: its definition, nodes, steps and status,
+without Spark or a coordinator.
 
 The same world is played in memory and on a real Kafka, through the ports of the sessions.
 """
@@ -34,13 +35,18 @@ NO_DIGEST = "0" * 32
 
 
 class Told:
-    """One pipeline `p` with the input `in` (topic `input`, partitions 0 and 1 from the offsets 5 and 0) and output `out`.
+    """One pipeline `p` with the input `in` (topic `input`, partitions 0 and 1 from the
+    offsets 5 and 0) and output `out`.
 
     spec: what `begin` submits.
     """
 
     def __init__(
-        self, control: ControlLog, transaction: Transaction, steps: OwnedStepsLog, partitions: list[tuple[str, int]]
+        self,
+        control: ControlLog,
+        transaction: Transaction,
+        steps: OwnedStepsLog,
+        partitions: list[tuple[str, int]],
     ) -> None:
         self.control = control
         self._transaction = transaction
@@ -73,16 +79,24 @@ class Told:
         await self.status()
 
     async def node(self, phase: NodePhase, step: int = 0, error: str = "") -> int:
-        return await self.say(NodeState("p", 0, self.incarnation, phase, step, None, 1, 1, 1, (), error, 1, 0))
+        return await self.say(
+            NodeState("p", 0, self.incarnation, phase, step, None, 1, 1, 1, (), error, 1, 0)
+        )
 
     async def status(
-        self, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "", acknowledged: tuple[str, ...] = (), **more: object
+        self,
+        phase: PipelinePhase = PipelinePhase.RUNNING,
+        reason: str = "",
+        acknowledged: tuple[str, ...] = (),
+        **more: object,
     ) -> int:
         said = Status("p", self.epoch, phase, self.steps, reason, acknowledged, 0, "", ())
         return await self.say(replace(said, **more))  # type: ignore[arg-type]
 
     async def received(self, *to: int) -> int:
-        parts = tuple(ReceivedPartition(partition, self.input.topic_id, 0, end) for partition, end in enumerate(to))
+        parts = tuple(
+            ReceivedPartition(partition, self.input.topic_id, 0, end) for partition, end in enumerate(to)
+        )
         return await self.say(Received("p", 0, self.incarnation, "in", self.steps + 1, parts, 1, 1))
 
     async def step(
@@ -94,10 +108,11 @@ class Told:
         read: Mapping[int, int] | None = None,
         bad: int = 0,
     ) -> StepBoundary:
-        """Commit the next step: input up to these offsets, by partition, and output [from, to) of partition 0.
+        """Commit the next step: input up to these offsets, by partition, and output [from, to) of partition
+        0.
 
-        skipped: ranges that it passes over, each from where the step before ended. read: by partition, the number of records
-        among its offsets; others held one each. bad: records that it left out.
+        skipped: ranges that it passes over, each from where the step before ended. read: by partition, the
+        number of records among its offsets; others held one each. bad: records that it left out.
         """
         self.steps += 1
         begins = {one.partition: one.to for one in skipped}
@@ -108,7 +123,9 @@ class Told:
             skipped_ranges=skipped,
             outputs=(OutputSlice("out", "output", 0, *wrote, wrote[1] - wrote[0], NO_DIGEST),),
         )
-        inputs = tuple(replace(one, records=(read or {}).get(one.partition, one.records)) for one in made.inputs)
+        inputs = tuple(
+            replace(one, records=(read or {}).get(one.partition, one.records)) for one in made.inputs
+        )
         made = replace(made, inputs=inputs, skipped=(Skipped("in", bad),) if bad else ())
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, self._partitions)

@@ -1,6 +1,8 @@
-"""How the tests' Java processes run: they live for seconds, so the optimizing compiler would cost more than it gives back.
+"""How the tests' Java processes run: they live for seconds, so the optimizing compiler
+would cost more than it gives back.
 
-Halves the CPU time of a Spark process that starts and makes a few steps. `bench/` leaves Java as users have it.
+Halves the CPU time of a Spark process that starts and makes a few steps. `bench/` leaves Java as users have
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What JSON values give: docs/values.md has the same table, and the engine must do as it says, in first run and replay."""
+"""What JSON values give: docs/values.md has the same table, and the engine must do as it
+says, in first run and replay."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ JSON_VALUES: dict[str, tuple[bytes, Any]] = {
     "a timestamp that is none": (b'{"t": "yesterday"}', BAD),
     "a null in an array": (b'{"list": [1, null]}', {"list": [1, None]}),
     "a text in an array of numbers": (b'{"list": [1, "a"]}', BAD),
-    "nested 500 deep, in a field that is not read": (b'{"n": 1, "a": ' + b"[" * 500 + b"]" * 500 + b"}", {"n": 1}),
+    "nested 500 deep, in a field that is not read": (
+        b'{"n": 1, "a": ' + b"[" * 500 + b"]" * 500 + b"}",
+        {"n": 1},
+    ),
     "nested 100,000 deep": (b'{"n": 1, "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", BAD),
     "bytes that are not UTF-8": (b'{"s": "\xff"}', BAD),
     "a surrogate in UTF-8's form (CESU-8)": (b'{"s": "\xed\xa0\x80"}', BAD),
@@ -56,4 +60,5 @@ JSON_VALUES: dict[str, tuple[bytes, Any]] = {
     "a control character in a text": (b'{"s": "a\x01"}', BAD),
     "an escaped NUL": (b'{"s": "a\\u0000"}', {"s": "a\x00"}),
 }
-"""By what it is: the value, and BAD or the fields of the row that are not null (doubles that are no numbers as text)."""
+"""By what it is: the value, and BAD or the fields of the row that are not null (doubles that are no numbers
+as text)."""

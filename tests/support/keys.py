@@ -1,7 +1,7 @@
 """RSA keys, self-signed certificates and signed tokens for tests, from the standard library alone.
 
-X.509 (RFC 5280), PKCS #8 (RFC 5208) and JWS with RS256 (RFC 7515): just as much of them as Kafka and OpenSSL want to see.
-Nothing here is fit for anything but tests.
+X.509 (RFC 5280), PKCS #8 (RFC 5208) and JWS with RS256 (RFC 7515): just as much of them as Kafka and OpenSSL
+want to see. Nothing here is fit for anything but tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 _BITS = 2048
 _EXPONENT = 65_537
 _SMALL_PRIMES = [
-    number for number in range(3, 2_000, 2) if all(number % divisor for divisor in range(3, int(number**0.5) + 1, 2))
+    number
+    for number in range(3, 2_000, 2)
+    if all(number % divisor for divisor in range(3, int(number**0.5) + 1, 2))
 ]
 _SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 _RSA, _RSA_SHA256, _COMMON_NAME, _ALTERNATIVE_NAME, _CONSTRAINTS = (
@@ -65,7 +67,9 @@ class RsaKey:
         """A self-signed certificate, valid for 127.0.0.1 and localhost until 2049, that may sign itself."""
         name = _sequence(_tagged(0x31, _sequence(_COMMON_NAME, _tagged(0x0C, common_name.encode()))))
         validity = _sequence(_tagged(0x17, b"200101000000Z"), _tagged(0x17, b"491231235959Z"))
-        public = _sequence(_sequence(_RSA, _NULL), _tagged(0x03, b"\x00" + _sequence(_integer(self.n), _integer(_EXPONENT))))
+        public = _sequence(
+            _sequence(_RSA, _NULL), _tagged(0x03, b"\x00" + _sequence(_integer(self.n), _integer(_EXPONENT)))
+        )
         names = _sequence(_tagged(0x87, bytes([127, 0, 0, 1])), _tagged(0x82, b"localhost"))
         extensions = _sequence(
             _sequence(_ALTERNATIVE_NAME, _tagged(0x04, names)),
@@ -73,7 +77,16 @@ class RsaKey:
         )
         algorithm = _sequence(_RSA_SHA256, _NULL)
         serial = _integer(secrets.randbits(63) | 1)
-        body = _sequence(_tagged(0xA0, _integer(2)), serial, algorithm, name, validity, name, public, _tagged(0xA3, extensions))
+        body = _sequence(
+            _tagged(0xA0, _integer(2)),
+            serial,
+            algorithm,
+            name,
+            validity,
+            name,
+            public,
+            _tagged(0xA3, extensions),
+        )
         return _pem("CERTIFICATE", _sequence(body, algorithm, _tagged(0x03, b"\x00" + self.sign(body))))
 
     def token(self, claims: Mapping[str, Any]) -> str:
@@ -85,7 +98,14 @@ class RsaKey:
     def key_set(self) -> str:
         """The JSON Web Key Set with the public key."""
         number = _base64url(self.n.to_bytes(_BITS // 8, "big"))
-        key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "test", "n": number, "e": _base64url(b"\x01\x00\x01")}
+        key = {
+            "kty": "RSA",
+            "alg": "RS256",
+            "use": "sig",
+            "kid": "test",
+            "n": number,
+            "e": _base64url(b"\x01\x00\x01"),
+        }
         return json.dumps({"keys": [key]})
 
 

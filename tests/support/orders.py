@@ -1,8 +1,8 @@
 """Data, oracle and names for `tests/pipelines/orders.py`.
 
-The oracle knows nothing of kcontrol's code. It takes the divisions from the log of steps (as `kcontrol steps --json` prints
-them), reads the inputs itself, computes what each step must have written, and compares with what a read_committed consumer
-finds in the outputs.
+The oracle knows nothing of kcontrol's code. It takes the divisions from the log of steps (as `kcontrol steps
+--json` prints them), reads the inputs itself, computes what each step must have written, and compares with
+what a read_committed consumer finds in the outputs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class Orders:
     def _producer(self) -> Producer:
         """Idempotent, or a batch whose answer is lost would be there twice."""
         quick = {"socket.timeout.ms": 3_000, "socket.connection.setup.timeout.ms": 2_000, "log_level": 0}
-        return Producer({"bootstrap.servers": self.servers, "linger.ms": 1, "enable.idempotence": True, **quick})
+        return Producer(
+            {"bootstrap.servers": self.servers, "linger.ms": 1, "enable.idempotence": True, **quick}
+        )
 
     def _send(self, producer: Producer, stem: str, value: str, partition: int) -> None:
         def acknowledged(error: KafkaError | None, message: Message) -> None:
@@ -103,7 +105,9 @@ class Orders:
 
     def limit(self, stem: str, max_message_bytes: int) -> None:
         """Change how large a record batch the topic takes."""
-        entry = ConfigEntry("max.message.bytes", str(max_message_bytes), incremental_operation=AlterConfigOpType.SET)
+        entry = ConfigEntry(
+            "max.message.bytes", str(max_message_bytes), incremental_operation=AlterConfigOpType.SET
+        )
         resource = ConfigResource(ResourceType.TOPIC, self.topic(stem), incremental_configs=[entry])
         admin = AdminClient({"bootstrap.servers": self.servers})
         admin.incremental_alter_configs([resource])[resource].result(TIMEOUT_S)
@@ -128,7 +132,8 @@ class Orders:
         return found
 
     def is_done(self) -> bool:
-        """Whether all that was produced is committed, or was skipped. Asked often, so without a process of its own."""
+        """Whether all that was produced is committed, or was skipped. Asked often, so without a process of
+        its own."""
         return self.read() == self.produced
 
     def read(self) -> Counter[str]:
@@ -154,8 +159,8 @@ class Orders:
         return read_topics(self.servers, [self.topic(stem)])
 
     def check(self) -> list[dict[str, Any]]:
-        """The oracle: every record in exactly one step or recorded skip, steps contiguous, outputs exactly right. Returns the
-        steps."""
+        """The oracle: every record in exactly one step or recorded skip, steps contiguous, outputs
+        exactly right. Returns the steps."""
         steps = self.steps()
         assert [boundary["step"] for boundary in steps] == list(range(1, len(steps) + 1))
         self._check_divisions(steps)
@@ -179,16 +184,24 @@ class Orders:
                 reached[key] = piece["to"]
                 records[piece["input"]] += piece["records"]
                 paused = piece["input"] in boundary["paused_inputs"]
-                assert not (paused and piece["to"] > piece["from"]), f"step {boundary['step']}: {piece} of a paused input"
+                assert not (paused and piece["to"] > piece["from"]), (
+                    f"step {boundary['step']}: {piece} of a paused input"
+                )
         assert records == self.produced
 
     def _input(self, stem: str) -> dict[tuple[int, int], bytes]:
         """By partition and offset: what is in an input topic, or was before it expired."""
         if stem in self.expired:
-            return {(partition, offset): value for (sent, partition, offset), value in self.sent.items() if sent == stem}
+            return {
+                (partition, offset): value
+                for (sent, partition, offset), value in self.sent.items()
+                if sent == stem
+            }
         return {(m.partition() or 0, m.offset() or 0): _bytes(m.value()) for m in self.messages(stem)}
 
-    def _expected(self, steps: list[dict[str, Any]]) -> tuple[dict[int, Counter[Any]], dict[int, Counter[Any]]]:
+    def _expected(
+        self, steps: list[dict[str, Any]]
+    ) -> tuple[dict[int, Counter[Any]], dict[int, Counter[Any]]]:
         orders = {place: json.loads(value) for place, value in self._input("orders").items()}
         payments = self._input("payments")
         sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))

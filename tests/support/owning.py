@@ -18,13 +18,18 @@ async def commit(
     record: StepRecord,
     forget: Sequence[str] = (),
 ) -> None:
-    """Commit the open transaction of `producer` with a boundary or a checkpoint, behind all that the log of steps holds."""
+    """Commit the open transaction of `producer` with a boundary or a checkpoint, behind
+    all that the log of steps holds."""
     await steps.read_settled(transaction.log_end)
     await commit_at(transaction, steps.position, producer, record, forget)
 
 
 async def commit_at(
-    transaction: Transaction, offset: int, producer: tuple[int, int], record: StepRecord, forget: Sequence[str] = ()
+    transaction: Transaction,
+    offset: int,
+    producer: tuple[int, int],
+    record: StepRecord,
+    forget: Sequence[str] = (),
 ) -> None:
     """The same where the log of steps is believed to end at `offset`."""
     if isinstance(record, StepBoundary):

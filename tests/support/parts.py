@@ -30,7 +30,11 @@ def make_pin(directory: Path, contents: Contents) -> Path:
 
 
 def contents_of(directory: Path) -> dict[str, bytes]:
-    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def killer(moment: int) -> Callable[[], bool]:
@@ -49,7 +53,8 @@ def killer(moment: int) -> Callable[[], bool]:
 
 
 def save_and_die(environment: Mapping[str, str], part: PartPlace, pinned: Path, moment: int) -> None:
-    """Run in a process of its own: save, and be killed at the `moment`-th operation, piece or write to the disk."""
+    """Run in a process of its own: save, and be killed at the `moment`-th operation, piece or write to the
+    disk."""
     os.environ.update(environment)
     reached = killer(moment)
     settle = os.fsync

@@ -1,4 +1,5 @@
-"""Pipelines as a person would find them, played by hand on a Kafka in memory: many nodes, inputs and partitions, and any state.
+"""Pipelines as a person would find them, played by hand on a Kafka in memory: many nodes, inputs
+and partitions, and any state.
 
 `Told` says the least that a test of the interface needs; this says what a page is made for.
 """
@@ -52,22 +53,31 @@ def spec_of(name: str, *, nodes: int, inputs: Mapping[str, int], outputs: Mappin
         nodes=nodes,
         inputs=tuple(
             InputSpec(
-                *(each, f"web.{each}", f"T-{each}", (0,) * count, tuple(p % nodes for p in range(count)), "json"),
+                *(
+                    each,
+                    f"web.{each}",
+                    f"T-{each}",
+                    (0,) * count,
+                    tuple(p % nodes for p in range(count)),
+                    "json",
+                ),
                 *(BadRecords.HALT, "", "user"),
             )
             for each, count in inputs.items()
         ),
         outputs=tuple(
-            OutputSpec(each, f"web.{each}", f"T-{each}", count, "user", "json", "exact") for each, count in outputs.items()
+            OutputSpec(each, f"web.{each}", f"T-{each}", count, "user", "json", "exact")
+            for each, count in outputs.items()
         ),
     )
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a step did. read, wrote: records by name of the input or output, and partition; the same number of offsets.
-    skip: offsets that are passed over before it reads.
-    Milliseconds: waiting since the commit before, preparing until the transaction was open, working until the commit."""
+    """What a step did. read, wrote: records by name of the input or output, and
+    partition; the same number of offsets.
+    skip: offsets that are passed over before it reads. Milliseconds: waiting since the commit before,
+    preparing until the transaction was open, working until the commit."""
 
     read: Mapping[tuple[str, int], int]
     wrote: Mapping[tuple[str, int], int]
@@ -105,16 +115,20 @@ class Played:
         return (await self.control.append(records))[-1]
 
     async def begin(self, coordinator: str, hosts: Sequence[str], *, steps: int = 0, offset: int = 0) -> None:
-        """Definition, claim and nodes. steps: so many were committed and dropped from the log before, and every partition was
-        read and written up to `offset`."""
+        """Definition, claim and nodes. steps: so many were committed and dropped from the log before, and
+        every partition was read and written up to `offset`."""
         self.epoch = await self.say(self.spec, Claim(self.name, f"u-{self.name}", coordinator, 7))
         for node, host in enumerate(hosts):
-            self._incarnations.append(await self.say(NodeJoin(self.name, node, f"n{node}", host, 1200 + node)))
+            self._incarnations.append(
+                await self.say(NodeJoin(self.name, node, f"n{node}", host, 1200 + node))
+            )
         self.steps, self._first = steps, steps + 1
         for places in (self._read, self._written):
             places.update(dict.fromkeys(places, offset))
 
-    async def node(self, node: int, phase: NodePhase = NodePhase.RUNNING, error: str = "", step: int | None = None) -> None:
+    async def node(
+        self, node: int, phase: NodePhase = NodePhase.RUNNING, error: str = "", step: int | None = None
+    ) -> None:
         """It says how it is."""
         done = self.steps if step is None else step
         life = self._incarnations[node]
@@ -122,14 +136,17 @@ class Played:
         self._states[node] = said
         await self.say(said)
 
-    async def status(self, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "", **more: object) -> int:
+    async def status(
+        self, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "", **more: object
+    ) -> int:
         """What the coordinator says of it."""
         said = Status(self.name, self.epoch, phase, self.steps, reason, (), 0, "", ())
         self._led = replace(said, **more)  # type: ignore[arg-type]
         return await self.say(self._led)
 
     async def repeat(self) -> None:
-        """Nodes, and the coordinator of a pipeline that runs, say again what they said last, as they do all the time."""
+        """Nodes, and the coordinator of a pipeline that runs, say again what they said
+        last, as they do all the time."""
         states = [said for node, said in self._states.items() if node not in self.silent]
         led = self._led if self._led is not None and self._led.phase is PipelinePhase.RUNNING else None
         if states or led is not None:
@@ -154,7 +171,9 @@ class Played:
         self.now_ms = opened_ms + work.working_ms
         skipped = tuple(self._pass_over(name, p, count) for (name, p), count in work.skip.items())
         inputs = tuple(self._slice_of_input(name, p, work.read.get((name, p), 0)) for name, p in self._read)
-        outputs = tuple(self._slice_of_output(name, p, work.wrote.get((name, p), 0)) for name, p in self._written)
+        outputs = tuple(
+            self._slice_of_output(name, p, work.wrote.get((name, p), 0)) for name, p in self._written
+        )
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         made = StepBoundary(
             pipeline=self.name,
@@ -203,7 +222,9 @@ class Played:
     def _pass_over(self, name: str, partition: int, count: int) -> SkippedRange:
         begin = self._read[name, partition]
         self._read[name, partition] = end = begin + count
-        return SkippedRange(name, f"web.{name}", f"T-{name}", partition, begin, end, "ann@console", self.now_ms, f"s{begin}")
+        return SkippedRange(
+            name, f"web.{name}", f"T-{name}", partition, begin, end, "ann@console", self.now_ms, f"s{begin}"
+        )
 
     def _slice_of_output(self, name: str, partition: int, records: int) -> OutputSlice:
         begin = self._written[name, partition]
@@ -218,7 +239,9 @@ class Played:
             SourceSplit(each.input, task, each.partition, each.from_, each.to)
             for task, each in enumerate(each for each in inputs if each.records)
         )
-        return Layout(splits, 2, tuple(OutputLayout(o.name, o.partitions, 2, o.digest) for o in self.spec.outputs))
+        return Layout(
+            splits, 2, tuple(OutputLayout(o.name, o.partitions, 2, o.digest) for o in self.spec.outputs)
+        )
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,5 @@
-"""kcontrol's processes as a user starts them: `python -m kcontrol.cli ...`, to be waited for, killed, and paused."""
+"""kcontrol's processes as a user starts them: `python -m kcontrol.cli ...`, to be waited for, killed, and
+paused."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 POLL_S = 0.02
 
 
-def run_kcontrol(*arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout_s: float = 60.0):
+def run_kcontrol(
+    *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout_s: float = 60.0
+):
     """Run one command to its end; returns the CompletedProcess with text."""
     return subprocess.run(
         [sys.executable, "-m", "kcontrol.cli", *arguments],
@@ -36,7 +39,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ROOT), **(extra or {})}
 
 
-def until(condition: Callable[[], object], what: str, timeout_s: float = 60.0, hint: Callable[[], str] = str) -> None:
+def until(
+    condition: Callable[[], object], what: str, timeout_s: float = 60.0, hint: Callable[[], str] = str
+) -> None:
     """Wait until `condition()` is true; fails the test with `what` and `hint()` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -74,7 +79,9 @@ class KcontrolProcess:
     def __enter__(self) -> KcontrolProcess:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
         if kind is not None:
             print(f"--- {' '.join(self._command[2:])}\n{self.text()[-6000:]}")  # noqa: T201 - shown by pytest when a test fails
@@ -100,10 +107,13 @@ class KcontrolProcess:
         assert self.process is not None
         if text in self.text():
             return True
-        raise AssertionError(f"ended with {self.process.returncode} and did not say {text!r}:\n{self.text()[-6000:]}")
+        raise AssertionError(
+            f"ended with {self.process.returncode} and did not say {text!r}:\n{self.text()[-6000:]}"
+        )
 
     def kill(self) -> None:
-        """SIGKILL to the process itself, as a crash would; what it had started is left to its own devices, then swept up."""
+        """SIGKILL to the process itself, as a crash would; what it had started is left to
+        its own devices, then swept up."""
         if self.process is None or self.process.poll() is not None:
             self.sweep()
             return
@@ -120,7 +130,9 @@ class KcontrolProcess:
     def terminate(self, timeout_s: float = 40.0) -> int:
         """SIGTERM; returns the exit code."""
         assert self.process is not None
-        self._family = psutil.Process(self.pid).children(recursive=True) if self.process.poll() is None else []
+        self._family = (
+            psutil.Process(self.pid).children(recursive=True) if self.process.poll() is None else []
+        )
         self.process.terminate()
         code = self.process.wait(timeout_s)
         self.sweep()

@@ -1,6 +1,8 @@
-"""A TCP proxy between a client and a broker that knows just enough of Kafka's framing to break one chosen request.
+"""A TCP proxy between a client and a broker that knows just enough of Kafka's framing to break one chosen
+request.
 
-The broker needs a listener that advertises the proxy's address (`proxied_properties`), or clients would go round it.
+The broker needs a listener that advertises the proxy's address (`proxied_properties`), or clients would go
+round it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ class Cut(Enum):
 
 
 def proxied_properties(port: int, controller_port: int, proxied_port: int, proxy_port: int) -> dict[str, str]:
-    """Server properties of an EmbeddedBroker with a second listener at `proxied_port` that is only known as `proxy_port`."""
+    """Server properties of an EmbeddedBroker with a second listener at `proxied_port` that
+    is only known as `proxy_port`."""
     return {
         "listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxied_port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxy_port}",
@@ -33,7 +36,8 @@ def proxied_properties(port: int, controller_port: int, proxied_port: int, proxy
 
 
 class Proxy:
-    """`async with Proxy(port, target)`; then `cut_next(api_key, Cut.ANSWER)` breaks the next request of that kind."""
+    """`async with Proxy(port, target)`; then `cut_next(api_key, Cut.ANSWER)` breaks the next request of that
+    kind."""
 
     def __init__(self, port: int, target: int) -> None:
         self._port = port
@@ -79,7 +83,9 @@ class Proxy:
             broker_writer.close()
             self._tasks.discard(task)
 
-    async def _requests(self, reader: asyncio.StreamReader, broker: asyncio.StreamWriter, doomed: set[int]) -> None:
+    async def _requests(
+        self, reader: asyncio.StreamReader, broker: asyncio.StreamWriter, doomed: set[int]
+    ) -> None:
         while True:
             frame = await _frame(reader)
             api_key, _, correlation = struct.unpack_from(">hhi", frame)
@@ -91,7 +97,9 @@ class Proxy:
             broker.write(struct.pack(">i", len(frame)) + frame)
             await broker.drain()
 
-    async def _answers(self, broker: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: set[int]) -> None:
+    async def _answers(
+        self, broker: asyncio.StreamReader, writer: asyncio.StreamWriter, doomed: set[int]
+    ) -> None:
         while True:
             frame = await _frame(broker)
             if struct.unpack_from(">i", frame)[0] in doomed:

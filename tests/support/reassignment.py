@@ -35,7 +35,12 @@ class _Answer(Response):  # type: ignore[misc]
                 ("name", _TEXT),
                 (
                     "partitions",
-                    CompactArray(("partition", Int32), ("error_code", Int16), ("error_message", _TEXT), ("tags", TaggedFields)),
+                    CompactArray(
+                        ("partition", Int32),
+                        ("error_code", Int16),
+                        ("error_message", _TEXT),
+                        ("tags", TaggedFields),
+                    ),
                 ),
                 ("tags", TaggedFields),
             ),
@@ -55,7 +60,12 @@ class _Struct(RequestStruct):  # type: ignore[misc]
             "topics",
             CompactArray(
                 ("name", _TEXT),
-                ("partitions", CompactArray(("partition", Int32), ("replicas", CompactArray(Int32)), ("tags", TaggedFields))),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32), ("replicas", CompactArray(Int32)), ("tags", TaggedFields)
+                    ),
+                ),
                 ("tags", TaggedFields),
             ),
         ),
@@ -77,7 +87,8 @@ class _Reassign(Request[_Struct]):  # type: ignore[misc]
 
 
 async def reassign(settings: ClusterSettings, replicas: Mapping[tuple[str, int], Sequence[int]]) -> None:
-    """Ask for these replicas, the preferred leader first, by (topic, partition). Tried until the controller takes it.
+    """Ask for these replicas, the preferred leader first, by (topic, partition). Tried
+    until the controller takes it.
 
     Raises RetriableError with its word when it does not in time.
     """

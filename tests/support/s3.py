@@ -1,4 +1,5 @@
-"""A real S3 server as a child process: S3Proxy over a directory, fetched like the broker's jars and checked like them."""
+"""A real S3 server as a child process: S3Proxy over a directory, fetched like the
+broker's jars and checked like them."""
 
 from __future__ import annotations
 
@@ -24,12 +25,16 @@ _PROBE_WAIT_S = 0.1
 
 
 class S3Server:
-    """S3 on 127.0.0.1 with a bucket of its own. Asks for signed requests, as S3 does: `environment` holds the credentials."""
+    """S3 on 127.0.0.1 with a bucket of its own. Asks for signed requests, as S3 does:
+    `environment` holds the credentials."""
 
     def __init__(self, directory: Path, bucket: str = "checkpoints") -> None:
         self._directory, self.bucket = directory, bucket
         (self._port,) = free_ports(1)
-        self.environment = {"AWS_ACCESS_KEY_ID": secrets.token_hex(8), "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16)}
+        self.environment = {
+            "AWS_ACCESS_KEY_ID": secrets.token_hex(8),
+            "AWS_SECRET_ACCESS_KEY": secrets.token_hex(16),
+        }
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,11 +67,25 @@ class S3Server:
             "jclouds.filesystem.basedir": str(stored),
         }
         settings = self._directory / "s3proxy.conf"
-        settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8")
-        command = [find_java().executable, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-jar", jar, "--properties", settings]
+        settings.write_text(
+            "".join(f"{name}={value}\n" for name, value in properties.items()), encoding="utf-8"
+        )
+        command = [
+            find_java().executable,
+            "-Xmx128m",
+            "-XX:TieredStopAtLevel=1",
+            "-jar",
+            jar,
+            "--properties",
+            settings,
+        ]
         with (self._directory / "s3proxy.log").open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "LOG_LEVEL": "warn"}
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LOG_LEVEL": "warn"},
             )
         deadline = time.monotonic() + _START_TIMEOUT_S
         while True:
@@ -77,7 +96,9 @@ class S3Server:
                 ended = self._process.poll() is not None
                 if ended or time.monotonic() > deadline:
                     said = (self._directory / "s3proxy.log").read_text(errors="replace")[-2000:]
-                    raise RuntimeError(f"S3Proxy {'ended' if ended else 'did not answer'}: {error}\n{said}") from error
+                    raise RuntimeError(
+                        f"S3Proxy {'ended' if ended else 'did not answer'}: {error}\n{said}"
+                    ) from error
                 self._process_wait()
 
     def _process_wait(self) -> None:
@@ -103,5 +124,7 @@ class S3Server:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()

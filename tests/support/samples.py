@@ -46,7 +46,9 @@ def boundary(
 
 def checkpoint(pipeline: str, step: int) -> Checkpoint:
     """Of one node."""
-    return Checkpoint(pipeline, step, 7, 0, "file:///c", (SavedPart(0, 3, f"file:///c/{step}", 2, 10),), 1, 2, "", 1, 0, 0)
+    return Checkpoint(
+        pipeline, step, 7, 0, "file:///c", (SavedPart(0, 3, f"file:///c/{step}", 2, 10),), 1, 2, "", 1, 0, 0
+    )
 
 
 def output_slice(topic: str, partition: int, from_: int, to: int, records: int) -> OutputSlice:

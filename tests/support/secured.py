@@ -1,8 +1,8 @@
 """A broker that wants to know who everybody is and allows nothing that was not granted.
 
-TLS with SCRAM, PLAIN, OAUTHBEARER (tokens signed by a key whose public half it has) or a client's certificate;
-StandardAuthorizer, nothing without an ACL, and one super user, who is the test's admin and the broker itself. What was allowed
-to whom by which ACL is read from the log of the authorizer.
+TLS with SCRAM, PLAIN, OAUTHBEARER (tokens signed by a key whose public half it has) or a client's
+certificate; StandardAuthorizer, nothing without an ACL, and one super user, who is the test's admin and the
+broker itself. What was allowed to whom by which ACL is read from the log of the authorizer.
 """
 
 from __future__ import annotations
@@ -45,12 +45,15 @@ _ALLOWED = re.compile(
 )
 
 Granted = tuple[str, str, str]
-"""Kind of resource, its name, operation: all of an ACL that differs here, in Kafka's spelling (`TOPIC`, `DESCRIBE_CONFIGS`)."""
+"""Kind of resource, its name, operation: all of an ACL that differs here, in Kafka's spelling
+(`TOPIC`, `DESCRIBE_CONFIGS`)."""
 
 
 def granted(rights: Iterable[Right]) -> set[Granted]:
     """The ACLs that rights come to."""
-    return {(right.kind.name, right.name, operation.name) for right in rights for operation in right.operations}
+    return {
+        (right.kind.name, right.name, operation.name) for right in rights for operation in right.operations
+    }
 
 
 @dataclass
@@ -72,12 +75,14 @@ class SecuredBroker:
         """A name that nobody else has."""
         return f"{stem}-{next(self._numbers)}"
 
-    # --- who speaks how ---------------------------------------------------------------------------------------------
+    # --- who speaks how -------------------------------------------------------------------------------------
 
     def address(self, listener: str) -> str:
         return f"127.0.0.1:{self.ports[listener]}"
 
-    def settings(self, client: dict[str, str], listener: str = "SECURE", prefix: str = "kcontrol") -> ClusterSettings:
+    def settings(
+        self, client: dict[str, str], listener: str = "SECURE", prefix: str = "kcontrol"
+    ) -> ClusterSettings:
         """Any client settings on any listener: PLAINTEXT, ADMIN, SASL, SECURE or MUTUAL."""
         return ClusterSettings(bootstrap_servers=self.address(listener), client=client, prefix=prefix)
 
@@ -108,14 +113,16 @@ class SecuredBroker:
         """For confluent-kafka's clients."""
         return {**self.admin_settings().client, "bootstrap.servers": self.address("ADMIN")}
 
-    # --- what the admin does ----------------------------------------------------------------------------------------
+    # --- what the admin does --------------------------------------------------------------------------------
 
     def add_users(self, *users: str) -> None:
         """With a password of their own, which has the word `marker` in it; returns when they can log in."""
         admin = _kafka.AdminClient(self.admin_options())
         scram = _kafka.ScramCredentialInfo(_kafka.ScramMechanism.SCRAM_SHA_512, 4096)
         self.passwords |= {user: f"marker-{user}-pw" for user in users}
-        wanted = [_kafka.UserScramCredentialUpsertion(user, scram, self.passwords[user].encode()) for user in users]
+        wanted = [
+            _kafka.UserScramCredentialUpsertion(user, scram, self.passwords[user].encode()) for user in users
+        ]
         _results(admin.alter_user_scram_credentials(wanted))
         last = users[-1]
         until(lambda: self._can_log_in(last), f"{last} can log in", TIMEOUT_S)
@@ -150,7 +157,7 @@ class SecuredBroker:
         admin = _kafka.AdminClient(self.admin_options())
         _results(admin.create_topics([kept(name, partitions, config)]))
 
-    # --- what the authorizer saw ------------------------------------------------------------------------------------
+    # --- what the authorizer saw ----------------------------------------------------------------------------
 
     def used(self, user: str) -> set[Granted]:
         """Every ACL by which the user was allowed what it stands for, so far.
@@ -227,7 +234,11 @@ def _properties(ports: dict[str, int], directory: Path, keys: str) -> dict[str, 
     outside = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items() if name != "CONTROLLER")
     itself = f'username="{ADMIN}" password="{ADMIN_PASSWORD}" user_{ADMIN}="{ADMIN_PASSWORD}"'
     admin = f"{_LOGIN}.plain.PlainLoginModule required {itself};"
-    protocols = {**dict.fromkeys(("ADMIN", "SASL", "CONTROLLER"), "SASL_PLAINTEXT"), "SECURE": "SASL_SSL", "MUTUAL": "SSL"}
+    protocols = {
+        **dict.fromkeys(("ADMIN", "SASL", "CONTROLLER"), "SASL_PLAINTEXT"),
+        "SECURE": "SASL_SSL",
+        "MUTUAL": "SSL",
+    }
     users = f'{_LOGIN}.plain.PlainLoginModule required user_plain="marker-plain-pw";'
     properties = {
         "listeners": f"{outside},CONTROLLER://127.0.0.1:{ports['CONTROLLER']}",
@@ -256,7 +267,8 @@ def _properties(ports: dict[str, int], directory: Path, keys: str) -> dict[str, 
             f"{prefix}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
             f"{prefix}.plain.sasl.jaas.config": users,
             f"{prefix}.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
-            f"{prefix}.oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule required;",
+            f"{prefix}.oauthbearer.sasl.jaas.config": f"{_LOGIN}.oauthbearer.OAuthBearerLoginModule "
+            "required;",
             f"{prefix}.oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
             f"{prefix}.oauthbearer.sasl.oauthbearer.jwks.endpoint.url": keys,
             f"{prefix}.oauthbearer.sasl.oauthbearer.expected.audience": AUDIENCE,

@@ -1,6 +1,8 @@
-"""Directories shaped as Spark 4.3 makes them (RocksDB, checkpoint format 2), and a reader that loads state as Spark does.
+"""Directories shaped as Spark 4.3 makes them (RocksDB, checkpoint format 2), and a reader
+that loads state as Spark does.
 
-The formats were taken from files that Spark wrote, and from RocksDB.scala; tests/integration/spark tries the real thing.
+The formats were taken from files that Spark wrote, and from RocksDB.scala;
+tests/integration/spark tries the real thing.
 """
 
 from __future__ import annotations
@@ -24,23 +26,34 @@ def new_version(version: int) -> StateVersion:
     return StateVersion(version, str(uuid.uuid4()))
 
 
-def changelog(line: Sequence[StateVersion], block_bytes: int = 1 << 15, packed: bool = True, form: str = "v3") -> bytes:
+def changelog(
+    line: Sequence[StateVersion], block_bytes: int = 1 << 15, packed: bool = True, form: str = "v3"
+) -> bytes:
     """line: the versions before it. In blocks of lz4-java, each packed or stored."""
-    told = json.dumps([{"version": each.version, "checkpointUniqueId": each.unique_id} for each in line], separators=(",", ":"))
-    content = b"".join(struct.pack(">H", len(text)) + text.encode() for text in (form, told)) + b"\xff\xff\xff\xff"
+    told = json.dumps(
+        [{"version": each.version, "checkpointUniqueId": each.unique_id} for each in line],
+        separators=(",", ":"),
+    )
+    content = (
+        b"".join(struct.pack(">H", len(text)) + text.encode() for text in (form, told)) + b"\xff\xff\xff\xff"
+    )
     blocks = [content[at : at + block_bytes] for at in range(0, len(content), block_bytes)]
     return b"".join(_block(block, packed) for block in blocks) + _block(b"", False)
 
 
 def _block(content: bytes, packed: bool) -> bytes:
     stored = bytes(cramjam.lz4.compress_block(content, store_size=False)) if packed else content
-    return struct.pack("<8sBiii", b"LZ4Block", 0x25 if packed else 0x15, len(stored), len(content), 0) + stored
+    return (
+        struct.pack("<8sBiii", b"LZ4Block", 0x25 if packed else 0x15, len(stored), len(content), 0) + stored
+    )
 
 
 def snapshot(shared: Sequence[str]) -> bytes:
     """shared: names of SST files."""
     told = {
-        "sstFiles": [{"localFileName": "000008.sst", "dfsSstFileName": name, "sizeBytes": 3} for name in shared],
+        "sstFiles": [
+            {"localFileName": "000008.sst", "dfsSstFileName": name, "sizeBytes": 3} for name in shared
+        ],
         "numKeys": 4,
     }
     written = io.BytesIO()
@@ -89,7 +102,8 @@ class StateLostError(Exception):
 
 
 def load(store: Path, version: StateVersion) -> list[str]:
-    """Names of the files that Spark would load a version from, in order, as RocksDB.loadWithCheckpointId does."""
+    """Names of the files that Spark would load a version from, in order, as
+    RocksDB.loadWithCheckpointId does."""
     if (store / version.snapshot).exists():
         return _load_snapshot(store, version)
     line = [*_read_line(store, version), version]
@@ -123,7 +137,9 @@ def _read_line(store: Path, version: StateVersion) -> list[StateVersion]:
     while packed:
         _, token, stored_bytes, size_bytes, _ = struct.unpack_from("<8sBiii", packed)
         stored, packed = packed[21 : 21 + stored_bytes], packed[21 + stored_bytes :]
-        content += bytes(cramjam.lz4.decompress_block(stored, output_len=size_bytes)) if token & 0x20 else stored
+        content += (
+            bytes(cramjam.lz4.decompress_block(stored, output_len=size_bytes)) if token & 0x20 else stored
+        )
     at = 2 + content[1]
     told = json.loads(content[at + 2 : at + 2 + int.from_bytes(content[at : at + 2], "big")])
     return sorted(StateVersion(item["version"], item["checkpointUniqueId"]) for item in told)

@@ -1,7 +1,7 @@
 """Topics for tests: they keep what they are given for ever.
 
-Tests write records of past years, which the broker's cleaner otherwise drops 30 s after its start, and every five minutes from
-then on.
+Tests write records of past years, which the broker's cleaner otherwise drops 30 s after its start, and
+every five minutes from then on.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ TIMEOUT_S = 30.0
 
 
 def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> NewTopic:
-    """A topic to be created, replicated as is the broker's default: three times where there are three brokers."""
+    """A topic to be created, replicated as is the broker's default: three times where there are three
+    brokers."""
     return NewTopic(name, partitions, config={"retention.ms": "-1", **(config or {})})
 
 
-def create_topic(settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+def create_topic(
+    settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
     """Create it; it must not be there yet."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.create_topics([kept(name, partitions, config)], operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)

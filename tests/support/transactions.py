@@ -13,7 +13,9 @@ DEADLINE_S = 30.0
 
 def abort_then_commit(settings: ClusterSettings, topic: str, partition: int) -> None:
     """Six offsets: two records that are aborted and the marker, two that are committed and the marker."""
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
+    )
     producer.init_transactions(DEADLINE_S)
     for end in (producer.abort_transaction, producer.commit_transaction):
         producer.begin_transaction()

@@ -11,7 +11,13 @@ def test_the_page_is_current() -> None:
 
 
 def test_no_two_packages_import_each_other() -> None:
-    for package in ("kcontrol", "kcontrol.core", "kcontrol.adapters", "kcontrol.adapters.kafka", "kcontrol.adapters.spark"):
+    for package in (
+        "kcontrol",
+        "kcontrol.core",
+        "kcontrol.adapters",
+        "kcontrol.adapters.kafka",
+        "kcontrol.adapters.spark",
+    ):
         found = graph(imports(), package)
         assert found, package
         for part, names in found.items():

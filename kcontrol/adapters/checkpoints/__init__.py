@@ -1,7 +1,16 @@
-"""Where parts of checkpoints are kept: a directory, S3 or HDFS, through pyarrow. Knows files, and nothing of Spark or Kafka."""
+"""Where parts of checkpoints are kept: a directory, S3 or HDFS, through pyarrow. Knows files,
+and nothing of Spark or Kafka."""
 
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.model import Manifest, ManifestFile, PartPlace, PartReceipt, StoredPart
 from kcontrol.adapters.checkpoints.store import CheckpointStore
 
-__all__ = ["CheckpointStore", "Manifest", "ManifestFile", "PartPlace", "PartReceipt", "StoreLimits", "StoredPart"]
+__all__ = [
+    "CheckpointStore",
+    "Manifest",
+    "ManifestFile",
+    "PartPlace",
+    "PartReceipt",
+    "StoreLimits",
+    "StoredPart",
+]

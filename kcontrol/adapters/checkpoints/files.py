@@ -1,4 +1,5 @@
-"""Reading and writing under one location: in pieces, with bounded retries, stoppable, and durable when a call has returned."""
+"""Reading and writing under one location: in pieces, with bounded retries, stoppable, and
+durable when a call has returned."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def check(cancelled: Cancelled) -> None:
 class Files:
     """The files under a location. Paths are relative to it.
 
-    All methods raise CheckpointError, naming location and file, when a try after the limits' last one has failed too.
+    All methods raise CheckpointError, naming location and file, when a try after the
+    limits' last one has failed too.
     """
 
     def __init__(self, location: Location, limits: StoreLimits, cancelled: Cancelled = never) -> None:
@@ -68,16 +70,22 @@ class Files:
         except FileNotFoundError:
             return None
         if len(content) > self._limits.manifest_bytes:
-            raise CheckpointError(f"{self.where(path)} has more than {self._limits.manifest_bytes} bytes: raise manifest_bytes")
+            raise CheckpointError(
+                f"{self.where(path)} has more than {self._limits.manifest_bytes} bytes: raise manifest_bytes"
+            )
         return content
 
     def exists(self, path: str) -> bool:
-        info = self._tried(f"looking for {self.where(path)}", lambda: self._fs.get_file_info(self._full(path)))
+        info = self._tried(
+            f"looking for {self.where(path)}", lambda: self._fs.get_file_info(self._full(path))
+        )
         return bool(info.type == fs.FileType.File)
 
     def sizes(self, directory: str) -> dict[str, int]:
         """Sizes in bytes of all files under a directory, by path from it; {} when it is not there."""
-        return {path: info.size for path, info in self._listed(directory, True) if info.type == fs.FileType.File}
+        return {
+            path: info.size for path, info in self._listed(directory, True) if info.type == fs.FileType.File
+        }
 
     def folders(self, directory: str) -> list[str]:
         """Names of the directories in a directory; [] when it is not there."""
@@ -90,7 +98,9 @@ class Files:
             if self._location.objects:
                 self._write(self._full(path), content)
                 return
-            staging = self._full(f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{secrets.token_hex(4)}")
+            staging = self._full(
+                f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{secrets.token_hex(4)}"
+            )
             self._make_directory(path)
             self._write(staging, content)
             self._settle(staging)
@@ -118,7 +128,8 @@ class Files:
         return self._done(f"copying {source} to {self.where(path)}", action)
 
     def download(self, path: str, target: Path) -> tuple[int, str] | None:
-        """Copy to a file of this machine. Size in bytes and SHA-256 of what was copied; None when it is not there."""
+        """Copy to a file of this machine. Size in bytes and SHA-256 of what was copied; None when it is not
+        there."""
 
         def action() -> tuple[int, str]:
             digest, size_bytes = hashlib.sha256(), 0
@@ -150,15 +161,18 @@ class Files:
             pass
 
     def settle_directories(self, paths: Iterable[str]) -> None:
-        """Make the names of files survive a crash of this machine, up to the location; only needed on its own disk."""
+        """Make the names of files survive a crash of this machine, up to the location; only needed on its own
+        disk."""
         if not self._location.local:
             return
         base = Path(self._location.base)
-        folders = {parent for path in paths for parent in (base / path).parents if parent.is_relative_to(base)}
+        folders = {
+            parent for path in paths for parent in (base / path).parents if parent.is_relative_to(base)
+        }
         for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
             self._settle(str(folder))
 
-    # --- the file system's own paths ------------------------------------------------------------------------------------
+    # --- the file system's own paths ------------------------------------------------------------------------
 
     def _full(self, path: str) -> str:
         return f"{self._location.base.rstrip('/')}/{path}"
@@ -187,7 +201,8 @@ class Files:
             stream.write(content)
 
     def _settle(self, path: str) -> None:
-        """Wait until what was written is on the disk of this machine; elsewhere closing the file has done so."""
+        """Wait until what was written is on the disk of this machine; elsewhere closing the file has done
+        so."""
         if not self._location.local:
             return
         handle = os.open(path, os.O_RDONLY)

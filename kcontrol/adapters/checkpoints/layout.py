@@ -1,8 +1,10 @@
-"""Where things are under a location. Everything of one life of one node is in one directory, which only that life writes into:
+"""Where things are under a location. Everything of one life of one node is in one directory,
+which only that life writes into:
 
 PIPELINE/LOG_ID/node-N/inc-INC/manifests/step-S.epoch-E.json     a part: written last, by one atomic write
-PIPELINE/LOG_ID/node-N/inc-INC/data/step-S.epoch-E.RANDOM/...    what one save has copied; no name is ever used twice
-PIPELINE/LOG_ID/node-N/inc-INC/saving/step-S.epoch-E.RANDOM      there while that save is under way: nothing may be swept
+PIPELINE/LOG_ID/node-N/inc-INC/data/step-S.epoch-E.RANDOM/...    what one save has copied; no name is ever
+used twice PIPELINE/LOG_ID/node-N/inc-INC/saving/step-S.epoch-E.RANDOM      there while that save is under
+way: nothing may be swept
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class NodeFolder:
         """Raises ConfigurationError: the names can't be parts of a path."""
         for what, name in (("pipeline", self.pipeline), ("log id", self.log_id)):
             if not _NAME.match(name):
-                raise ConfigurationError(f"{what} {name!r} can't be a directory's name: only letters, digits, '.', '_' and '-'")
+                raise ConfigurationError(
+                    f"{what} {name!r} can't be a directory's name: only letters, digits, '.', '_' and '-'"
+                )
 
     @property
     def path(self) -> str:
@@ -71,7 +75,9 @@ class LifeFolder:
         if match is None:
             return None
         step, claim_epoch = int(match[1]), int(match[2])
-        return StoredPart(self.manifest(step, claim_epoch), self.node.node, self.incarnation, claim_epoch, step)
+        return StoredPart(
+            self.manifest(step, claim_epoch), self.node.node, self.incarnation, claim_epoch, step
+        )
 
 
 def life_of(place: PartPlace) -> LifeFolder:
@@ -98,5 +104,6 @@ def parse_manifest(manifest: str) -> tuple[LifeFolder, StoredPart]:
         if part is not None and part.manifest == manifest:
             return life, part
     raise CheckpointError(
-        f"{manifest!r} is not the path of a part's manifest: PIPELINE/LOG_ID/node-N/inc-INC/manifests/step-S.epoch-E.json"
+        f"{manifest!r} is not the path of a part's manifest: "
+        "PIPELINE/LOG_ID/node-N/inc-INC/manifests/step-S.epoch-E.json"
     )

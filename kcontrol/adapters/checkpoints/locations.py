@@ -1,4 +1,5 @@
-"""From the location that a user gives to a file system of pyarrow. Credentials are never part of it, and never shown."""
+"""From the location that a user gives to a file system of pyarrow. Credentials are never part of it, and
+never shown."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _S3_FLAGS = ("allow_bucket_creation", "force_virtual_addressing", "anonymous")
 class Location:
     """A file system and the directory in it.
 
-    shown: for messages: the location without its settings. local: its files are this machine's. objects: it has no
-    directories, and a file appears whole or not at all.
+    shown: for messages: the location without its settings. local: its files are this machine's. objects: it
+    has no directories, and a file appears whole or not at all.
     """
 
     filesystem: Any
@@ -36,8 +37,9 @@ class Location:
 def open_location(location: str, limits: StoreLimits) -> Location:
     """`file:///path`, an absolute path, `s3://bucket/path?...`, `hdfs://host:port/path` or `viewfs://...`.
 
-    S3's settings are the URL's query, by pyarrow's names; credentials come from where AWS's clients look for them.
-    Raises ConfigurationError: it is none of these, has settings that are not known, or its client can't be had.
+    S3's settings are the URL's query, by pyarrow's names; credentials come from where AWS's clients look for
+    them. Raises ConfigurationError: it is none of these, has settings that are not known, or its client can't
+    be had.
     """
     url = check_location(location)
     match url.scheme:
@@ -48,13 +50,14 @@ def open_location(location: str, limits: StoreLimits) -> Location:
         case "hdfs" | "viewfs":
             return _hadoop(location, url)
     raise ConfigurationError(
-        f"the location of the checkpoints begins with {url.scheme + ':'!r}; give file:///path, s3://bucket/path or "
-        f"hdfs://host:port/path"
+        f"the location of the checkpoints begins with {url.scheme + ':'!r}; give file:///path, "
+        "s3://bucket/path or hdfs://host:port/path"
     )
 
 
 def own_checkpoints(work_dir: Path) -> Path:
-    """Where nodes that work in `work_dir` have their own. The directories beside it are named after logs' ids, never so."""
+    """Where nodes that work in `work_dir` have their own. The directories beside it are
+    named after logs' ids, never so."""
     return work_dir / "checkpoints"
 
 
@@ -66,12 +69,15 @@ def placed(location: str, own: Path | None) -> str:
     if location != IN_WORK_DIR:
         return location
     if own is None:
-        raise ConfigurationError("checkpoints are beside the nodes' working directories, and it is not known where those are")
+        raise ConfigurationError(
+            "checkpoints are beside the nodes' working directories, and it is not known where those are"
+        )
     return str(own)
 
 
 def check_location(location: str) -> SplitResult:
-    """Its parts. Raises ConfigurationError for what can't be a location, or holds credentials, which are not in the message."""
+    """Its parts. Raises ConfigurationError for what can't be a location, or holds
+    credentials, which are not in the message."""
     try:
         url = urlsplit(location)
     except ValueError as error:
@@ -89,14 +95,18 @@ def _local(location: str, url: SplitResult) -> Location:
         raise ConfigurationError(f"the location of the checkpoints {location!r} is not file:///path")
     path = Path(unquote(url.path) if url.scheme else location)
     if not path.is_absolute():
-        raise ConfigurationError(f"the location of the checkpoints {location!r} is not absolute; give file:///path")
+        raise ConfigurationError(
+            f"the location of the checkpoints {location!r} is not absolute; give file:///path"
+        )
     return Location(fs.LocalFileSystem(), str(path), str(path), local=True, objects=False)
 
 
 def _s3(url: SplitResult, limits: StoreLimits) -> Location:
     shown = f"s3://{url.netloc}{url.path}"
     if not url.netloc:
-        raise ConfigurationError(f"the location of the checkpoints {shown!r} names no bucket; give s3://bucket/path")
+        raise ConfigurationError(
+            f"the location of the checkpoints {shown!r} names no bucket; give s3://bucket/path"
+        )
     options: dict[str, Any] = {}
     for name, value in parse_qsl(url.query, keep_blank_values=True):
         if name in _S3_TEXTS:
@@ -105,8 +115,8 @@ def _s3(url: SplitResult, limits: StoreLimits) -> Location:
             options[name] = _FLAGS[value.lower()]
         else:
             raise ConfigurationError(
-                f"the location of the checkpoints {shown}: setting {name!r} is not known or has a wrong value; known are "
-                f"{', '.join(_S3_TEXTS)} and, with true or false, {', '.join(_S3_FLAGS)}"
+                f"the location of the checkpoints {shown}: setting {name!r} is not known or has a wrong "
+                f"value; known are {', '.join(_S3_TEXTS)} and, with true or false, {', '.join(_S3_FLAGS)}"
             )
     filesystem = fs.S3FileSystem(
         connect_timeout=limits.connect_timeout_ms / 1000,
@@ -125,7 +135,10 @@ def _hadoop(location: str, url: SplitResult) -> Location:
         filesystem, base = fs.FileSystem.from_uri(location)
     except OSError as error:
         raise ConfigurationError(
-            f"the location of the checkpoints {url.scheme}://{url.netloc}{url.path} can't be opened: {error}; set HADOOP_HOME, "
-            "CLASSPATH and ARROW_LIBHDFS_DIR as pyarrow's documentation of HadoopFileSystem says"
+            f"the location of the checkpoints {url.scheme}://{url.netloc}{url.path} can't be opened: "
+            f"{error}; set HADOOP_HOME, CLASSPATH and ARROW_LIBHDFS_DIR as pyarrow's documentation of "
+            "HadoopFileSystem says"
         ) from error
-    return Location(filesystem, base.rstrip("/"), f"{url.scheme}://{url.netloc}{url.path}", local=False, objects=False)
+    return Location(
+        filesystem, base.rstrip("/"), f"{url.scheme}://{url.netloc}{url.path}", local=False, objects=False
+    )

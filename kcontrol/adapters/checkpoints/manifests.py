@@ -24,12 +24,15 @@ def read_manifest(files: Files, manifest: str) -> Manifest:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(each) for each in first["loc"])
         raise CheckpointDamagedError(
-            f"the manifest {files.where(manifest)} is damaged or of a newer kcontrol: {where}: {first['msg']}; {_ADVICE}"
+            f"the manifest {files.where(manifest)} is damaged or of a newer kcontrol: {where}: "
+            f"{first['msg']}; {_ADVICE}"
         ) from error
     told = (read.pipeline, read.log_id, read.node, read.incarnation, read.claim_epoch, read.step)
     named = (life.node.pipeline, life.node.log_id, part.node, part.incarnation, part.claim_epoch, part.step)
     if told != named:
-        raise CheckpointDamagedError(f"the manifest {files.where(manifest)} is of another part, {told}; {_ADVICE}")
+        raise CheckpointDamagedError(
+            f"the manifest {files.where(manifest)} is of another part, {told}; {_ADVICE}"
+        )
     return read
 
 

@@ -24,8 +24,9 @@ NotNegative = Annotated[int, Field(ge=0)]
 class PartPlace:
     """Whose part it is, and where it goes.
 
-    location: URL or absolute path of the checkpoints' directory. log_id: Kafka's id of the pipeline's steps topic, so that a
-    pipeline that was begun anew under the same name never finds its predecessor's checkpoints. incarnation: of the node's life.
+    location: URL or absolute path of the checkpoints' directory. log_id: Kafka's id of the pipeline's steps
+    topic, so that a pipeline that was begun anew under the same name never finds its predecessor's
+    checkpoints. incarnation: of the node's life.
     claim_epoch: of the coordinator that asked for it. step: the last one that the state holds.
     """
 
@@ -41,8 +42,8 @@ class PartPlace:
 class ManifestFile(BaseModel):
     """One file of a part.
 
-    path: in the part. stored: where its bytes are, from the life's directory; another part's, when that stored the same file
-    before. size_bytes. sha256: 64 hexadecimal digits.
+    path: in the part. stored: where its bytes are, from the life's directory; another part's, when that
+    stored the same file before. size_bytes. sha256: 64 hexadecimal digits.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,8 +77,8 @@ class Manifest(BaseModel):
 class PartReceipt:
     """A part that is whole in its place.
 
-    manifest: its path from the location, as `restore`, `readable` and `drop` take it. files: how many. size_bytes: of all of
-    them. copied_bytes: of those that no earlier part had stored.
+    manifest: its path from the location, as `restore`, `readable` and `drop` take it. files: how many.
+    size_bytes: of all of them. copied_bytes: of those that no earlier part had stored.
     """
 
     place: PartPlace

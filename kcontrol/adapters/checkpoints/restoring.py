@@ -14,17 +14,22 @@ from kcontrol.errors import CheckpointDamagedError, CheckpointError
 
 
 def restore(files: Files, limits: StoreLimits, manifest: str, target: Path) -> Manifest:
-    """Fill `target`, which must be empty or not there. Raises CheckpointDamagedError naming the file that is not as it was."""
+    """Fill `target`, which must be empty or not there. Raises CheckpointDamagedError naming
+    the file that is not as it was."""
     life, _ = parse_manifest(manifest)
     read = read_manifest(files, manifest)
     try:
         target.mkdir(parents=True, exist_ok=True)
         if any(target.iterdir()):
-            raise CheckpointError(f"{target} is not empty: a checkpoint's part is only restored into an empty directory")
+            raise CheckpointError(
+                f"{target} is not empty: a checkpoint's part is only restored into an empty directory"
+            )
         for folder in {(target / file.path).parent for file in read.files}:
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CheckpointError(f"{target} can't be made: {error}; free the disk or correct its rights") from error
+        raise CheckpointError(
+            f"{target} can't be made: {error}; free the disk or correct its rights"
+        ) from error
     with ThreadPoolExecutor(limits.parallel_files, thread_name_prefix="kcontrol-restore") as pool:
         copies = [pool.submit(_bring, files, life, manifest, file, target) for file in read.files]
         try:

@@ -5,10 +5,11 @@
 3. the manifest, in one atomic write: from here on the part exists;
 4. the mark goes; had somebody taken it away, who took this life for dead, then the manifest goes instead.
 
-Dead after 1 or 2: nothing refers to what was written, and it goes with a later sweep. Dead after 3: the part is whole.
-The manifests of earlier parts are read after the mark was written, and a drop deletes the manifest before it looks for marks:
-so either this save does not see the dropped part, or the drop sees the mark. A sweep of a dead life takes the marks away before
-it reads the manifests: so either this save misses its mark, or the sweep sees the manifest.
+Dead after 1 or 2: nothing refers to what was written, and it goes with a later sweep. Dead after 3: the part
+is whole. The manifests of earlier parts are read after the mark was written, and a drop deletes the manifest
+before it looks for marks: so either this save does not see the dropped part, or the drop sees the mark. A
+sweep of a dead life takes the marks away before it reads the manifests: so either this save misses its mark,
+or the sweep sees the manifest.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from kcontrol.errors import CheckpointDamagedError, CheckpointError
 _log = logging.getLogger(__name__)
 
 FileKey = tuple[int, int, int, int]
-"""Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to it."""
+"""Device, inode, size and time of change: the same file as long as they are the same, whatever links lead to
+it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,21 @@ class PartSave:
     """One call of `CheckpointStore.save`."""
 
     def __init__(
-        self, files: Files, place: PartPlace, limits: StoreLimits, known: Mapping[FileKey, str], cancelled: Cancelled
+        self,
+        files: Files,
+        place: PartPlace,
+        limits: StoreLimits,
+        known: Mapping[FileKey, str],
+        cancelled: Cancelled,
     ) -> None:
         """known: SHA-256 of files that an earlier save has read."""
-        self._files, self._place, self._limits, self._known, self._cancelled = files, place, limits, known, cancelled
+        self._files, self._place, self._limits, self._known, self._cancelled = (
+            files,
+            place,
+            limits,
+            known,
+            cancelled,
+        )
         self._life: LifeFolder = life_of(place)
         self._name = save_name(place)
         self._manifest = self._life.manifest(place.step, place.claim_epoch)
@@ -84,15 +97,21 @@ class PartSave:
             self._undo()
             raise
 
-    def _copy_and_publish(self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]) -> PartReceipt:
+    def _copy_and_publish(
+        self, part: list[Pinned], earlier: Mapping[str, Manifest], sizes: dict[str, int]
+    ) -> PartReceipt:
         stored: dict[tuple[str, int], ManifestFile] = {
             (file.path, file.size_bytes): file
             for manifest in earlier.values()
             for file in manifest.files
             if is_stored(file, sizes)
         }
-        with ThreadPoolExecutor(self._limits.parallel_files, thread_name_prefix="kcontrol-checkpoint") as pool:
-            copies = [pool.submit(self._copied, file, stored.get((file.path, file.size_bytes))) for file in part]
+        with ThreadPoolExecutor(
+            self._limits.parallel_files, thread_name_prefix="kcontrol-checkpoint"
+        ) as pool:
+            copies = [
+                pool.submit(self._copied, file, stored.get((file.path, file.size_bytes))) for file in part
+            ]
             try:
                 files = tuple(copy.result() for copy in copies)
             except BaseException:
@@ -100,7 +119,9 @@ class PartSave:
                     copy.cancel()
                 raise
         place, mine = self._place, self._stored("")
-        self._files.settle_directories(f"{self._life.path}/{file.stored}" for file in files if file.stored.startswith(mine))
+        self._files.settle_directories(
+            f"{self._life.path}/{file.stored}" for file in files if file.stored.startswith(mine)
+        )
         manifest = Manifest(
             pipeline=place.pipeline,
             log_id=place.log_id,
@@ -114,8 +135,8 @@ class PartSave:
         self._files.publish(self._manifest, manifest.model_dump_json().encode())
         if not self._files.exists(self._mark):
             raise CheckpointError(
-                f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has cleared away what "
-                f"this one had copied; this process is not the node any more"
+                f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has "
+                "cleared away what this one had copied; this process is not the node any more"
             )
         copied_bytes = sum(file.size_bytes for file in files if file.stored.startswith(mine))
         saved = self._saved(manifest, copied_bytes)
@@ -129,7 +150,9 @@ class PartSave:
         path = self._stored(file.path)
         size_bytes, digest = self._files.upload(file.source, f"{self._life.path}/{path}")
         if size_bytes != file.size_bytes:
-            raise CheckpointError(f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}")
+            raise CheckpointError(
+                f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}"
+            )
         self.read[file.key] = digest
         return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest)
 
@@ -146,7 +169,8 @@ class PartSave:
         return known
 
     def _earlier(self) -> tuple[dict[str, Manifest], dict[str, int]]:
-        """This life's parts by path of their manifest, and what is stored of them. A part that is damaged is no help."""
+        """This life's parts by path of their manifest, and what is stored of them. A
+        part that is damaged is no help."""
         found = {}
         for manifest in manifests_of(self._files, self._life):
             try:
@@ -175,7 +199,9 @@ class PartSave:
         return f"data/{self._name}/{path}"
 
     def _saved(self, manifest: Manifest, copied_bytes: int) -> PartReceipt:
-        return PartReceipt(self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes)
+        return PartReceipt(
+            self._place, self._manifest, len(manifest.files), manifest.size_bytes, copied_bytes
+        )
 
 
 def _pinned_files(pinned: Path) -> Iterator[Pinned]:

@@ -1,4 +1,5 @@
-"""CheckpointStore: save, restore, look at and drop parts of checkpoints. Its calls block; they may come from any thread."""
+"""CheckpointStore: save, restore, look at and drop parts of checkpoints. Its calls block;
+they may come from any thread."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ _DEFAULT_LIMITS = StoreLimits()
 class CheckpointStore:
     """Parts of checkpoints under any location.
 
-    location: `file:///path`, an absolute path, `s3://bucket/path?region=...&endpoint_override=...&scheme=...`,
-    `hdfs://host:port/path`. manifest: a part's name: the path of its manifest from the location.
-    All methods raise ConfigurationError for a location that can't be one, CheckpointDamagedError for a part that is not there
-    or not as it was written, and CheckpointError for everything else; each names location and file.
+    location: `file:///path`, an absolute path,
+    `s3://bucket/path?region=...&endpoint_override=...&scheme=...`, `hdfs://host:port/path`. manifest: a
+    part's name: the path of its manifest from the location. All methods raise ConfigurationError for a
+    location that can't be one, CheckpointDamagedError for a part that is not there or not as it was written,
+    and CheckpointError for everything else; each names location and file.
     """
 
     def __init__(self, limits: StoreLimits = _DEFAULT_LIMITS) -> None:
@@ -34,23 +36,29 @@ class CheckpointStore:
         self._saving = threading.Lock()
 
     def save(self, place: PartPlace, pinned: Path, cancelled: Callable[[], bool] = never) -> PartReceipt:
-        """Copy everything under `pinned` to the part's place, except what an earlier part of the same life has stored.
+        """Copy everything under `pinned` to the part's place, except what an earlier
+        part of the same life has stored.
 
-        A part that is there already, whole, is left as it is. One save at a time: others wait. `cancelled` is asked by several
-        threads, before every operation and every `chunk_bytes`; it raises CheckpointCancelledError then.
+        A part that is there already, whole, is left as it is. One save at a time: others wait. `cancelled` is
+        asked by several threads, before every operation and every `chunk_bytes`; it raises
+        CheckpointCancelledError then.
         """
         with self._saving:
-            saving = PartSave(self._files(place.location, cancelled), place, self._limits, self._known, cancelled)
+            saving = PartSave(
+                self._files(place.location, cancelled), place, self._limits, self._known, cancelled
+            )
             saved = saving.run(pinned)
             self._known = saving.read or self._known
             return saved
 
     def restore(self, location: str, manifest: str, target: Path) -> Manifest:
-        """Fill `target`, an empty directory or none, with the part's files; each one's size and SHA-256 are checked."""
+        """Fill `target`, an empty directory or none, with the part's files; each one's size and SHA-256 are
+        checked."""
         return restoring.restore(self._files(location), self._limits, manifest, target)
 
     def readable(self, location: str, manifest: str) -> bool:
-        """Whether the part has a manifest and every file of it is stored with its size. Contents are checked by `restore`."""
+        """Whether the part has a manifest and every file of it is stored with its size.
+        Contents are checked by `restore`."""
         return restoring.is_readable(self._files(location), manifest)
 
     def drop(self, location: str, manifest: str) -> None:
@@ -71,7 +79,8 @@ class CheckpointStore:
             files.delete_directory(f"{pipeline}/{log_id}")
 
     def parts(self, location: str, pipeline: str, log_id: str, node: int) -> tuple[StoredPart, ...]:
-        """All parts of a node, of all its lives: newest step first, then newest claim and life. They are not looked into."""
+        """All parts of a node, of all its lives: newest step first, then newest claim and
+        life. They are not looked into."""
         files, folder = self._files(location), NodeFolder(pipeline, log_id, node)
         found = [
             part
@@ -80,7 +89,9 @@ class CheckpointStore:
             for file in files.sizes(f"{folder.path}/{name}/manifests")
             if (part := LifeFolder(folder, incarnation).part(file)) is not None
         ]
-        return tuple(sorted(found, key=lambda part: (part.step, part.claim_epoch, part.incarnation), reverse=True))
+        return tuple(
+            sorted(found, key=lambda part: (part.step, part.claim_epoch, part.incarnation), reverse=True)
+        )
 
     def _files(self, location: str, cancelled: Callable[[], bool] = never) -> Files:
         with self._lock:

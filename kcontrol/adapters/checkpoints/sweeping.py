@@ -1,8 +1,9 @@
 """Dropping a part, and clearing away what nothing refers to.
 
-A sweep lists the data first, then looks for marks of saves under way, then reads the manifests. A save that marks itself later
-copies under names that are not in the list, and one that has taken its mark away has its manifest among those that are read.
-Only the life's own directory is ever touched, so saves of other nodes and of newer lives can't be hit.
+A sweep lists the data first, then looks for marks of saves under way, then reads the manifests. A save that
+marks itself later copies under names that are not in the list, and one that has taken its mark away has its
+manifest among those that are read. Only the life's own directory is ever touched, so saves of other nodes and
+of newer lives can't be hit.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ _log = logging.getLogger(__name__)
 
 
 def drop(files: Files, manifest: str) -> None:
-    """The part is gone; what no other part of its life refers to goes too, unless the life is just saving another."""
+    """The part is gone; what no other part of its life refers to goes too, unless the life is just saving
+    another."""
     life, _ = parse_manifest(manifest)
     files.delete(manifest)
     _sweep_life(files, life)
 
 
 def sweep(files: Files, node: NodeFolder, incarnation: int) -> None:
-    """Clear leftovers of `incarnation` and of older lives, which are dead: their saves that never ended don't count."""
+    """Clear leftovers of `incarnation` and of older lives, which are dead: their saves that never ended don't
+    count."""
     for name in files.folders(node.path):
         number = incarnation_of(name)
         if number is None or number > incarnation:
@@ -49,7 +52,11 @@ def _sweep_life(files: Files, life: LifeFolder) -> None:
         try:
             referred |= {file.stored for file in read_manifest(files, manifest).files}
         except CheckpointDamagedError as error:
-            _log.warning("nothing is swept in %s, because one of its parts can't be read: %s", files.where(life.path), error)
+            _log.warning(
+                "nothing is swept in %s, because one of its parts can't be read: %s",
+                files.where(life.path),
+                error,
+            )
             return
     for path in sorted(set(stored) - referred):
         files.delete(f"{life.path}/{path}")

@@ -1,8 +1,10 @@
-"""The Faust application of the coordinators: who is assigned which partition of the control topic, and its records, fast.
+"""The Faust application of the coordinators: who is assigned which partition of the
+control topic, and its records, fast.
 
-Faust is used for what it is good at, membership and delivery. Its offsets don't matter here: each session folds the partition
-itself and skips what it has seen. The settings below differ from Faust's defaults for these reasons: its session timeout of
-60 s would be the takeover time; leader topics, tables and the web server are not needed.
+Faust is used for what it is good at, membership and delivery. Its offsets don't matter here: each session
+folds the partition itself and skips what it has seen. The settings below differ from Faust's defaults for
+these reasons: its session timeout of 60 s would be the takeover time; leader topics, tables and the web
+server are not needed.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ HEARTBEAT_PARTS = 3
 """Heartbeats within one session timeout."""
 
 REQUEST_PARTS = 2
-"""Faust gives a broker that hangs up after so many session timeouts. It must be longer than one: joining the group waits for
-members that are gone. What Faust does not deliver meanwhile, sessions read for themselves."""
+"""Faust gives a broker that hangs up after so many session timeouts. It must be longer than one: joining the
+group waits for members that are gone. What Faust does not deliver meanwhile, sessions read for themselves."""
 
 MIN_SESSION_TIMEOUT_S = 6.0
 """The broker's own default for `group.min.session.timeout.ms`."""
@@ -39,8 +41,8 @@ def make_app(
 ) -> faust.App:
     """A Faust app that consumes nothing yet.
 
-    instance: name of a static member (KIP-345): a process that is started again under the same name gets its partitions back
-    at once instead of after the session timeout.
+    instance: name of a static member (KIP-345): a process that is started again under the same name gets its
+    partitions back at once instead of after the session timeout.
     """
     options: dict[str, Any] = {"consumer_group_instance_id": instance} if instance else {}
     credentials = _credentials(security_of(settings))
@@ -80,10 +82,18 @@ def _credentials(security: Security) -> SASLCredentials | OAuthCredentials | SSL
 
 
 class Worker(faust.Worker):
-    """Faust's worker as a guest in our process: it changes neither its title, its logging nor its standard streams."""
+    """Faust's worker as a guest in our process: it changes neither its title, its
+    logging nor its standard streams."""
 
     def __init__(self, app: faust.App, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(app, loop=loop, quiet=True, redirect_stdouts=False, override_logging=False, loglevel=logging.WARNING)
+        super().__init__(
+            app,
+            loop=loop,
+            quiet=True,
+            redirect_stdouts=False,
+            override_logging=False,
+            loglevel=logging.WARNING,
+        )
         self.spinner = None
 
     def _setproctitle(self, info: str, *, ident: str = "") -> None:

@@ -1,1 +1,2 @@
-"""The REST interface: every write is a control record in Kafka, every read comes from a projection of the topics."""
+"""The REST interface: every write is a control record in Kafka, every read comes from a projection of the
+topics."""

@@ -1,7 +1,9 @@
-"""Who may ask: loopback by default, anybody else only with a bearer token. The token is never logged, shown or compared early.
+"""Who may ask: loopback by default, anybody else only with a bearer token. The token is never
+logged, shown or compared early.
 
-Without a token the server trusts whoever can reach the loopback interface, but not the web pages that such a person has open: a
-request for another host's name (DNS rebinding) and a write that comes from another site's page are refused.
+Without a token the server trusts whoever can reach the loopback interface, but not the web pages that such a
+person has open: a request for another host's name (DNS rebinding) and a write that comes from another site's
+page are refused.
 """
 
 from __future__ import annotations
@@ -38,16 +40,22 @@ class AccessToken:
 
 
 def read_token(file: Path) -> AccessToken:
-    """The token in a file, without white space around it. Raises ConfigurationError, which does not name its contents."""
+    """The token in a file, without white space around it. Raises ConfigurationError,
+    which does not name its contents."""
     try:
         content = file.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"--token-file {file}: can't be read: {error.strerror}") from error
     text = content[: MAX_TOKEN_BYTES + 1].decode("ascii", errors="replace").strip()
-    if len(content) > MAX_TOKEN_BYTES or len(text) < MIN_TOKEN_CHARACTERS or not text.isascii() or len(text.split()) != 1:
+    if (
+        len(content) > MAX_TOKEN_BYTES
+        or len(text) < MIN_TOKEN_CHARACTERS
+        or not text.isascii()
+        or len(text.split()) != 1
+    ):
         raise ConfigurationError(
-            f"--token-file {file}: must hold one word of {MIN_TOKEN_CHARACTERS} to {MAX_TOKEN_BYTES} ASCII characters; "
-            "make one with: openssl rand -hex 32"
+            f"--token-file {file}: must hold one word of {MIN_TOKEN_CHARACTERS} to {MAX_TOKEN_BYTES} ASCII "
+            "characters; make one with: openssl rand -hex 32"
         )
     return AccessToken(text)
 
@@ -56,7 +64,8 @@ def check_address(host: str, token: AccessToken | None) -> None:
     """Raises ConfigurationError when others than this machine could ask without a token."""
     if token is None and not is_loopback(host):
         raise ConfigurationError(
-            f"--host {host}: others than this machine could ask without a token: give --token-file, or --host 127.0.0.1"
+            f"--host {host}: others than this machine could ask without a token: give --token-file, or "
+            "--host 127.0.0.1"
         )
 
 
@@ -77,7 +86,8 @@ def is_foreign_host(host_header: str) -> bool:
 
 
 def is_foreign_write(method: str, origin: str, host_header: str) -> bool:
-    """Whether a page of another origin makes a browser write here. Clients that are no browsers send no `Origin`."""
+    """Whether a page of another origin makes a browser write here. Clients that are no browsers send no
+    `Origin`."""
     return method not in _SAFE_METHODS and bool(origin) and origin.partition("//")[2] != host_header
 
 

@@ -9,7 +9,16 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from kcontrol.adapters.http import console_pages, inputs, pipelines, requests, service, step_lines, steps, submission
+from kcontrol.adapters.http import (
+    console_pages,
+    inputs,
+    pipelines,
+    requests,
+    service,
+    step_lines,
+    steps,
+    submission,
+)
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.guard import RequestGuard
 from kcontrol.adapters.http.limits import HttpLimits
@@ -32,7 +41,8 @@ none holds anything of its own. Every error is a problem (RFC 9457) that says wh
 
 class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """FastAPI describes the bodies of all responses as plain JSON; errors have a media type of their own."""
+        """FastAPI describes the bodies of all responses as plain JSON; errors have a media type of their
+        own."""
         if self.openapi_schema is None:
             document = super().openapi()
             for operation in (each for path in document["paths"].values() for each in path.values()):
@@ -75,7 +85,8 @@ def make_metrics_app(
     profiler: Profiler | None = None,
     health: Health | None = None,
 ) -> ASGIApp:
-    """What a process serves that has nothing but metrics and, with `profiler`, profiles. health: judged by /health/live."""
+    """What a process serves that has nothing but metrics and, with `profiler`, profiles.
+    health: judged by /health/live."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
 
     async def metrics() -> PlainTextResponse:

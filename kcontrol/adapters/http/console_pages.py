@@ -1,7 +1,9 @@
-"""The Console: one page for people, whose files come with the package and which asks the same `/v1` as everybody else.
+"""The Console: one page for people, whose files come with the package and which asks the same `/v1` as
+everybody else.
 
-The files hold nothing of the cluster, so they are served without a token; a browser could not send one with the page's address
-anyway. The page may load and call nothing but this server, and no other page may frame it: the browser is told so.
+The files hold nothing of the cluster, so they are served without a token; a browser could not send one with
+the page's address anyway. The page may load and call nothing but this server, and no other page may frame it:
+the browser is told so.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # Kept, but asked for again each time: a server that was upgraded must not be looked at through an old page.
+    # Kept, but asked for again each time: a server that was upgraded must not be looked at through an old
+    # page.
     "Cache-Control": "no-cache",
 }
 

@@ -1,4 +1,5 @@
-"""What every request passes before it is answered: who asks, how many at a time, how large, and for how long."""
+"""What every request passes before it is answered: who asks, how many at a time, how large, and for how
+long."""
 
 from __future__ import annotations
 
@@ -52,7 +53,11 @@ class RequestGuard:
         if scope["path"].startswith(HEALTH):
             return None
         authorization = headers.get("authorization", "")
-        if self._token is not None and not is_console(scope["path"]) and not self._token.matches(authorization):
+        if (
+            self._token is not None
+            and not is_console(scope["path"])
+            and not self._token.matches(authorization)
+        ):
             return 401, "unauthorized", "The request has no token, or not the right one."
         if self._running >= limits.max_concurrent:
             return 503, "busy", f"{limits.max_concurrent} requests are being answered already."
@@ -69,7 +74,9 @@ class RequestGuard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > limits.max_body_bytes:
-                raise HTTPException(413, f"The body has more than the {limits.max_body_bytes} bytes that are allowed.")
+                raise HTTPException(
+                    413, f"The body has more than the {limits.max_body_bytes} bytes that are allowed."
+                )
             return message
 
         async def noted(message: Message) -> None:

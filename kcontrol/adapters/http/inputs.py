@@ -1,4 +1,5 @@
-"""`/v1/pipelines/{pipeline}/inputs`: how far each is, and what is asked of single ones: to pause, to go on, to skip offsets."""
+"""`/v1/pipelines/{pipeline}/inputs`: how far each is, and what is asked of single ones: to
+pause, to go on, to skip offsets."""
 
 from __future__ import annotations
 
@@ -28,9 +29,15 @@ class InputPartition(BaseModel):
     partition: int
     start: int = Field(description="Where step 1 began.")
     committed: int = Field(description="One past the last offset that is in a committed step.")
-    received: int | None = Field(description="How far its node has seen committed input; null if it has not said.")
-    end: int | None = Field(description="How far Kafka says that committed input reaches; null if it could not be asked.")
-    waiting: int = Field(description="Records that wait, at most: offsets, less those that are known to hold none.")
+    received: int | None = Field(
+        description="How far its node has seen committed input; null if it has not said."
+    )
+    end: int | None = Field(
+        description="How far Kafka says that committed input reaches; null if it could not be asked."
+    )
+    waiting: int = Field(
+        description="Records that wait, at most: offsets, less those that are known to hold none."
+    )
 
 
 class InputFacts(BaseModel):
@@ -40,7 +47,8 @@ class InputFacts(BaseModel):
     topic: str
     waiting: int
     waiting_ms: int | None = Field(
-        description="For how long the oldest that waits has been known to; 0 if nothing waits, null if that is not known."
+        description="For how long the oldest that waits has been known to; 0 if nothing waits, null if "
+        "that is not known."
     )
     unasked: str = Field(description="Why Kafka could not be asked how far the input reaches; '' if it was.")
     paused: bool = Field(description="Whether no step shall read it.")
@@ -71,7 +79,9 @@ class SkipOrder(BaseModel):
     partition: int = Field(ge=0, le=2**31 - 1)
     to_offset: int = Field(ge=0, le=MAX_LONG, description="Where the next step begins instead.")
     by: str = Field(
-        min_length=1, max_length=MAX_BY, description="Who asks. It is in the log of steps as long as that keeps the step."
+        min_length=1,
+        max_length=MAX_BY,
+        description="Who asks. It is in the log of steps as long as that keeps the step.",
     )
 
 
@@ -90,19 +100,25 @@ async def get_input(plane: ThePlane, pipeline: ThePipeline, input: InputName) ->
 
 
 @router.post("/{input}/pause", status_code=ACCEPTED, responses=responses(404, 409, 500))
-async def pause_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
+async def pause_input(
+    plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response
+) -> Accepted:
     """Read nothing of it in any step from now on; the other inputs go on. Lasts over restarts."""
     return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=True))
 
 
 @router.post("/{input}/start", status_code=ACCEPTED, responses=responses(404, 409, 500))
-async def start_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
+async def start_input(
+    plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response
+) -> Accepted:
     """Read it again, from where it was paused."""
     return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=False))
 
 
 @router.post("/{input}/resume", status_code=ACCEPTED, responses=responses(404, 409, 500))
-async def resume_input(plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response) -> Accepted:
+async def resume_input(
+    plane: ThePlane, pipeline: ThePipeline, input: InputName, response: Response
+) -> Accepted:
     """The same as `start`."""
     return await ask(plane, pipeline, response, pause_request(pipeline, input, paused=False))
 
@@ -111,11 +127,12 @@ async def resume_input(plane: ThePlane, pipeline: ThePipeline, input: InputName,
 async def skip_input(
     plane: ThePlane, pipeline: ThePipeline, input: InputName, order: SkipOrder, response: Response
 ) -> Accepted:
-    """Go past offsets of one partition that no step shall read: expired ones, or records that no query can digest.
+    """Go past offsets of one partition that no step shall read: expired ones, or records that no query can
+    digest.
 
-    The pipeline must have halted, or be paused or stopped, or the input must be paused (else 409). The range, who asked and
-    when are in the log of steps as long as it keeps the step (`keep_steps`). A waiting skip can be changed, or taken back by
-    the offset where it begins.
+    The pipeline must have halted, or be paused or stopped, or the input must be paused (else 409). The range,
+    who asked and when are in the log of steps as long as it keeps the step (`keep_steps`). A waiting skip can
+    be changed, or taken back by the offset where it begins.
     """
     look_at = partial(plane.projections.reach, pipeline.pipeline)
     wanted = (input, order.partition, order.to_offset)

@@ -1,4 +1,5 @@
-"""The limits of the HTTP server. Each is a number; none is infinite. Those that are part of the interface are fixed."""
+"""The limits of the HTTP server. Each is a number; none is infinite. Those that are part of the interface are
+fixed."""
 
 from __future__ import annotations
 
@@ -20,11 +21,14 @@ WRITE_SEEN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once. max_connections: open at once.
-    request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S. keep_alive_s: of an idle connection.
-    longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server shall not keep requests so long.
-    stop_timeout_s: for the requests under way when the server ends. max_look_offsets: that are read to find out what became
-    of a record that Kafka has no more.
+    """max_body_bytes: of a request. max_concurrent: requests at a time, others get 503 at once.
+    max_connections: open at once.
+    request_timeout_s: for a request whole, body included; longer than MAX_WAIT_S.
+    keep_alive_s: of an idle connection.
+    longest_wait_s: of a read that was asked to wait; less than MAX_WAIT_S where the server
+    shall not keep requests so long.
+    stop_timeout_s: for the requests under way when the server ends. max_look_offsets: that are read to find
+    out what became of a record that Kafka has no more.
     """
 
     max_body_bytes: int = 64 << 10

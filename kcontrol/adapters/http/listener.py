@@ -1,4 +1,5 @@
-"""A socket that is listened on, and the ASGI server behind it: in the process's own event loop, or in a thread beside it."""
+"""A socket that is listened on, and the ASGI server behind it: in the process's own event
+loop, or in a thread beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _JOIN_S = 10.0
 
 @dataclass(frozen=True)
 class HttpOptions:
-    """Where a server listens, who may ask, and its limits. port 0: any free one. token None: only on loopback."""
+    """Where a server listens, who may ask, and its limits. port 0: any free one. token None: only on
+    loopback."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -35,9 +37,11 @@ class HttpOptions:
 
 
 class Listener:
-    """Listens from the moment it is made: an address that is taken is an error before anything else is started.
+    """Listens from the moment it is made: an address that is taken is an error before anything else is
+    started.
 
-    Raises ConfigurationError: the address is taken or not this machine's, or others could ask without a token.
+    Raises ConfigurationError: the address is taken or not this machine's, or others could ask without a
+    token.
     """
 
     def __init__(self, options: HttpOptions) -> None:
@@ -50,7 +54,8 @@ class Listener:
             self._socket = socket.create_server((options.host, options.port), family=family, backlog=BACKLOG)
         except OSError as error:
             raise ConfigurationError(
-                f"can't listen on host {options.host}, port {options.port}: {error.strerror or error}; give another"
+                f"can't listen on host {options.host}, port {options.port}: {error.strerror or error}; "
+                "give another"
             ) from error
 
     @property
@@ -67,7 +72,8 @@ class Listener:
         return f"http://{socket.gethostname()}:{port}" if everywhere else self.url
 
     async def serve(self, app: ASGIApp) -> None:
-        """Answer until `stop` is called or this is cancelled; requests under way are given `stop_timeout_s`."""
+        """Answer until `stop` is called or this is cancelled; requests under way are given
+        `stop_timeout_s`."""
         self._server = _Server(_config(app, self.options.limits))
         self._server.should_exit = self._stopped.is_set()
         await self._server.serve([self._socket])

@@ -41,16 +41,19 @@ class PipelineLine(BaseModel):
     )
     reason: str
     waiting: int = Field(
-        description="Records beyond the last committed step, over all inputs, at most: offsets, less those known to hold none."
+        description="Records beyond the last committed step, over all inputs, at most: offsets, less those "
+        "known to hold none."
     )
     waiting_ms: int | None = Field(
-        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if that is not known."
+        description="For how long the oldest of it has been known to wait; 0 if nothing waits, null if "
+        "that is not known."
     )
     as_of: AsOf
 
 
 class PipelineList(BaseModel):
-    """Pipelines by name. Those of which the log can't be read, or has not been yet, are under `broken`, with the reason."""
+    """Pipelines by name. Those of which the log can't be read, or has not been yet, are
+    under `broken`, with the reason."""
 
     pipelines: list[PipelineLine]
     broken: dict[str, str]
@@ -124,7 +127,8 @@ async def list_pipelines(
 
 @router.get("/{pipeline}", responses=responses(404, 409, 500))
 async def get_pipeline(plane: ThePlane, pipeline: ThePipeline) -> PipelineAnswer:
-    """Whether it runs, how far it is, what waits, and why it halted if it has: what `kcontrol status` prints."""
+    """Whether it runs, how far it is, what waits, and why it halted if it has: what `kcontrol status`
+    prints."""
     status = with_safety(status_of(pipeline, plane.clock.now_ms()), plane.safety(pipeline.spec()))
     return PipelineAnswer(as_of=as_of(plane, pipeline), status=status)
 
@@ -152,7 +156,10 @@ async def get_node(plane: ThePlane, pipeline: ThePipeline, node: NodeNumber) -> 
     "/{pipeline}/nodes/{node}/profile/{what}",
     status_code=TO_THE_NODE,
     response_class=RedirectResponse,
-    responses={TO_THE_NODE: {"description": "At the node itself.", "content": {}}, **responses(404, 409, 500)},
+    responses={
+        TO_THE_NODE: {"description": "At the node itself.", "content": {}},
+        **responses(404, 409, 500),
+    },
 )
 async def get_profile(
     pipeline: ThePipeline,
@@ -161,14 +168,15 @@ async def get_profile(
     part: Part = Part.PYTHON,
     seconds: ProfileSeconds = DEFAULT_PROFILE_S,
 ) -> RedirectResponse:
-    """Where a node's CPU time goes, or what its heap holds: redirects to the node's own port (`--metrics-port`), where the
-    profile is taken. Follow it with the node's token. `seconds` is for CPU time only."""
+    """Where a node's CPU time goes, or what its heap holds: redirects to the node's own port
+    (`--metrics-port`), where the profile is taken. Follow it with the node's token. `seconds` is for CPU time
+    only."""
     found = _node(pipeline, node)
     listens = node_of(pipeline, found, 0).listens
     if not listens:
         raise NotNowError(
-            f"pipeline {pipeline.pipeline!r}, node {node}: its process does not listen; start it with kcontrol node FILE "
-            f"--node {node} --metrics-port PORT"
+            f"pipeline {pipeline.pipeline!r}, node {node}: its process does not listen; start it with "
+            f"kcontrol node FILE --node {node} --metrics-port PORT"
         )
     query = {"part": part.value, **({"seconds": f"{seconds:g}"} if what is What.CPU else {})}
     return RedirectResponse(f"{listens}/profile/{what.value}?{urlencode(query)}", TO_THE_NODE)

@@ -34,9 +34,10 @@ class NotReachedError(KcontrolError):
 
 @dataclass(frozen=True)
 class Plane:
-    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a read that was
-    asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks nobody. look: at single
-    records of inputs; without it what steps have passed is taken for read. max_look_offsets: as in HttpLimits."""
+    """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
+    read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
+    nobody. look: at single records of inputs; without it what steps have passed is taken for read.
+    max_look_offsets: as in HttpLimits."""
 
     settings: ClusterSettings
     projections: Projections
@@ -51,15 +52,23 @@ class Plane:
 
 
 class AsOf(BaseModel):
-    """Up to where the logs had been read when an answer was made. Later answers of the same server are never as of less."""
+    """Up to where the logs had been read when an answer was made. Later answers of the
+    same server are never as of less."""
 
-    control_partition: int = Field(description="The partition of the control topic that the pipeline lives in.")
-    control_offset: int = Field(description="Of the newest control record that counts in the answer; -1 if there is none.")
-    steps_offset: int = Field(description="Of the newest record of the log of steps that counts; -1 if there is none.")
+    control_partition: int = Field(
+        description="The partition of the control topic that the pipeline lives in."
+    )
+    control_offset: int = Field(
+        description="Of the newest control record that counts in the answer; -1 if there is none."
+    )
+    steps_offset: int = Field(
+        description="Of the newest record of the log of steps that counts; -1 if there is none."
+    )
 
 
 async def plane_of(request: Request) -> Plane:
-    """Of the application that answers. Async, because FastAPI calls a plain function in a thread, for every request."""
+    """Of the application that answers. Async, because FastAPI calls a plain function in a thread, for every
+    request."""
     return cast(Plane, request.app.state.plane)
 
 
@@ -87,19 +96,23 @@ MinOffset = Annotated[
     Query(
         ge=-1,
         le=MAX_LONG,
-        description="Answer only as of this control offset or later: what a write has answered with. Waits for it up to "
-        f"{MAX_WAIT_S:g} s.",
+        description="Answer only as of this control offset or later: what a write has answered with. Waits "
+        f"for it up to {MAX_WAIT_S:g} s.",
     ),
 ]
 
 
-async def find_pipeline(plane: ThePlane, name: PipelineName, min_control_offset: MinOffset = -1) -> PipelineProjection:
+async def find_pipeline(
+    plane: ThePlane, name: PipelineName, min_control_offset: MinOffset = -1
+) -> PipelineProjection:
     """Raises NotFoundError, NotReachedError or NotReadyError."""
     projections = plane.projections
-    if min_control_offset >= 0 and not await projections.reached(name, min_control_offset, plane.longest_wait_s):
+    if min_control_offset >= 0 and not await projections.reached(
+        name, min_control_offset, plane.longest_wait_s
+    ):
         raise NotReachedError(
-            f"control partition {projections.partition_number(name)} was not read up to offset {min_control_offset} "
-            f"within {plane.longest_wait_s:g} s"
+            f"control partition {projections.partition_number(name)} was not read up to offset "
+            f"{min_control_offset} within {plane.longest_wait_s:g} s"
         )
     return projections.get(name)
 

@@ -59,20 +59,44 @@ class ProblemResponse(JSONResponse):
 
 
 _KINDS: Mapping[type[KcontrolError], tuple[str, HTTPStatus, str]] = {
-    NotFoundError: ("not-found", HTTPStatus.NOT_FOUND, "See GET /v1/pipelines and the pipeline's own pages for what there is."),
+    NotFoundError: (
+        "not-found",
+        HTTPStatus.NOT_FOUND,
+        "See GET /v1/pipelines and the pipeline's own pages for what there is.",
+    ),
     NotReachedError: (
         "not-reached",
         HTTPStatus.CONFLICT,
         "Give an offset that a write has answered with, and ask again.",
     ),
-    NotNowError: ("not-now", HTTPStatus.CONFLICT, "Bring the pipeline into a state that allows it, then ask again."),
+    NotNowError: (
+        "not-now",
+        HTTPStatus.CONFLICT,
+        "Bring the pipeline into a state that allows it, then ask again.",
+    ),
     HaltedError: ("halted", HTTPStatus.CONFLICT, "Put right what the detail names, then POST .../resume."),
     InputGoneError: ("input-gone", HTTPStatus.CONFLICT, "Submit the pipeline under a new name."),
-    SpecChangedError: ("spec-changed", HTTPStatus.CONFLICT, "Start a node with the new file, or undo the change."),
+    SpecChangedError: (
+        "spec-changed",
+        HTTPStatus.CONFLICT,
+        "Start a node with the new file, or undo the change.",
+    ),
     ConfigurationError: ("wrong-request", HTTPStatus.UNPROCESSABLE_ENTITY, "Correct what the detail names."),
-    RetriableError: ("not-yet", HTTPStatus.SERVICE_UNAVAILABLE, "Try again; GET /health/ready says what is waited for."),
-    ClusterError: ("kafka", HTTPStatus.SERVICE_UNAVAILABLE, "See to Kafka, its topics and this server's rights to them."),
-    DamagedRecordError: ("damaged", HTTPStatus.INTERNAL_SERVER_ERROR, "The log of steps was changed from outside: restore it."),
+    RetriableError: (
+        "not-yet",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "Try again; GET /health/ready says what is waited for.",
+    ),
+    ClusterError: (
+        "kafka",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "See to Kafka, its topics and this server's rights to them.",
+    ),
+    DamagedRecordError: (
+        "damaged",
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "The log of steps was changed from outside: restore it.",
+    ),
     KcontrolError: ("error", HTTPStatus.INTERNAL_SERVER_ERROR, "See the server's log."),
 }
 _STATUS_REMEDIES = {
@@ -108,7 +132,8 @@ def problem(
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For the description of an operation: problems with these statuses, and those that any operation may have."""
+    """For the description of an operation: problems with these statuses, and those that any operation may
+    have."""
     return {
         status: {"model": Problem, "content": {MEDIA_TYPE: {}}, "description": HTTPStatus(status).phrase}
         for status in sorted({*statuses, 400, 401, 403, 413, 422, 503, 504})
@@ -123,7 +148,9 @@ def add_handlers(app: FastAPI) -> None:
         return problem(status, name, str(error), request.url.path, remedy)
 
     async def http(request: Request, error: Exception) -> ProblemResponse:
-        status, detail = (error.status_code, str(error.detail)) if isinstance(error, HTTPException) else (500, "")
+        status, detail = (
+            (error.status_code, str(error.detail)) if isinstance(error, HTTPException) else (500, "")
+        )
         return problem(status, HTTPStatus(status).phrase.lower().replace(" ", "-"), detail, request.url.path)
 
     async def invalid(request: Request, error: Exception) -> ProblemResponse:

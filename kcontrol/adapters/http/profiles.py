@@ -1,4 +1,5 @@
-"""`/profile` of a node: where its time and memory go, on demand, one profile at a time, each for a bounded time."""
+"""`/profile` of a node: where its time and memory go, on demand, one profile at a time, each for a bounded
+time."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ class Profiler:
         async with self._alone():
             if part is Part.JVM:
                 return PlainTextResponse(await asyncio.to_thread(self._jvm().heap_profile))
-            return PlainTextResponse(python.histogram(await asyncio.to_thread(python.heap_profile), HISTOGRAM_LINES))
+            return PlainTextResponse(
+                python.histogram(await asyncio.to_thread(python.heap_profile), HISTOGRAM_LINES)
+            )
 
     def _jvm(self) -> Jvm:
         if self.jvm is None:

@@ -1,7 +1,8 @@
-"""The records of the logs as models of the REST interface, made from the very types and schemas, so that no name can differ.
+"""The records of the logs as models of the REST interface, made from the very types and
+schemas, so that no name can differ.
 
-Answers are not built from these models: a record becomes JSON by `kcontrol.wire.json`, as on the command line. They describe
-that JSON in the OpenAPI document, and tests hold the answers to it.
+Answers are not built from these models: a record becomes JSON by `kcontrol.wire.json`, as on the command
+line. They describe that JSON in the OpenAPI document, and tests hold the answers to it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def given_model_of(cls: type) -> type[BaseModel]:
     return _model(cls, "Given", ConfigDict(extra="forbid", strict=True), given_model_of)
 
 
-def _model(cls: type, prefix: str, config: ConfigDict, part: Callable[[type], type[BaseModel]]) -> type[BaseModel]:
+def _model(
+    cls: type, prefix: str, config: ConfigDict, part: Callable[[type], type[BaseModel]]
+) -> type[BaseModel]:
     documented = _documented().get(cls.__name__, {})
     about = {field["name"]: field.get("doc", "") for field in documented.get("fields", ())}
     hints = get_type_hints(cls)
@@ -38,7 +41,9 @@ def _model(cls: type, prefix: str, config: ConfigDict, part: Callable[[type], ty
         name: (_hint(hints[name], part), Field(alias=wire_name, description=about.get(wire_name) or None))
         for name, wire_name in field_names(cls).items()
     }
-    return create_model(f"{prefix}{cls.__name__}", __config__=config, __doc__=documented.get("doc") or cls.__doc__, **fields)
+    return create_model(
+        f"{prefix}{cls.__name__}", __config__=config, __doc__=documented.get("doc") or cls.__doc__, **fields
+    )
 
 
 def _hint(hint: Any, part: Callable[[type], type[BaseModel]]) -> Any:
@@ -56,7 +61,11 @@ def _hint(hint: Any, part: Callable[[type], type[BaseModel]]) -> Any:
 def _documented() -> Mapping[str, dict[str, Any]]:
     """By name: every record of the schemas, parts of records included."""
     schemas = current_schemas().values()
-    return {each["name"].rpartition(".")[2]: each for schema in schemas for each in _records(json.loads(schema.json))}
+    return {
+        each["name"].rpartition(".")[2]: each
+        for schema in schemas
+        for each in _records(json.loads(schema.json))
+    }
 
 
 def _records(node: Any) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Records as the text of JSON, kept: the newest boundaries are asked for again and again, and never change."""
+"""Records as the text of JSON, kept: the newest boundaries are asked for again and again, and never
+change."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ _KEPT = 1_000
 
 
 class BoundaryTexts:
-    """What `to_json_line` gives for a boundary, made once while the boundary is among the last `kept` that were asked for."""
+    """What `to_json_line` gives for a boundary, made once while the boundary is among the
+    last `kept` that were asked for."""
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
-        # By identity, which is safe as long as the boundary itself is held: to hash one would cost as much as its text.
+        # By identity, which is safe as long as the boundary itself is held: to hash one
+        # would cost as much as its text.
         self._texts: OrderedDict[int, tuple[StepBoundary, str]] = OrderedDict()
 
     def of(self, boundary: StepBoundary) -> str:
@@ -41,6 +44,7 @@ class BoundaryTexts:
 
 
 def answer_with(answer: dict[str, Any], name: str, text: str) -> Response:
-    """A response with the object `answer` (of at least one field) and one more field, whose value is JSON already."""
+    """A response with the object `answer` (of at least one field) and one more field, whose value is JSON
+    already."""
     others = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
     return Response(f'{others[:-1]},"{name}":{text}}}', media_type="application/json")

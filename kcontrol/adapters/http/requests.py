@@ -37,9 +37,13 @@ class OutcomeAnswer(BaseModel):
 
     as_of: AsOf
     request_id: str
-    kind: str = Field(description="running, paused, stopped, resume, checkpoint, pause-input, resume-input or skip.")
+    kind: str = Field(
+        description="running, paused, stopped, resume, checkpoint, pause-input, resume-input or skip."
+    )
     state: str = Field(description="pending; done; failed; or superseded by a newer request of its kind.")
-    step: int = Field(description="The step that a checkpoint has saved, or that begins after a skip; 0 otherwise.")
+    step: int = Field(
+        description="The step that a checkpoint has saved, or that begins after a skip; 0 otherwise."
+    )
     error: str = Field(description="Why it failed; '' otherwise.")
     superseded_by: str = Field(description="Id of the newer request; '' otherwise.")
     waits_for: str = Field(description="Why a skip that was taken note of is not in force yet; '' otherwise.")
@@ -48,7 +52,9 @@ class OutcomeAnswer(BaseModel):
 @router.post("/start", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def start(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Let it run after a pause or a stop. Refused after a halt, with its root cause: `resume` lifts it."""
-    return await ask(plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.RUNNING, lift_halt=False))
+    return await ask(
+        plane, pipeline, response, mode_requests(pipeline.view, DesiredMode.RUNNING, lift_halt=False)
+    )
 
 
 @router.post("/resume", status_code=ACCEPTED, responses=responses(404, 409, 500))
@@ -77,7 +83,8 @@ async def shutdown(plane: ThePlane, pipeline: ThePipeline, response: Response) -
 
 @router.post("/checkpoints", status_code=ACCEPTED, responses=responses(404, 409, 500))
 async def checkpoint(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
-    """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not run."""
+    """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not
+    run."""
     return await ask(plane, pipeline, response, checkpoint_request(pipeline.view))
 
 
@@ -99,9 +106,11 @@ async def get_outcome(
     )
 
 
-async def ask(plane: Plane, pipeline: PipelineProjection, response: Response, requests: Sequence[Request]) -> Accepted:
-    """Write requests down, and answer with where the last one's outcome is; this server has then read it itself, if that was
-    soon enough."""
+async def ask(
+    plane: Plane, pipeline: PipelineProjection, response: Response, requests: Sequence[Request]
+) -> Accepted:
+    """Write requests down, and answer with where the last one's outcome is; this server has then read it
+    itself, if that was soon enough."""
     name = pipeline.pipeline
     recorded = await record(plane.projections.control_log(name), requests)
     await plane.projections.reached(name, recorded.offset, WRITE_SEEN_S)

@@ -1,4 +1,5 @@
-"""The server about itself: whether it lives, whether it is ready, what it is connected to, and its metrics."""
+"""The server about itself: whether it lives, whether it is ready, what it is
+connected to, and its metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class Ready(BaseModel):
 
     status: str = Field(description="ready, or blocked.")
     blocked: list[Waiting] = Field(description="The phases that it waits for; empty when it is ready.")
-    broken: dict[str, str] = Field(description="Pipelines whose logs can't be read, and why. They don't make it unready.")
+    broken: dict[str, str] = Field(
+        description="Pipelines whose logs can't be read, and why. They don't make it unready."
+    )
 
 
 class Metadata(BaseModel):
@@ -60,9 +63,12 @@ async def live() -> Live:
     return Live(status="live")
 
 
-@router.get("/health/ready", tags=["health"], responses={NOT_READY: {"model": Ready, "description": "Not ready."}})
+@router.get(
+    "/health/ready", tags=["health"], responses={NOT_READY: {"model": Ready, "description": "Not ready."}}
+)
 async def ready(plane: ThePlane, response: Response) -> Ready:
-    """200 when all logs have been read and Kafka can be reached; else 503, naming the phase that is blocked."""
+    """200 when all logs have been read and Kafka can be reached; else 503, naming the phase that is
+    blocked."""
     blocked = _blocked(plane)
     response.status_code = NOT_READY if blocked else 200
     return Ready(status="blocked" if blocked else "ready", blocked=blocked, broken=plane.projections.broken())

@@ -1,6 +1,7 @@
 """`/v1/pipelines/{pipeline}/steps/brief`: a line for each committed step, for those who look again and again.
 
-A whole boundary names every partition of every input, so a page of them grows with the topics; a line does not.
+A whole boundary names every partition of every input, so a page of them grows with the topics; a line does
+not.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class StepLines(BaseModel):
     first: int = Field(description="The oldest step that was not dropped from the log.")
     last: int = Field(description="The last committed step; 0 before the first.")
     steps: list[StepLine]
-    next_from: int | None = Field(description="Give it as `from` for the next page; null if this one ends with the last step.")
+    next_from: int | None = Field(
+        description="Give it as `from` for the next page; null if this one ends with the last step."
+    )
 
 
 @router.get("/steps/brief", responses=responses(404, 409, 500))
@@ -55,7 +58,9 @@ async def list_step_lines(
     answered = as_of(plane, pipeline)
     first, last = pipeline.committed.first, pipeline.committed.step
     found, next_from = await page_of(plane, pipeline, from_, to, limit)
-    return StepLines(as_of=answered, first=first, last=last, steps=[_line(one) for one in found], next_from=next_from)
+    return StepLines(
+        as_of=answered, first=first, last=last, steps=[_line(one) for one in found], next_from=next_from
+    )
 
 
 def _line(boundary: StepBoundary) -> StepLine:

@@ -29,7 +29,12 @@ Partition = Annotated[int, Query(ge=0, le=2**31 - 1)]
 Offset = Annotated[int, Query(ge=0, le=MAX_LONG)]
 FirstStep = Annotated[
     int | None,
-    Query(alias="from", ge=1, le=MAX_LONG, description="First step. Default: so that the page ends with the last."),
+    Query(
+        alias="from",
+        ge=1,
+        le=MAX_LONG,
+        description="First step. Default: so that the page ends with the last.",
+    ),
 ]
 LastStep = Annotated[int, Query(ge=1, le=MAX_LONG, description="Last step.")]
 TopicName = Annotated[str, Query(min_length=1, max_length=249)]
@@ -42,7 +47,9 @@ class StepList(BaseModel):
     first: int = Field(description="The oldest step that was not dropped from the log.")
     last: int = Field(description="The last committed step; 0 before the first.")
     steps: list[model_of(StepBoundary)]  # type: ignore[valid-type]
-    next_from: int | None = Field(description="Give it as `from` for the next page; null if this one ends with the last step.")
+    next_from: int | None = Field(
+        description="Give it as `from` for the next page; null if this one ends with the last step."
+    )
 
 
 class StepAnswer(BaseModel):
@@ -59,7 +66,9 @@ class Stats(BaseModel):
     steps: int
     first: int
     last: int
-    span_ms: int = Field(description="From the beginning of the first one's transaction to the commit of the last one.")
+    span_ms: int = Field(
+        description="From the beginning of the first one's transaction to the commit of the last one."
+    )
     records_in: dict[str, int] = Field(description="By input.")
     records_out: dict[str, int] = Field(description="By output.")
     late_rows: dict[str, int] = Field(description="By query with a watermark: rows that it dropped.")
@@ -76,15 +85,18 @@ class RecordCompletion(BaseModel):
     offset: int
     input: str
     state: str = Field(
-        description="committed; waiting; not read: the pipeline began after it and never will; skipped: at a user's request; "
-        "aborted: the transaction of its producer was; no record: the offset is that of a marker that ends a transaction; "
-        "gone: compacted away or deleted before a step read it; or bad record: its step left it out, as it could not be parsed."
+        description="committed; waiting; not read: the pipeline began after it and never will; skipped: at "
+        "a user's request; aborted: the transaction of its producer was; no record: the offset "
+        "is that of a marker that ends a transaction; gone: compacted away or deleted before a "
+        "step read it; or bad record: its step left it out, as it could not be parsed."
     )
     step: int | None = Field(
-        description="The step that has read it, or has gone past it; null if none has, or it was dropped from the log since."
+        description="The step that has read it, or has gone past it; null if none has, or it was dropped "
+        "from the log since."
     )
     note: str = Field(
-        description="Why it can't be told whether a step has read a record that is said to be committed; '' if it has."
+        description="Why it can't be told whether a step has read a record that is said to be committed; "
+        "'' if it has."
     )
 
 
@@ -114,7 +126,8 @@ async def list_steps(
 async def page_of(
     plane: Plane, pipeline: PipelineProjection, from_: int | None, to: int, limit: int
 ) -> tuple[list[StepBoundary], int | None]:
-    """The boundaries of a page, and the first step of the next one: None if this page ends with the last step.
+    """The boundaries of a page, and the first step of the next one: None if this page ends with the last
+    step.
 
     from_: None for the page that ends with the last step.
     """
@@ -140,7 +153,9 @@ async def get_step_that_read(
     where = f"input {input!r}, partition {partition}, offset {offset}"
     found = next((part for part in lag.partitions if part.partition == partition), None)
     if found is None:
-        raise NotFoundError(f"pipeline {pipeline.pipeline!r}, {where}: it has the partitions 0 to {len(lag.partitions) - 1}")
+        raise NotFoundError(
+            f"pipeline {pipeline.pipeline!r}, {where}: it has the partitions 0 to {len(lag.partitions) - 1}"
+        )
     step = pipeline.index.reader_of(input, partition, offset)
     if step is None:
         why = f"no committed step has read it yet: they end at offset {found.committed}"
@@ -149,7 +164,10 @@ async def get_step_that_read(
         elif (skipper := pipeline.index.skipper_of(input, partition, offset)) is not None:
             why = f"no step has read it: step {skipper} went past it, at a user's request"
         elif offset < found.committed:
-            why = f"the step that read it was dropped from the log, which begins with step {pipeline.committed.first}"
+            why = (
+                "the step that read it was dropped from the log, which begins with step "
+                f"{pipeline.committed.first}"
+            )
         raise NotFoundError(f"pipeline {pipeline.pipeline!r}, {where}: {why}")
     return await _step(plane, pipeline, step)
 
@@ -162,9 +180,9 @@ async def get_step_that_wrote(
     step = pipeline.index.writer_of(topic, partition, offset)
     if step is None:
         raise NotFoundError(
-            f"pipeline {pipeline.pipeline!r}: no committed step in the log (which begins with step {pipeline.committed.first}) "
-            f"has written topic {topic!r}, partition {partition}, offset {offset}: it may be a transaction's marker, of an "
-            "aborted attempt, or not the pipeline's"
+            f"pipeline {pipeline.pipeline!r}: no committed step in the log (which begins with step "
+            f"{pipeline.committed.first}) has written topic {topic!r}, partition {partition}, offset "
+            f"{offset}: it may be a transaction's marker, of an aborted attempt, or not the pipeline's"
         )
     return await _step(plane, pipeline, step)
 
@@ -182,8 +200,14 @@ async def _step(plane: Plane, pipeline: PipelineProjection, step: int) -> Respon
         found = await plane.projections.boundaries(pipeline.pipeline, step, step)
     for one in found:
         if isinstance(one.record, StepBoundary):
-            return answer_with({"as_of": as_of(plane, pipeline).model_dump()}, "step", plane.texts.of(one.record))
-    why = f"it has committed {committed.step}" if step > committed.step else f"its log begins with step {committed.first}"
+            return answer_with(
+                {"as_of": as_of(plane, pipeline).model_dump()}, "step", plane.texts.of(one.record)
+            )
+    why = (
+        f"it has committed {committed.step}"
+        if step > committed.step
+        else f"its log begins with step {committed.first}"
+    )
     raise NotFoundError(f"pipeline {pipeline.pipeline!r} has no step {step}: {why}")
 
 
@@ -222,18 +246,25 @@ async def get_completion(
     plane: ThePlane,
     pipeline: ThePipeline,
     token: Annotated[
-        str | None, Query(max_length=MAX_TOKEN_CHARACTERS, description="What `kcontrol.completion_token` returns.")
+        str | None,
+        Query(max_length=MAX_TOKEN_CHARACTERS, description="What `kcontrol.completion_token` returns."),
     ] = None,
-    topic: Annotated[str | None, Query(min_length=1, max_length=249, description="Of an input; instead of a token.")] = None,
+    topic: Annotated[
+        str | None, Query(min_length=1, max_length=249, description="Of an input; instead of a token.")
+    ] = None,
     partition: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
     offset: Annotated[int | None, Query(ge=0, le=MAX_LONG)] = None,
-    wait_s: Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Wait for so long for what is not committed yet.")] = 0,
+    wait_s: Annotated[
+        float, Query(ge=0, le=MAX_WAIT_S, description="Wait for so long for what is not committed yet.")
+    ] = 0,
 ) -> CompletionAnswer:
     """Whether input records are in committed steps: of a token, or of a topic, partition and offset."""
     records = _records(token, topic, partition, offset)
     completions(pipeline, records)
     if wait_s > 0:
-        await plane.projections.until(lambda: is_complete(completions(pipeline, records)), min(wait_s, plane.longest_wait_s))
+        await plane.projections.until(
+            lambda: is_complete(completions(pipeline, records)), min(wait_s, plane.longest_wait_s)
+        )
     found = await _with_fates(plane, pipeline, completions(pipeline, records))
     return CompletionAnswer(
         as_of=as_of(plane, pipeline),
@@ -253,7 +284,9 @@ async def get_completion(
     )
 
 
-async def _with_fates(plane: Plane, pipeline: PipelineProjection, found: list[Completion]) -> list[Completion]:
+async def _with_fates(
+    plane: Plane, pipeline: PipelineProjection, found: list[Completion]
+) -> list[Completion]:
     if plane.look is None:
         return found
     known: dict[int, StepBoundary] = {}
@@ -262,13 +295,21 @@ async def _with_fates(plane: Plane, pipeline: PipelineProjection, found: list[Co
         step = one.step
         if step is not None and step not in known:
             boundaries = await plane.projections.boundaries(pipeline.pipeline, step, step)
-            known.update({each.record.step: each.record for each in boundaries if isinstance(each.record, StepBoundary)})
+            known.update(
+                {
+                    each.record.step: each.record
+                    for each in boundaries
+                    if isinstance(each.record, StepBoundary)
+                }
+            )
         return None if step is None else known.get(step)
 
     return await fates(pipeline.spec(), found, boundary_of, plane.look, max_offsets=plane.max_look_offsets)
 
 
-def _records(token: str | None, topic: str | None, partition: int | None, offset: int | None) -> tuple[InputRecord, ...]:
+def _records(
+    token: str | None, topic: str | None, partition: int | None, offset: int | None
+) -> tuple[InputRecord, ...]:
     place = (topic, partition, offset)
     if token is not None and place == (None, None, None):
         return parse_token(token)

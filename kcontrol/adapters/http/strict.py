@@ -1,4 +1,5 @@
-"""What a request holds and no operation asked for is refused, not passed over: whoever misspells a name is told."""
+"""What a request holds and no operation asked for is refused, not passed over: whoever misspells a name is
+told."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _JSON_TYPES = ("application/json", "+json")
 
 
 async def only_what_is_asked_for(request: Request) -> None:
-    """Raises RequestValidationError for a query parameter that the operation does not have, or that is given twice, and
-    HTTPException for a body that is not JSON, or that nothing is done with."""
+    """Raises RequestValidationError for a query parameter that the operation does not have, or that is given
+    twice, and HTTPException for a body that is not JSON, or that nothing is done with."""
     described = _described(request)
     if described is None:
         return
@@ -39,11 +40,14 @@ async def _check_body(request: Request, wanted: bool) -> None:
         raise HTTPException(400, f"The operation takes no body, and got one of {len(body)} bytes.")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if wanted and body and kind and not kind.endswith(_JSON_TYPES):
-        raise HTTPException(400, f"The body is said to be {kind}; it must be JSON, with the content type application/json.")
+        raise HTTPException(
+            400, f"The body is said to be {kind}; it must be JSON, with the content type application/json."
+        )
 
 
 def _described(request: Request) -> dict[str, Any] | None:
-    """The operation in the OpenAPI document; None for what is not an operation, such as the Console's files and probes."""
+    """The operation in the OpenAPI document; None for what is not an operation, such as
+    the Console's files and probes."""
     path = getattr(request.scope.get("route"), "path", "")
     if path.startswith("/health/"):
         return None

@@ -30,21 +30,26 @@ class Submitted(BaseModel):
     pipeline: str
     fingerprint: str
     control_partition: int
-    control_offset: int = Field(description="Of the definition's record; reads take it as `min_control_offset`.")
+    control_offset: int = Field(
+        description="Of the definition's record; reads take it as `min_control_offset`."
+    )
 
 
 @router.post("/{pipeline}/spec", responses=responses(400, 404, 409, 500))
 async def submit(plane: ThePlane, pipeline: PipelineName, spec: GivenSpec) -> Submitted:  # type: ignore[valid-type]
-    """Submit a definition as `GET .../spec` answers it and `kcontrol submit FILE --print` prints it: of a new pipeline, whose
-    nodes may start later, or with other settings (policy, limits, checkpoint) of one that is there.
+    """Submit a definition as `GET .../spec` answers it and `kcontrol submit FILE --print` prints it: of a new
+    pipeline, whose nodes may start later, or with other settings (policy, limits, checkpoint) of one that is
+    there.
 
-    What only Spark can say of the queries is taken as given, until a node starts: it works it out for itself, and does not
-    start if its fingerprint is another.
+    What only Spark can say of the queries is taken as given, until a node starts: it works it out for itself,
+    and does not start if its fingerprint is another.
     """
     given: Any = spec
     wanted: PipelineSpec = from_json(PipelineSpec, given.model_dump(by_alias=True))
     if wanted.pipeline != pipeline:
-        raise ConfigurationError(f"the definition is of pipeline {wanted.pipeline!r}, the request about {pipeline!r}")
+        raise ConfigurationError(
+            f"the definition is of pipeline {wanted.pipeline!r}, the request about {pipeline!r}"
+        )
     check_spec(wanted)
     if wanted.checkpoint.location not in ("", IN_WORK_DIR):
         check_location(wanted.checkpoint.location)

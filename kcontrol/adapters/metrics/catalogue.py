@@ -1,7 +1,8 @@
-"""Every metric that there is: the one list that code, docs/metrics.md, dashboard and alerts are made from or checked by.
+"""Every metric that there is: the one list that code, docs/metrics.md, dashboard and
+alerts are made from or checked by.
 
-Names and units follow Prometheus' conventions: base units in the name, `_total` for counters, times as timestamps where the
-reader can take the difference itself.
+Names and units follow Prometheus' conventions: base units in the name, `_total` for counters, times as
+timestamps where the reader can take the difference itself.
 """
 
 from __future__ import annotations
@@ -56,20 +57,36 @@ def _gauge(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metri
 
 _PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "node")
 
-READY = _gauge(Where.SERVER, "kcontrol_ready", (), "1 when all logs have been read and Kafka can be reached, else 0.")
+READY = _gauge(
+    Where.SERVER, "kcontrol_ready", (), "1 when all logs have been read and Kafka can be reached, else 0."
+)
 PHASE = _gauge(
     Where.SERVER,
     "kcontrol_pipeline_phase",
     ("pipeline", "phase"),
-    "1 for the phase that the pipeline is in, 0 for the others; `unknown` if it ran, and no coordinator was heard of since.",
+    "1 for the phase that the pipeline is in, 0 for the others; `unknown` if it ran, and no "
+    "coordinator was heard of since.",
 )
-BROKEN = _gauge(Where.SERVER, "kcontrol_pipeline_log_broken", _PIPELINE, "1 for a pipeline whose log of steps can't be read.")
+BROKEN = _gauge(
+    Where.SERVER,
+    "kcontrol_pipeline_log_broken",
+    _PIPELINE,
+    "1 for a pipeline whose log of steps can't be read.",
+)
 STEPS = _counter(
-    Where.SERVER, "kcontrol_steps_total", ("pipeline", "reason"), "Steps committed since this process had read the log."
+    Where.SERVER,
+    "kcontrol_steps_total",
+    ("pipeline", "reason"),
+    "Steps committed since this process had read the log.",
 )
-COMMITTED_STEP = _gauge(Where.SERVER, "kcontrol_committed_step", _PIPELINE, "Number of the last committed step.")
+COMMITTED_STEP = _gauge(
+    Where.SERVER, "kcontrol_committed_step", _PIPELINE, "Number of the last committed step."
+)
 STEP_TIMESTAMP = _gauge(
-    Where.SERVER, "kcontrol_step_timestamp_seconds", _PIPELINE, "When the last step was committed, by the coordinator's clock."
+    Where.SERVER,
+    "kcontrol_step_timestamp_seconds",
+    _PIPELINE,
+    "When the last step was committed, by the coordinator's clock.",
 )
 TRANSACTION_OPEN = Metric(
     "kcontrol_transaction_open_seconds",
@@ -102,20 +119,24 @@ OFFSETS_SKIPPED = _counter(
     "Offsets that committed steps have passed over at a user's request (kcontrol skip).",
 )
 INPUT_PAUSED = _gauge(
-    Where.SERVER, "kcontrol_input_paused", _INPUT, "1 while no step shall read the input, at a user's request, else 0."
+    Where.SERVER,
+    "kcontrol_input_paused",
+    _INPUT,
+    "1 while no step shall read the input, at a user's request, else 0.",
 )
 LAG_RECORDS = _gauge(
     Where.SERVER,
     "kcontrol_input_lag_records",
     _INPUT,
-    "Records that are in Kafka but not in a committed step, at most: offsets, less those that are known to hold no record.",
+    "Records that are in Kafka but not in a committed step, at most: offsets, less those that are "
+    "known to hold no record.",
 )
 LAG_SECONDS = _gauge(
     Where.SERVER,
     "kcontrol_input_lag_seconds",
     _INPUT,
-    "For how long the oldest input that is not in a committed step has been known to its node, or to this process; 0 if "
-    "there is none.",
+    "For how long the oldest input that is not in a committed step has been known to its node, or to this "
+    "process; 0 if there is none.",
 )
 LAG_KNOWN = _gauge(
     Where.SERVER,
@@ -127,15 +148,15 @@ REPLAY_INPUT_LEFT = _gauge(
     Where.SERVER,
     "kcontrol_replay_input_left_records",
     _INPUT,
-    "Offsets that Kafka still has before the first one that a replay, or else the next step, needs, of the partition with the "
-    "fewest; negative: so many are gone. Absent while it is not known.",
+    "Offsets that Kafka still has before the first one that a replay, or else the next step, needs, of the "
+    "partition with the fewest; negative: so many are gone. Absent while it is not known.",
 )
 REPLAY_INPUT_EXPIRING = _gauge(
     Where.SERVER,
     "kcontrol_replay_input_expiring",
     _INPUT,
-    "1 while retention.ms is about to take input that a replay, or else the next step, needs, else 0. Absent while it is not "
-    "known.",
+    "1 while retention.ms is about to take input that a replay, or else the next step, needs, else 0. "
+    "Absent while it is not known.",
 )
 NODE_STEP = _gauge(Where.SERVER, "kcontrol_node_step", _NODE, "The last step that the node holds complete.")
 REPLAY_LEFT = _gauge(
@@ -150,7 +171,9 @@ NODE_HEARD = _gauge(
     _NODE,
     "When the node's newest incarnation was last heard of, by this process's clock.",
 )
-CHECKPOINT_STEP = _gauge(Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint.")
+CHECKPOINT_STEP = _gauge(
+    Where.SERVER, "kcontrol_checkpoint_step", _PIPELINE, "Step of the newest checkpoint."
+)
 CHECKPOINT_TIMESTAMP = _gauge(
     Where.SERVER,
     "kcontrol_checkpoint_timestamp_seconds",
@@ -173,12 +196,18 @@ CLOCK_DIFFERENCE = _gauge(
     Where.SERVER,
     "kcontrol_clock_difference_seconds",
     _PIPELINE,
-    "The coordinator's wall clock less the time that steps go by, if they differ by more than half of clock_tolerance.",
+    "The coordinator's wall clock less the time that steps go by, if they differ by more than half of "
+    "clock_tolerance.",
 )
 CHECKPOINT_FAILED = _gauge(
-    Where.SERVER, "kcontrol_checkpoint_failed", _PIPELINE, "1 if the last try at a checkpoint was given up, else 0."
+    Where.SERVER,
+    "kcontrol_checkpoint_failed",
+    _PIPELINE,
+    "1 if the last try at a checkpoint was given up, else 0.",
 )
-CLAIM_EPOCH = _gauge(Where.SERVER, "kcontrol_claim_epoch", _PIPELINE, "The epoch: offset of the newest claim.")
+CLAIM_EPOCH = _gauge(
+    Where.SERVER, "kcontrol_claim_epoch", _PIPELINE, "The epoch: offset of the newest claim."
+)
 COORDINATOR = _gauge(
     Where.SERVER,
     "kcontrol_coordinator_info",
@@ -186,7 +215,10 @@ COORDINATOR = _gauge(
     "1 for the coordinator that has made the newest claim.",
 )
 COORDINATED = _gauge(
-    Where.SERVER, "kcontrol_pipeline_coordinated", _PIPELINE, "1 while a coordinator of the pipeline is heard of, else 0."
+    Where.SERVER,
+    "kcontrol_pipeline_coordinated",
+    _PIPELINE,
+    "1 while a coordinator of the pipeline is heard of, else 0.",
 )
 COORDINATOR_HEARD = _gauge(
     Where.SERVER,
@@ -198,19 +230,22 @@ REJECTED = _counter(
     Where.SERVER,
     "kcontrol_control_records_rejected_total",
     ("reason",),
-    "Records of the control topic that were left out, since the topic's beginning as this process has read it: unreadable, "
-    "unknown (of a newer version) or misplaced.",
+    "Records of the control topic that were left out, since the topic's beginning as this process has read "
+    "it: unreadable, unknown (of a newer version) or misplaced.",
 )
 ACTIVE = _gauge(
-    Where.COORDINATOR, "kcontrol_coordinator_active", _PIPELINE, "1 while this process is in charge of the pipeline."
+    Where.COORDINATOR,
+    "kcontrol_coordinator_active",
+    _PIPELINE,
+    "1 while this process is in charge of the pipeline.",
 )
 COORDINATOR_PHASE = Metric(
     "kcontrol_coordinator_phase_seconds",
     MetricKind.HISTOGRAM,
     Where.COORDINATOR,
     ("pipeline", "phase"),
-    "Time in each phase of a step, as the coordinator sees it: fencing, reading, adding (partitions to the transaction), "
-    "attempting (the nodes work), committing.",
+    "Time in each phase of a step, as the coordinator sees it: fencing, reading, adding (partitions to the "
+    "transaction), attempting (the nodes work), committing.",
     STEP_BUCKETS_S,
 )
 TRANSACTION_OPENED = _gauge(
@@ -219,20 +254,23 @@ TRANSACTION_OPENED = _gauge(
     _PIPELINE,
     "When the transaction of the attempt that is under way was opened; 0 while there is none.",
 )
-ATTEMPTS = _counter(Where.COORDINATOR, "kcontrol_attempts_total", _PIPELINE, "Attempts at steps that were begun.")
+ATTEMPTS = _counter(
+    Where.COORDINATOR, "kcontrol_attempts_total", _PIPELINE, "Attempts at steps that were begun."
+)
 ABORTED = _counter(
     Where.COORDINATOR,
     "kcontrol_attempts_aborted_total",
     ("pipeline", "reason"),
-    "Attempts that were not committed: query, lost, fenced, broker, digest, input_gone, or replaced by another coordinator.",
+    "Attempts that were not committed: query, lost, fenced, broker, digest, input_gone, or replaced by "
+    "another coordinator.",
 )
 RECOVERY = Metric(
     "kcontrol_recovery_seconds",
     MetricKind.HISTOGRAM,
     Where.COORDINATOR,
     ("pipeline", "cause"),
-    "takeover: from the beginning of a coordinator's session until all nodes are in place; attempt: from an aborted attempt "
-    "until its step is committed. What a halt, pause or stop interrupts is not counted.",
+    "takeover: from the beginning of a coordinator's session until all nodes are in place; attempt: from "
+    "an aborted attempt until its step is committed. What a halt, pause or stop interrupts is not counted.",
     RECOVERY_BUCKETS_S,
 )
 NODE_PHASE_SECONDS = Metric(
@@ -240,18 +278,41 @@ NODE_PHASE_SECONDS = Metric(
     MetricKind.HISTOGRAM,
     Where.NODE,
     ("pipeline", "node", "phase"),
-    "Time in each phase of a step, as its node sees it: written (Spark reads, computes and writes), committed (waiting for the "
-    "boundary), recorded (Spark's own logs).",
+    "Time in each phase of a step, as its node sees it: written (Spark reads, computes and writes), "
+    "committed (waiting for the boundary), recorded (Spark's own logs).",
     STEP_BUCKETS_S,
 )
 NODE_REPLAYED = _counter(
-    Where.NODE, "kcontrol_node_replayed_steps_total", _NODE, "Steps that this incarnation of the node has replayed."
+    Where.NODE,
+    "kcontrol_node_replayed_steps_total",
+    _NODE,
+    "Steps that this incarnation of the node has replayed.",
 )
 
 CATALOGUE: Sequence[Metric] = (
-    *(READY, PHASE, BROKEN, STEPS, COMMITTED_STEP, STEP_TIMESTAMP, TRANSACTION_OPEN, RECORDS_IN, RECORDS_OUT, RECORDS_SKIPPED),
+    *(
+        READY,
+        PHASE,
+        BROKEN,
+        STEPS,
+        COMMITTED_STEP,
+        STEP_TIMESTAMP,
+        TRANSACTION_OPEN,
+        RECORDS_IN,
+        RECORDS_OUT,
+        RECORDS_SKIPPED,
+    ),
     *(LATE_ROWS, OFFSETS_SKIPPED, INPUT_PAUSED, REPLAY_INPUT_LEFT, REPLAY_INPUT_EXPIRING),
-    *(LAG_RECORDS, LAG_SECONDS, NODE_STEP, REPLAY_LEFT, NODE_HEARD, CHECKPOINT_STEP, CHECKPOINT_TIMESTAMP, CHECKPOINT_SIZE),
+    *(
+        LAG_RECORDS,
+        LAG_SECONDS,
+        NODE_STEP,
+        REPLAY_LEFT,
+        NODE_HEARD,
+        CHECKPOINT_STEP,
+        CHECKPOINT_TIMESTAMP,
+        CHECKPOINT_SIZE,
+    ),
     *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, COORDINATED, COORDINATOR_HEARD),
     *(LAG_KNOWN, CLOCK_DIFFERENCE, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),

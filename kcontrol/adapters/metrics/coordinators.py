@@ -1,4 +1,5 @@
-"""Metrics that only a coordinator knows: how long its phases take, what becomes of attempts, how long recovery takes."""
+"""Metrics that only a coordinator knows: how long its phases take, what becomes of
+attempts, how long recovery takes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ REPLACED = "replaced"
 class CoordinatorMetrics:
     """A CoordinatorObserver. monotonic_s: a clock that never goes back."""
 
-    def __init__(self, registry: CollectorRegistry, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._monotonic_s = monotonic_s
         self._active = make_gauge(catalogue.ACTIVE, registry)
         self._phase = make_histogram(catalogue.COORDINATOR_PHASE, registry)
@@ -94,7 +97,9 @@ class CoordinatorMetrics:
 def _opened_ms(after: CoordinatorState) -> int:
     """When the transaction of the attempt under way was opened; 0 while there is none."""
     under_way = after.at in (State.ATTEMPTING, State.COMMITTING)
-    return after.wall(after.current.attempt.opened_ms) if under_way and after.current.attempt is not None else 0
+    return (
+        after.wall(after.current.attempt.opened_ms) if under_way and after.current.attempt is not None else 0
+    )
 
 
 def _reason(after: CoordinatorState) -> str:

@@ -31,14 +31,20 @@ _GAUGES = (
         catalogue.REPLAY_LEFT,
         catalogue.NODE_HEARD,
     ),
-    *(catalogue.CHECKPOINT_STEP, catalogue.CHECKPOINT_TIMESTAMP, catalogue.CHECKPOINT_SIZE, catalogue.CHECKPOINT_DURATION),
+    *(
+        catalogue.CHECKPOINT_STEP,
+        catalogue.CHECKPOINT_TIMESTAMP,
+        catalogue.CHECKPOINT_SIZE,
+        catalogue.CHECKPOINT_DURATION,
+    ),
     *(catalogue.CHECKPOINT_FAILED, catalogue.CLAIM_EPOCH, catalogue.COORDINATOR),
     *(catalogue.COORDINATED, catalogue.COORDINATOR_HEARD, catalogue.LAG_KNOWN, catalogue.CLOCK_DIFFERENCE),
 )
 
 
 class PipelineMetrics(Collector):
-    """Counts steps as they come; everything else is looked up when Prometheus asks, in the event loop of the projections."""
+    """Counts steps as they come; everything else is looked up when Prometheus asks, in the
+    event loop of the projections."""
 
     def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
         self._clock = clock
@@ -98,7 +104,11 @@ class PipelineMetrics(Collector):
 
     def _add(self, gauges: dict[str, GaugeMetricFamily], projection: PipelineProjection) -> None:
         name, now_ms = projection.pipeline, self._clock.now_ms()
-        status, committed, claim = status_of(projection, now_ms), projection.committed, projection.view.claim()
+        status, committed, claim = (
+            status_of(projection, now_ms),
+            projection.committed,
+            projection.view.claim(),
+        )
 
         def put(metric: catalogue.Metric, value: float, *labels: str) -> None:
             gauges[metric.name].add_metric([name, *labels], value)

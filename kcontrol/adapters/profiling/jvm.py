@@ -1,4 +1,5 @@
-"""Spark's JVM beside the Python driver: by the JDK's own flight recorder and heap histogram, asked for through py4j."""
+"""Spark's JVM beside the Python driver: by the JDK's own flight recorder and heap
+histogram, asked for through py4j."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Jvm:
         self._gateway = gateway
 
     def cpu_profile(self, seconds: float) -> bytes:
-        """A recording of the flight recorder of so many seconds, by its settings `profile`: samples of calls, allocations,
-        waits, collections. `jfr` and JDK Mission Control read it.
+        """A recording of the flight recorder of so many seconds, by its settings `profile`: samples of calls,
+        allocations, waits, collections. `jfr` and JDK Mission Control read it.
 
         Raises RetriableError when the JVM does not answer or refuses.
         """
@@ -42,19 +43,22 @@ class Jvm:
                 with suppress(RetriableError):
                     self._ask("jfrStop", f"name={RECORDING}")
             if not file.is_file():
-                raise RetriableError("the JVM has written no recording: it can't write to this machine's temporary directory")
+                raise RetriableError(
+                    "the JVM has written no recording: it can't write to this machine's temporary directory"
+                )
             return file.read_bytes()
 
     def heap_profile(self) -> str:
-        """The live objects of the heap by class, the largest first; the JVM collects garbage before it counts.
+        """The live objects of the heap by class, the largest first; the JVM collects garbage before it
+        counts.
 
         Raises RetriableError when the JVM does not answer or refuses.
         """
         return self._ask("gcClassHistogram")
 
     def _ask(self, operation: str, *arguments: str) -> str:
-        """Of the JDK's diagnostic commands. Asked through the interface of the bean server, because the class behind it is not
-        for others to see."""
+        """Of the JDK's diagnostic commands. Asked through the interface of the bean server, because the class
+        behind it is not for others to see."""
         try:
             java = self._gateway.jvm.java
             server = java.lang.management.ManagementFactory.getPlatformMBeanServer()
@@ -63,7 +67,9 @@ class Jvm:
             words = self._array(java.lang.String, *arguments)
             name = self._gateway.jvm.javax.management.ObjectName(_BEAN)
             signature = self._array(java.lang.String, _ARGUMENTS)
-            asked = self._array(java.lang.Object, name, operation, self._array(java.lang.Object, words), signature)
+            asked = self._array(
+                java.lang.Object, name, operation, self._array(java.lang.Object, words), signature
+            )
             return str(invoke.invoke(server, asked))
         except (Py4JError, OSError) as error:
             raise RetriableError(f"Spark's JVM has not done {operation}: {_reason(error)}") from error

@@ -1,7 +1,8 @@
-"""The Python part of a process: which calls take its CPU time, and what its heap holds. By the standard library and psutil.
+"""The Python part of a process: which calls take its CPU time, and what its heap holds. By
+the standard library and psutil.
 
-CPU time is what the kernel says that a thread has used since the sample before, and goes to the call that the thread is in.
-Threads that only wait cost nothing and so are not shown.
+CPU time is what the kernel says that a thread has used since the sample before, and goes to the call that the
+thread is in. Threads that only wait cost nothing and so are not shown.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _NOT_PYTHON = "(not Python)"
 
 
 def cpu_profile(seconds: float, per_second: int = SAMPLES_PER_S) -> dict[str, int]:
-    """CPU time of this process in so many seconds, in milliseconds, by stack: `thread;call;call;...`, outermost call first.
+    """CPU time of this process in so many seconds, in milliseconds, by stack:
+    `thread;call;call;...`, outermost call first.
 
     Blocks; run it in a thread of its own, which is left out.
     """
@@ -46,7 +48,8 @@ def cpu_profile(seconds: float, per_second: int = SAMPLES_PER_S) -> dict[str, in
 
 
 def folded(profile: Mapping[str, int]) -> str:
-    """A line for each stack and its milliseconds, the most expensive first: what flame graphs are drawn from."""
+    """A line for each stack and its milliseconds, the most expensive first: what flame graphs are drawn
+    from."""
     lines = sorted(profile.items(), key=lambda item: (-item[1], item[0]))
     return "".join(f"{stack} {spent}\n" for stack, spent in lines)
 
@@ -58,7 +61,11 @@ def _used_s(process: psutil.Process) -> dict[int, float]:
 
 def _names() -> dict[int, tuple[int | None, str]]:
     """By native thread id: the thread's identity in Python, and its name."""
-    return {each.native_id: (each.ident, each.name) for each in threading.enumerate() if each.native_id is not None}
+    return {
+        each.native_id: (each.ident, each.name)
+        for each in threading.enumerate()
+        if each.native_id is not None
+    }
 
 
 def _stack(thread: str, frame: FrameType | None) -> str:
@@ -91,7 +98,8 @@ class ObjectKind:
 
 
 def heap_profile() -> list[ObjectKind]:
-    """What the garbage collector knows of, by type, the largest first. Numbers, strings and bytes are not among it.
+    """What the garbage collector knows of, by type, the largest first. Numbers, strings and bytes are not
+    among it.
 
     Takes about a second for a million objects, in which other threads go on.
     """
@@ -102,7 +110,10 @@ def heap_profile() -> list[ObjectKind]:
         objects[kind] += 1
         # A type may have a size of its own that fails; only its objects then go without.
         sizes[kind] += sys.getsizeof(each, 0)
-    found = [ObjectKind(f"{kind.__module__}.{kind.__qualname__}", count, sizes[kind]) for kind, count in objects.items()]
+    found = [
+        ObjectKind(f"{kind.__module__}.{kind.__qualname__}", count, sizes[kind])
+        for kind, count in objects.items()
+    ]
     return sorted(found, key=lambda kind: (-kind.bytes, kind.name))
 
 

@@ -1,8 +1,10 @@
-"""The one door to what of Spark is no API: PySpark's handles of objects in the JVM, and members of Spark's own classes.
+"""The one door to what of Spark is no API: PySpark's handles of objects in the JVM, and
+members of Spark's own classes.
 
-Nobody else touches `_jvm`, `_jdf`, `_jsq`, `_gateway` and their like; ruff's SLF001 sees to it. The plans and executions that
-come through this door are Scala objects, and what is asked of them anywhere in kcontrol stands in `USED`. `check` looks for all
-of it as soon as there is a session, so that another Spark is one sentence at the start and not a failing step.
+Nobody else touches `_jvm`, `_jdf`, `_jsq`, `_gateway` and their like; ruff's SLF001 sees to it. The plans and
+executions that come through this door are Scala objects, and what is asked of them anywhere in kcontrol
+stands in `USED`. `check` looks for all of it as soon as there is a session, so that another Spark is one
+sentence at the start and not a failing step.
 """
 
 from __future__ import annotations
@@ -42,7 +44,12 @@ USED: Mapping[str, tuple[str, ...]] = {
     "org.apache.spark.util.ManualClock": ("setTime",),
     _RUNTIME + "StreamingQueryWrapper": ("streamingQuery",),
     _RUNTIME + "MicroBatchExecution": ("triggerClock", "lastExecution", "watermarkTracker"),
-    _RUNTIME + "IncrementalExecution": ("executedPlan", "offsetSeqMetadata", "observedMetrics", "shouldRunAnotherBatch"),
+    _RUNTIME + "IncrementalExecution": (
+        "executedPlan",
+        "offsetSeqMetadata",
+        "observedMetrics",
+        "shouldRunAnotherBatch",
+    ),
     _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark"),
     OFFSET_METADATA: ("apply", "json", "copy", "batchWatermarkMs", "batchTimestampMs", "conf"),
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
@@ -51,7 +58,16 @@ USED: Mapping[str, tuple[str, ...]] = {
     _SQL + "classic.Dataset": ("ofRows", "mapInArrow", "queryExecution"),
     # A plan, before anything runs.
     _LOGICAL + "LogicalPlan": (
-        *("nodeName", "children", "isStreaming", "output", "expressions", "subqueries", "simpleString", "containsPattern"),
+        *(
+            "nodeName",
+            "children",
+            "isStreaming",
+            "output",
+            "expressions",
+            "subqueries",
+            "simpleString",
+            "containsPattern",
+        ),
         "transformAllExpressions",
     ),
     _SQL + "catalyst.streaming.StreamingRelationV2": ("extraOptions", "sourceName"),
@@ -69,7 +85,18 @@ USED: Mapping[str, tuple[str, ...]] = {
     _LOGICAL + "TransformWithState": ("groupingAttributes",),
     _LOGICAL + "TransformWithStateInPySpark": ("groupingAttributesLen", "left"),
     _EXPRESSIONS + "Expression": (
-        *("children", "deterministic", "foldable", "eval", "resolved", "dataType", "prettyName", "references", "sql", "origin"),
+        *(
+            "children",
+            "deterministic",
+            "foldable",
+            "eval",
+            "resolved",
+            "dataType",
+            "prettyName",
+            "references",
+            "sql",
+            "origin",
+        ),
         "containsPattern",
     ),
     _EXPRESSIONS + "NamedExpression": ("name", "exprId"),
@@ -95,26 +122,33 @@ _MISSING = (
     # JavaClass.__getattr__ and JVMView.__getattr__: the member with its class
     re.compile(r"(?P<member>\S+) does not exist in the JVM"),
     # get_return_value, with what ReflectionEngine.java says: the member and the classes of its arguments
-    re.compile(r"An error occurred while calling \S+ Trace:\npy4j\.Py4JException: (?P<member>\w+ .*) does not exist\n"),
+    re.compile(
+        r"An error occurred while calling \S+ Trace:\npy4j\.Py4JException: (?P<member>\w+ .*) does not exist\n"
+    ),
 )
 _MAX_CAUSES = 32
 
 
-# --- whether this is the Spark that kcontrol is made for ------------------------------------------------------------------
+# --- whether this is the Spark that kcontrol is made for ----------------------------------------------------
 
 
 def check_version(version: str = pyspark.__version__, where: str = "PySpark") -> None:
     """Raise SparkSettingError when `version`, found `where`, is not of the line that kcontrol is made for."""
     wanted = ".".join(map(str, SPARK_VERSION))
     if version.split(".")[:2] != wanted.split("."):
-        raise SparkSettingError(f"{where} is of version {version}; kcontrol needs {wanted}: pip install 'pyspark=={wanted}.*'")
+        raise SparkSettingError(
+            f"{where} is of version {version}; kcontrol needs {wanted}: pip install 'pyspark=={wanted}.*'"
+        )
 
 
 def check(spark: SparkSession) -> None:
-    """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is `USED`."""
+    """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is
+    `USED`."""
     check_version(spark.version, "the Spark of this session")
     missing = [
-        f"{name}.{member}" if member else name for name, members in USED.items() for member in _missing(spark, name, members)
+        f"{name}.{member}" if member else name
+        for name, members in USED.items()
+        for member in _missing(spark, name, members)
     ]
     if missing:
         raise _lacking(missing, f" calls itself {spark.version}, but")
@@ -128,9 +162,11 @@ def _lacking(missing: Iterable[str], although: str = "") -> SparkSettingError:
 
 
 def lack_of(error: BaseException) -> SparkSettingError | None:
-    """What is to be said if an error of py4j's is that the JVM has no such class, method or field; None if it is another.
+    """What is to be said if an error of py4j's is that the JVM has no such class, method
+    or field; None if it is another.
 
-    An object that the JVM has forgotten does not exist either, as py4j says it; that is no lack of this Spark.
+    An object that the JVM has forgotten does not exist either, as py4j says it; that is no lack of this
+    Spark.
     """
     if isinstance(error, TypeError) and str(error) == "'JavaPackage' object is not callable":
         return _lacking(["a class that is called (py4j does not say which)"])
@@ -159,7 +195,8 @@ def has_field(owner: Any, name: str) -> bool:
 
 
 def field_of(owner: Any, name: str) -> Any:
-    """The field of that name of a class of the JVM, or of one above it, open to all; None if there is none."""
+    """The field of that name of a class of the JVM, or of one above it, open to all; None if there is
+    none."""
     while owner is not None:
         for declared in owner.getDeclaredFields():
             if declared.getName() == name:
@@ -169,7 +206,7 @@ def field_of(owner: Any, name: str) -> Any:
     return None
 
 
-# --- the session and its JVM ----------------------------------------------------------------------------------------------
+# --- the session and its JVM --------------------------------------------------------------------------------
 
 
 def jvm(spark: SparkSession) -> Any:
@@ -188,7 +225,8 @@ def jvm_class(spark: SparkSession, name: str) -> Any:
 
 
 def gateway_of(spark: SparkSession) -> Any:
-    """Py4j's connection to the session's JVM. Its `proc` is the process of the JVM, if PySpark has started it."""
+    """Py4j's connection to the session's JVM. Its `proc` is the process of the JVM, if PySpark has started
+    it."""
     return spark.sparkContext._gateway
 
 
@@ -222,7 +260,7 @@ def spark_home() -> Path:
     return Path(_find_spark_home())
 
 
-# --- frames and queries ---------------------------------------------------------------------------------------------------
+# --- frames and queries -------------------------------------------------------------------------------------
 
 
 def analyzed(frame: DataFrame) -> Any:
@@ -231,7 +269,8 @@ def analyzed(frame: DataFrame) -> Any:
 
 
 def rewritten(frame: DataFrame, change: Any) -> DataFrame:
-    """The frame with a Scala function (an object of Python's that implements scala.Function1) applied to all expressions."""
+    """The frame with a Scala function (an object of Python's that implements
+    scala.Function1) applied to all expressions."""
     context = frame.sparkSession.sparkContext
     view: Any = context._jvm
     ensure_callback_server_started(context._gateway)  # type: ignore[no-untyped-call]
@@ -243,7 +282,8 @@ def rewritten(frame: DataFrame, change: Any) -> DataFrame:
 def run(frame: DataFrame) -> None:
     """Run the frame in the SQL execution that is under way, which is the batch's.
 
-    `DataFrame.collect` would begin one of its own, with a description for the user interface, and bring rows to Python.
+    `DataFrame.collect` would begin one of its own, with a description for the user
+    interface, and bring rows to Python.
     """
     frame._jdf.queryExecution().toRdd().count()
 
@@ -255,7 +295,8 @@ def java_column(column: Any) -> JavaObject:
 
 
 def map_in_arrow(frame: DataFrame, function: JavaObject) -> DataFrame:
-    """As `frame.mapInArrow`, with a function that is in the JVM already, without barrier or resource profile."""
+    """As `frame.mapInArrow`, with a function that is in the JVM already, without barrier or resource
+    profile."""
     return DataFrame(frame._jdf.mapInArrow(function, False, None), frame.sparkSession)
 
 
@@ -264,7 +305,7 @@ def execution_of(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery()
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +322,8 @@ class Thrown:
 
 
 def thrown_by(error: BaseException) -> tuple[Thrown, ...]:
-    """The exception of the JVM behind an error of PySpark's or py4j's, and its causes after it; none if it began in Python.
+    """The exception of the JVM behind an error of PySpark's or py4j's, and its causes after
+    it; none if it began in Python.
 
     Asks the JVM. Raises Py4JError or OSError if that has ended.
     """

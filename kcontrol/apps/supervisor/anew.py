@@ -1,6 +1,8 @@
-"""A process that begins again with its own command line, keeping its number and whoever holds the other end of its input.
+"""A process that begins again with its own command line, keeping its number and whoever
+holds the other end of its input.
 
-Only so is nothing left of a Spark application that has ended: its JVM, and what PySpark and user's code hold of it.
+Only so is nothing left of a Spark application that has ended: its JVM, and what PySpark and user's code hold
+of it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ def end_jvm(gateway: Any) -> None:
 
 
 def end_spark() -> None:
-    """End the Spark session of this process and its JVM, if loading a pipeline's file has taken one; it can't have another."""
+    """End the Spark session of this process and its JVM, if loading a pipeline's file has
+    taken one; it can't have another."""
     context, gateway = active_context(), own_gateway()
     if context is not None:
         context.stop()

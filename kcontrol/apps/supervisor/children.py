@@ -1,8 +1,10 @@
-"""The processes that `kcontrol run` starts: each leads its own process group, ends with `run`, and is started again if it dies.
+"""The processes that `kcontrol run` starts: each leads its own process group, ends with `run`,
+and is started again if it dies.
 
-Recovery is kcontrol's product, so a child that dies is no error. It becomes one when the child says that trying again is of no
-use (its exit code), fails before it has ever worked, or dies again and again. A child that lives and does nothing is ended:
-each writes a byte a second to a pipe (see `watchdog`), and one that was stopped, or whose event loop is blocked, does not.
+Recovery is kcontrol's product, so a child that dies is no error. It becomes one when the child says that
+trying again is of no use (its exit code), fails before it has ever worked, or dies again and again. A child
+that lives and does nothing is ended: each writes a byte a second to a pipe (see `watchdog`), and one that was
+stopped, or whose event loop is blocked, does not.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcontrol.backoff import Backoff
-from kcontrol.errors import AccessError, ConfigurationError, JavaError, KcontrolError, ReplacedError, SparkLostError
+from kcontrol.errors import (
+    AccessError,
+    ConfigurationError,
+    JavaError,
+    KcontrolError,
+    ReplacedError,
+    SparkLostError,
+)
 from kcontrol.sessions.health import DEFAULT_LIMITS, HangLimits
 
 _log = logging.getLogger("kcontrol.run")
@@ -35,7 +44,8 @@ RESTARTS = Backoff(first_ms=100, longest_ms=5_000)
 
 
 class ChildError(KcontrolError):
-    """A child process ended for a reason that starting it again does not help; with the child's own exit code."""
+    """A child process ended for a reason that starting it again does not help; with the child's own exit
+    code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -69,7 +79,15 @@ class Child:
         try:
             with self.log.open("ab") as log:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-m", "kcontrol.cli", *self.arguments, "--lifeline", "--beats", str(written)],
+                    [
+                        sys.executable,
+                        "-m",
+                        "kcontrol.cli",
+                        *self.arguments,
+                        "--lifeline",
+                        "--beats",
+                        str(written),
+                    ],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -127,8 +145,8 @@ class Children:
         limits: HangLimits = DEFAULT_LIMITS,
         max_short_lives: int = MAX_SHORT_LIVES,
     ) -> None:
-        """limits: a child that does nothing for so long is ended, and so started again. max_short_lives: in a row, before it is
-        given up."""
+        """limits: a child that does nothing for so long is ended, and so started again. max_short_lives:
+        in a row, before it is given up."""
         self._tell = tell
         self._limits = limits
         self._max_short_lives = max_short_lives
@@ -145,10 +163,15 @@ class Children:
 
     def process_ids(self, prefix: str) -> set[int]:
         """Of those that are running and whose names start so."""
-        return {child.process.pid for child in self._all if child.name.startswith(prefix) and child.process is not None}
+        return {
+            child.process.pid
+            for child in self._all
+            if child.name.startswith(prefix) and child.process is not None
+        }
 
     async def watch(self) -> None:
-        """Start again what dies, and end what hangs, until cancelled. Raises ChildError when that is of no use."""
+        """Start again what dies, and end what hangs, until cancelled. Raises ChildError when that is of no
+        use."""
         paused = False
         while True:
             for child in list(self._all):
@@ -164,7 +187,8 @@ class Children:
             paused = time.monotonic() - looked > self._limits.pause_ms / 1000
 
     async def stop(self) -> None:
-        """End all: SIGTERM, last started first to be told, and SIGKILL for what is left of their groups after a while."""
+        """End all: SIGTERM, last started first to be told, and SIGKILL for what is left
+        of their groups after a while."""
         for child in reversed(self._all):
             if child.process is not None and child.ended() is None:
                 child.process.terminate()
@@ -181,7 +205,8 @@ class Children:
             child.close_beats()
 
     def _end_if_hung(self, child: Child) -> None:
-        """SIGTERM, for a process that can still end itself; SIGKILL a little later, which one that was stopped hears too."""
+        """SIGTERM, for a process that can still end itself; SIGKILL a little later, which
+        one that was stopped hears too."""
         process, silent_s = child.process, child.silent_s()
         limit_ms = self._limits.silence_ms if child.works else self._limits.start_ms
         if process is None or silent_s <= limit_ms / 1000:
@@ -189,7 +214,9 @@ class Children:
         if child.told_to_end is None:
             child.told_to_end = time.monotonic()
             self._tell(child.name, "hung", process.pid, None)
-            _log.warning("%s (pid %d) has done nothing for %.0f s and is ended", child.name, process.pid, silent_s)
+            _log.warning(
+                "%s (pid %d) has done nothing for %.0f s and is ended", child.name, process.pid, silent_s
+            )
             process.terminate()
         elif time.monotonic() - child.told_to_end > self._limits.term_ms / 1000:
             child.signal(signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Ends a process when the one that started it is gone, however it went.
 
-`kcontrol run` holds the other end of its children's standard input. The kernel closes it when that process ends, even by
-SIGKILL, and the child reads the end of the file.
+`kcontrol run` holds the other end of its children's standard input. The kernel closes it when that process
+ends, even by SIGKILL, and the child reads the end of the file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ def _wait_for_the_end() -> None:
 
 
 def lifeline_option(command: _Command) -> _Command:
-    """--lifeline (hidden): end when standard input ends. Only for a process that leads its own process group."""
+    """--lifeline (hidden): end when standard input ends. Only for a process that leads its own process
+    group."""
     return click.option(
-        "--lifeline", is_flag=True, hidden=True, expose_value=False, callback=_start, help="End when standard input ends."
+        "--lifeline",
+        is_flag=True,
+        hidden=True,
+        expose_value=False,
+        callback=_start,
+        help="End when standard input ends.",
     )(command)

@@ -12,8 +12,9 @@ AUTOGROUP = Path("/proc/self/autogroup")
 def give_way(niceness: int) -> None:
     """Lower this process's priority by `niceness` (0 to 19).
 
-    With sched_autogroup, which most distributions switch on, nice values count only within a session (sched(7)): a process that
-    leads a session of its own, as services do, therefore lowers the priority of the session too.
+    With sched_autogroup, which most distributions switch on, nice values count only within a session
+    (sched(7)): a process that leads a session of its own, as services do, therefore lowers the priority of
+    the session too.
     """
     os.nice(niceness)
     if os.getsid(0) == os.getpid():

@@ -1,4 +1,5 @@
-"""How `kcontrol run` tells what happens: a live display on a terminal, plain lines elsewhere, or JSON events."""
+"""How `kcontrol run` tells what happens: a live display on a terminal, plain lines elsewhere, or JSON
+events."""
 
 from __future__ import annotations
 
@@ -77,14 +78,18 @@ class Totals:
 
 
 class Reporter(Protocol):
-    """What `run` tells. `event` is for what happens seldom, `step` for each committed step, `waiting` for the lag.
+    """What `run` tells. `event` is for what happens seldom, `step` for each committed step, `waiting` for the
+    lag.
 
-    phase: what is waited for before there are steps; '' when that is over. No news if it is the same as before.
+    phase: what is waited for before there are steps; '' when that is over. No news if it is the same as
+    before.
     """
 
     def __enter__(self) -> Reporter: ...
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
     def event(self, name: str, text: str, /, **facts: Any) -> None: ...
 
@@ -101,15 +106,18 @@ OPEN, RUNNING = NodePhase.OPEN.value, NodePhase.RUNNING.value
 
 
 class Changes:
-    """Which nodes do something else than before. A step more is no change: steps are told for all nodes together, so a node
-    that runs one is taken for open where it was before."""
+    """Which nodes do something else than before. A step more is no change: steps are told for all nodes
+    together, so a node that runs one is taken for open where it was before."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[str, str]] = {}
 
     def of(self, now: Sequence[NodeFacts]) -> list[NodeFacts]:
         """Those that changed since the last call."""
-        told = [each.model_copy(update={"phase": OPEN, "running": None}) if each.doing == RUNNING else each for each in now]
+        told = [
+            each.model_copy(update={"phase": OPEN, "running": None}) if each.doing == RUNNING else each
+            for each in now
+        ]
         changed = [each for each in told if self._before.get(each.node) != (each.doing, each.error)]
         self._before = {each.node: (each.doing, each.error) for each in told}
         return changed
@@ -129,7 +137,9 @@ class JsonReporter:
     def __enter__(self) -> JsonReporter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         pass
 
     def event(self, name: str, text: str, /, **facts: Any) -> None:
@@ -172,7 +182,9 @@ class PlainReporter:
     def __enter__(self) -> PlainReporter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._say()
 
     def event(self, _name: str, text: str, /, **_facts: Any) -> None:
@@ -215,13 +227,17 @@ class LiveReporter:
         self._phase = ""
         self._spinner, self._phase_began = Spinner("dots"), 0.0
         self._console = Console()
-        self._live = Live(console=self._console, get_renderable=self._table, refresh_per_second=LIVE_PER_SECOND)
+        self._live = Live(
+            console=self._console, get_renderable=self._table, refresh_per_second=LIVE_PER_SECOND
+        )
 
     def __enter__(self) -> LiveReporter:
         self._live.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._live.__exit__(kind, value, trace)
 
     def event(self, _name: str, text: str, /, **_facts: Any) -> None:
@@ -250,7 +266,9 @@ class LiveReporter:
         table.add_row("steps here", f"{totals.steps:,} ({totals.rates['steps', ''].per_second:.1f}/s)")
         for title, counter in (("in", totals.read), ("out", totals.written)):
             for name, count in counter.items():
-                table.add_row(f"{title}: {name}", f"{count:,} ({totals.rates[title, name].per_second:,.0f}/s)")
+                table.add_row(
+                    f"{title}: {name}", f"{count:,} ({totals.rates[title, name].per_second:,.0f}/s)"
+                )
         table.add_row("waiting", f"{self._waiting:,} offsets")
         for each in self._nodes:
             table.add_row(f"node {each.node}", Text(node_line(each).partition(": ")[2]))

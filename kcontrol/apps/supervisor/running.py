@@ -12,7 +12,14 @@ from pathlib import Path
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.before_spark import check_before_spark
-from kcontrol.apps.facts import Ends, input_ends, is_caught_up, live_coordinators, prepare_cluster, still_to_come
+from kcontrol.apps.facts import (
+    Ends,
+    input_ends,
+    is_caught_up,
+    live_coordinators,
+    prepare_cluster,
+    still_to_come,
+)
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.apps.phases import LOOKING, STARTING_SPARK
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
@@ -38,7 +45,8 @@ COORDINATORS_EVERY_S = 3.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was asked for. nodes: those to run here. own_size: how many the pipeline has, if not as many as the file says.
+    """What was asked for. nodes: those to run here. own_size: how many the pipeline has,
+    if not as many as the file says.
     data_dir: for the nodes' directories and the children's logs."""
 
     file: Path
@@ -52,14 +60,18 @@ class RunOptions:
 
 
 def shared_master(nodes: int, processors: int) -> str | None:
-    """Spark's master for each of several nodes on one machine: an equal share of it. None: one node has it all."""
+    """Spark's master for each of several nodes on one machine: an equal share of it. None: one node has it
+    all."""
     return None if nodes == 1 else f"local[{max(1, processors // nodes)}]"
 
 
 class Running:
-    """Starts coordinator and nodes and follows both logs until it is caught up, interrupted, or something can't go on."""
+    """Starts coordinator and nodes and follows both logs until it is caught up,
+    interrupted, or something can't go on."""
 
-    def __init__(self, pipeline: Pipeline, cluster: ClusterSettings, options: RunOptions, reporter: Reporter) -> None:
+    def __init__(
+        self, pipeline: Pipeline, cluster: ClusterSettings, options: RunOptions, reporter: Reporter
+    ) -> None:
         self._pipeline = pipeline
         self._cluster = cluster
         self._options = options
@@ -71,7 +83,8 @@ class Running:
         self._paused: tuple[str, ...] = ()
 
     async def run(self) -> None:
-        """Raises HaltedError, ChildError, or whatever keeps the pipeline from running; KeyboardInterrupt when told to end."""
+        """Raises HaltedError, ChildError, or whatever keeps the pipeline from running;
+        KeyboardInterrupt when told to end."""
         main = asyncio.current_task()
         loop = asyncio.get_running_loop()
         interrupted = False
@@ -103,13 +116,17 @@ class Running:
         await self._start_coordinator()
         for node in self._options.nodes:
             self._children.add(
-                self._child(f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place())
+                self._child(
+                    f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place()
+                )
             )
         nodes = ", ".join(map(str, self._options.nodes))
-        self._reporter.phase(f"{STARTING_SPARK} for node{'s' if len(self._options.nodes) > 1 else ''} {nodes}")
+        self._reporter.phase(
+            f"{STARTING_SPARK} for node{'s' if len(self._options.nodes) > 1 else ''} {nodes}"
+        )
         await first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
 
-    # --- processes ------------------------------------------------------------------------------------------------------
+    # --- processes ------------------------------------------------------------------------------------------
 
     @property
     def _instance(self) -> str:
@@ -119,7 +136,12 @@ class Running:
         options = self._options
         master = options.master or shared_master(len(options.nodes), os.cpu_count() or 1)
         size = ["--nodes", str(options.own_size)] if options.own_size is not None else []
-        return ["--work-dir", str(options.data_dir / "nodes"), *(["--master", master] if master else []), *size]
+        return [
+            "--work-dir",
+            str(options.data_dir / "nodes"),
+            *(["--master", master] if master else []),
+            *size,
+        ]
 
     def _child(self, name: str, *arguments: str) -> Child:
         debug = ["--debug"] if os.environ.get(DEBUG_VARIABLE) else []
@@ -134,7 +156,8 @@ class Running:
             self._children.add(self._child("coordinator", "coordinator", "--instance", self._instance))
 
     async def _keep_a_coordinator(self) -> None:
-        """One that ran elsewhere may be gone, or may have been gone already, for as long as its session timeout."""
+        """One that ran elsewhere may be gone, or may have been gone already, for as long as its session
+        timeout."""
         while True:
             await asyncio.sleep(COORDINATORS_EVERY_S)
             await self._start_coordinator()
@@ -144,7 +167,7 @@ class Running:
         text = f"{name}: {what}{how} (pid {process_id})"
         self._reporter.event(what, text, process=name, pid=process_id, exit_code=code)
 
-    # --- the pipeline ----------------------------------------------------------------------------------------------------
+    # --- the pipeline ---------------------------------------------------------------------------------------
 
     async def _follow(self, ends: Ends) -> None:
         """Show what is committed and what the status says; returns when caught up, if that was asked for."""
@@ -166,10 +189,14 @@ class Running:
                 if self._has_joined(logs):
                     self._reporter.phase("")
                 paused = self._tell_paused(logs)
-                done = self._options.until_caught_up and is_caught_up(logs.spec(), logs.committed, ends, paused, logs.view)
+                done = self._options.until_caught_up and is_caught_up(
+                    logs.spec(), logs.committed, ends, paused, logs.view
+                )
                 if done and self._has_joined(logs):
                     _check_nothing_paused(logs, still_to_come(logs.spec(), logs.committed, ends, logs.view))
-                    self._reporter.event("caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step)
+                    self._reporter.event(
+                        "caught_up", f"caught up at step {logs.committed.step}", step=logs.committed.step
+                    )
                     return
                 await asyncio.sleep(LOOK_EVERY_S)
 
@@ -185,7 +212,9 @@ class Running:
         _, committed = await logs.read()
         self._tell_checkpoints(logs)
         if committed:
-            self._reporter.event("found", f"goes on after step {logs.committed.step}", step=logs.committed.step)
+            self._reporter.event(
+                "found", f"goes on after step {logs.committed.step}", step=logs.committed.step
+            )
 
     def _tell_checkpoints(self, logs: PipelineLogs) -> None:
         """Where state is saved, and whether that survives the loss of this machine."""
@@ -193,7 +222,9 @@ class Running:
         where = saved_where(spec, str(own_checkpoints(self._options.data_dir / "nodes")))
         if where:
             seconds = f"{spec.checkpoint.every_ms / 1000:g}"
-            self._reporter.event("checkpoints", f"state is saved every {seconds} s in {where}", location=where)
+            self._reporter.event(
+                "checkpoints", f"state is saved every {seconds} s in {where}", location=where
+            )
         for warning in checkpoint_warnings(spec, logs.committed.first):
             self._reporter.event("warning", f"warning: {warning}", warning=warning)
 
@@ -205,7 +236,8 @@ class Running:
             self._asked = await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
 
     def _tell_paused(self, logs: PipelineLogs) -> tuple[str, ...]:
-        """The paused inputs; told when it begins and whenever it changes, because what is missing of them is missed here."""
+        """The paused inputs; told when it begins and whenever it changes, because what is
+        missing of them is missed here."""
         paused = paused_inputs(logs.spec(), logs.view)
         if paused != self._paused:
             self._paused = paused
@@ -219,12 +251,14 @@ class Running:
         return paused
 
     def _has_joined(self, logs: PipelineLogs) -> bool:
-        """Whether every node started here has: only then is it known that the log agrees with the definition in the file."""
+        """Whether every node started here has: only then is it known that the log agrees
+        with the definition in the file."""
         joined = {x.record.process_id for x in logs.view.latest.values() if isinstance(x.record, NodeJoin)}
         return self._children.process_ids("node-") <= joined
 
     def _look_at_status(self, logs: PipelineLogs) -> None:
-        """Tell what is new in the status. A stopped pipeline's nodes stand by, so that it can be made to run again."""
+        """Tell what is new in the status. A stopped pipeline's nodes stand by, so that it can be made to run
+        again."""
         said = logs.view.status()
         if said is None:
             return
@@ -233,13 +267,17 @@ class Running:
         stopped = said.phase is PipelinePhase.STOPPED
         if before is None or (before.phase, before.reason) != (said.phase, said.reason):
             text = f"{said.phase.value} at step {said.step}" + (f": {said.reason}" if said.reason else "")
-            text += f"; kcontrol resume {said.pipeline} makes it run again, Ctrl-C ends this" if stopped else ""
+            text += (
+                f"; kcontrol resume {said.pipeline} makes it run again, Ctrl-C ends this" if stopped else ""
+            )
             self._reporter.event("status", text, phase=said.phase.value, step=said.step, reason=said.reason)
         answered = self._is_answered(logs)
         if said.phase is PipelinePhase.HALTED and self._options.until_caught_up and answered:
             raise HaltedError(f"pipeline {said.pipeline!r} has halted at step {said.step}: {said.reason}")
         if stopped and answered and self._options.until_caught_up:
-            raise KcontrolError(f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up")
+            raise KcontrolError(
+                f"pipeline {said.pipeline!r} was stopped at step {said.step}, before it was caught up"
+            )
 
     def _is_answered(self, logs: PipelineLogs) -> bool:
         """Whether the status is one from after this command asked for a running pipeline, if it has."""
@@ -252,13 +290,14 @@ class Running:
 
 
 def _check_nothing_paused(logs: PipelineLogs, left: Mapping[str, int]) -> None:
-    """Raise KcontrolError if all that is missing is input of paused inputs: waiting for it would be for ever."""
+    """Raise KcontrolError if all that is missing is input of paused inputs: waiting for it would be for
+    ever."""
     if not left:
         return
     name = logs.view.pipeline
     waits = ", ".join(f"{count:,} offsets of {input_}" for input_, count in left.items())
     again = ", ".join(f"kcontrol resume-input {name} {input_}" for input_ in left)
     raise KcontrolError(
-        f"pipeline {name!r} is caught up at step {logs.committed.step} but for inputs that are paused: {waits} wait; to read "
-        f"them: {again}"
+        f"pipeline {name!r} is caught up at step {logs.committed.step} but for inputs that are paused: "
+        f"{waits} wait; to read them: {again}"
     )

@@ -1,7 +1,9 @@
-"""A thread that looks whether the process still does its work, tells the one that started it, and ends it if it does not.
+"""A thread that looks whether the process still does its work, tells the one that started
+it, and ends it if it does not.
 
-`kcontrol run` reads what its children write to a pipe: a byte each second, from here. A process that was stopped writes none,
-nor does one whose event loop is blocked; both are then killed from outside. One that nobody started so ends itself.
+`kcontrol run` reads what its children write to a pipe: a byte each second, from here. A process that was
+stopped writes none, nor does one whose event loop is blocked; both are then killed from outside. One that
+nobody started so ends itself.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ BEAT_EVERY_S = 1.0
 class Watchdog:
     """Looks on until the process ends. `jvm_pid` is ended with the process, which may not be able to."""
 
-    def __init__(self, health: Health | None = None, beats: int | None = None, every_s: float = BEAT_EVERY_S) -> None:
-        """health: None judges nothing, so that only a process that stands still is silent. beats: the pipe to write to."""
+    def __init__(
+        self, health: Health | None = None, beats: int | None = None, every_s: float = BEAT_EVERY_S
+    ) -> None:
+        """health: None judges nothing, so that only a process that stands still is
+        silent. beats: the pipe to write to."""
         self._health = health or Health()
         self._beats = beats
         if beats is not None:
@@ -49,7 +54,8 @@ class Watchdog:
         timer.start()
 
     def _look(self) -> None:
-        # Looks are counted, not time: a process that was stopped has not had that time to come right by itself.
+        # Looks are counted, not time: a process that was stopped has not had that time to come right by
+        # itself.
         looks, pause, patience = 0, threading.Event(), self.limits.patience_ms / 1000 / self._every_s
         while not pause.wait(self._every_s):
             wrong = self._health.wrong()
@@ -68,11 +74,14 @@ class Watchdog:
             with suppress(ProcessLookupError):
                 os.kill(self.jvm_pid, signal.SIGKILL)
         if os.getpgrp() == os.getpid():
-            # It leads its group, so workers of Spark end with it. The first process of a container survives its own signal.
+            # It leads its group, so workers of Spark end with it. The first process of a
+            # container survives its own signal.
             os.killpg(os.getpgrp(), signal.SIGKILL)
         os._exit(HungError.exit_code)
 
 
 def beats_option(command: _Command) -> _Command:
     """--beats FD (hidden): a pipe to which this process writes a byte each second while it does its work."""
-    return click.option("--beats", type=int, hidden=True, help="Write a byte to this descriptor each second.")(command)
+    return click.option(
+        "--beats", type=int, hidden=True, help="Write a byte to this descriptor each second."
+    )(command)

@@ -40,15 +40,28 @@ from kcontrol.core.step.skips import skips_due
 _UNKNOWN = WorkTimes(0, 0, 0, 0)
 
 
-def make_plan(state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]) -> Plan:
-    """What the next step holds: everything received, up to the policy's limit, at a time later than the step before."""
+def make_plan(
+    state: CoordinatorState, spec: PipelineSpec, reason: Reason, received: Sequence[InputRange]
+) -> Plan:
+    """What the next step holds: everything received, up to the policy's limit, at a time later than the step
+    before."""
     division = clipped(received, spec.policy.max_records)
     paused, skips = paused_inputs(spec, state.view), skips_due(spec, state.steps, state.view)
-    return Plan(state.steps.step + 1, spec, reason, step_time(state), division, layout_of(spec, division), paused, skips)
+    return Plan(
+        state.steps.step + 1,
+        spec,
+        reason,
+        step_time(state),
+        division,
+        layout_of(spec, division),
+        paused,
+        skips,
+    )
 
 
 def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int]) -> Attempt:
-    """The next attempt at the plan, by the nodes as they are now, under the producer epoch whose transaction is open."""
+    """The next attempt at the plan, by the nodes as they are now, under the producer
+    epoch whose transaction is open."""
     incarnations = tuple(state.view.incarnations[node] for node in range(plan.spec.nodes))
     token = Token(state.tenure.epoch, state.current.attempts + 1, *producer, incarnations)
     works = tuple(
@@ -68,8 +81,11 @@ def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int])
 
 
 def output_partitions(state: CoordinatorState, spec: PipelineSpec) -> tuple[tuple[str, int], ...]:
-    """Every partition that a step's transaction may touch, each once: those of the outputs, and the log of steps."""
-    found = {(output.topic, partition): None for output in spec.outputs for partition in range(output.partitions)}
+    """Every partition that a step's transaction may touch, each once: those of the
+    outputs, and the log of steps."""
+    found = {
+        (output.topic, partition): None for output in spec.outputs for partition in range(output.partitions)
+    }
     return (*found, (state.steps_topic, 0))
 
 
@@ -81,7 +97,9 @@ def written_by(state: CoordinatorState, attempt: Attempt, node: int) -> Written 
     return written
 
 
-def trouble(state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec) -> tuple[FailureKind, str] | None:
+def trouble(
+    state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec
+) -> tuple[FailureKind, str] | None:
     """Why the attempt can't be committed any more, or None while it can."""
     slow = []
     for node, incarnation in enumerate(attempt.token.incarnations):
@@ -129,14 +147,15 @@ def _late(state: CoordinatorState, written: Written) -> str:
         return ""
     what = ", ".join(f"{one.rows} rows of query {one.query!r} on node {one.node}" for one in dropped)
     return (
-        f"the watermark has passed {what}, which would be dropped, and late_rows='halt'; nothing was committed. Give the "
-        "watermark a longer delay, or submit the pipeline with late_rows='count' to have such rows dropped and counted, then "
-        f"kcontrol resume {state.pipeline}"
+        f"the watermark has passed {what}, which would be dropped, and late_rows='halt'; nothing was "
+        "committed. Give the watermark a longer delay, or submit the pipeline with late_rows='count' to "
+        f"have such rows dropped and counted, then kcontrol resume {state.pipeline}"
     )
 
 
 def _wrong(plan: Plan, node: int, written: Written) -> str:
-    """What is wrong with a report that says all is well, or ''. Such a step must not be committed, whoever is to blame."""
+    """What is wrong with a report that says all is well, or ''. Such a step must not be
+    committed, whoever is to blame."""
     read = {(piece.input, piece.partition): piece for piece in written.inputs}
     if len(read) != len(written.inputs):
         return "reports a partition of an input twice"
@@ -146,18 +165,26 @@ def _wrong(plan: Plan, node: int, written: Written) -> str:
             continue
         if piece is None or (piece.from_, piece.to, piece.topic_id) != (part.from_, part.to, part.topic_id):
             found = "nothing" if piece is None else f"[{piece.from_}, {piece.to})"
-            return f"read {found} of input {part.input} partition {part.partition}, not [{part.from_}, {part.to})"
+            return (
+                f"read {found} of input {part.input} partition {part.partition}, not [{part.from_}, "
+                f"{part.to})"
+            )
     if read:
         name, partition = min(read)
         return f"read input {name} partition {partition}, which is not its own"
     may_write = {
         (output.name, output.topic, partition)
-        for output, partitions in zip(plan.spec.outputs, writers_of(plan.spec, plan.layout, node), strict=True)
+        for output, partitions in zip(
+            plan.spec.outputs, writers_of(plan.spec, plan.layout, node), strict=True
+        )
         for partition in partitions
     }
     for wrote in written.outputs:
         if (wrote.output, wrote.topic, wrote.partition) not in may_write:
-            return f"wrote output {wrote.output} partition {wrote.partition}, which is not its own, or wrote it twice"
+            return (
+                f"wrote output {wrote.output} partition {wrote.partition}, which is not its own, or "
+                "wrote it twice"
+            )
         may_write.discard((wrote.output, wrote.topic, wrote.partition))
     return ""
 
@@ -165,20 +192,29 @@ def _wrong(plan: Plan, node: int, written: Written) -> str:
 def own_ranges(plan: Plan, node: int) -> list[InputRange]:
     """The part of the division that a node reads."""
     items = {item.name: item for item in plan.spec.inputs}
-    return [part for part in plan.division if node_of(items[part.input], plan.spec.nodes, part.partition) == node]
+    return [
+        part for part in plan.division if node_of(items[part.input], plan.spec.nodes, part.partition) == node
+    ]
 
 
-def boundary_of(state: CoordinatorState, plan: Plan, attempt: Attempt, reports: Sequence[Written]) -> StepBoundary:
+def boundary_of(
+    state: CoordinatorState, plan: Plan, attempt: Attempt, reports: Sequence[Written]
+) -> StepBoundary:
     """The record that ends the step, from the reports of all nodes."""
     read = {(piece.input, piece.partition): piece for written in reports for piece in written.inputs}
     inputs = tuple(
         read.get((part.input, part.partition))
-        or InputSlice(part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, 0, EMPTY_DIGEST)
+        or InputSlice(
+            part.input, part.topic, part.topic_id, part.partition, part.from_, part.to, 0, EMPTY_DIGEST
+        )
         for part in plan.division
     )
     first_ms = arrived_ms(state.arrivals, plan.division)
     order = {output.name: index for index, output in enumerate(plan.spec.outputs)}
-    outputs = sorted((piece for written in reports for piece in written.outputs), key=lambda o: (order[o.output], o.partition))
+    outputs = sorted(
+        (piece for written in reports for piece in written.outputs),
+        key=lambda o: (order[o.output], o.partition),
+    )
     return StepBoundary(
         pipeline=state.pipeline,
         step=plan.step,

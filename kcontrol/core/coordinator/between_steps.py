@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
-from kcontrol.core.coordinator.node_progress import LOST, Readiness, all_in_place, assemble, give, roll_back, standing, unread
+from kcontrol.core.coordinator.node_progress import (
+    LOST,
+    Readiness,
+    all_in_place,
+    assemble,
+    give,
+    roll_back,
+    standing,
+    unread,
+)
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -45,8 +54,6 @@ from kcontrol.core.step.skips import skips_due
 
 class Findings:
     """What one look has found so far."""
-
-    __slots__ = ("in_place", "left", "missing", "mode", "nodes", "received", "saves", "seen", "spec", "turn", "waiting")
 
     def __init__(self, turn: Turn) -> None:
         view = turn.state.view
@@ -115,7 +122,7 @@ def rest(turn: Turn) -> None:
             at = turn.state.at
 
 
-# --- whether anything may be decided, and what the user wants ---------------------------------------------------------
+# --- whether anything may be decided, and what the user wants -----------------------------------------------
 
 
 def _is_log_ahead(found: Findings) -> bool:
@@ -147,10 +154,11 @@ def _take_resume(found: Findings) -> None:
 
 
 def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
-    """Every step from here on goes by what users want of inputs now. A plan that was made by something else is given up.
+    """Every step from here on goes by what users want of inputs now. A plan that was made
+    by something else is given up.
 
-    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so it is as if it
-    had never been made, as it is after a takeover.
+    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so
+    it is as if it had never been made, as it is after a takeover.
     """
     paused = paused_inputs(spec, state.view)
     plan = state.current.plan
@@ -177,16 +185,17 @@ def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
     last = state.steps.last
     if last is not None and spec.stateful and last.nodes != spec.nodes:
         return (
-            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step {last.step}; the "
-            f"definition submitted has nodes = {spec.nodes}. State is divided over the nodes and can't be divided anew yet: "
-            f"submit it with nodes = {last.nodes}, then resume the pipeline, or give it a new name"
+            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step "
+            f"{last.step}; the definition submitted has nodes = {spec.nodes}. State is divided over the "
+            f"nodes and can't be divided anew yet: submit it with nodes = {last.nodes}, then resume the "
+            "pipeline, or give it a new name"
         )
     if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
         return ""
     return (
-        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to step {last.step}, the "
-        f"one submitted is {spec.fingerprint}. Submit the old definition, declare the new one compatible with it, or give it a "
-        "new name; then resume the pipeline"
+        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to "
+        f"step {last.step}, the one submitted is {spec.fingerprint}. Submit the old definition, declare the "
+        "new one compatible with it, or give it a new name; then resume the pipeline"
     )
 
 
@@ -216,14 +225,15 @@ def _acknowledge(found: Findings) -> None:
     acknowledge(found.turn.state)
 
 
-# --- halted, paused ---------------------------------------------------------------------------------------------------
+# --- halted, paused -----------------------------------------------------------------------------------------
 
 
 def _stay_halted(found: Findings) -> None:
     state = found.turn.state
     roll_back(found.turn, found.nodes)
     checkpointing.refuse_request(
-        state, f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.trouble.halt}"
+        state,
+        f"pipeline {state.pipeline} has halted, and is not saved before it goes on: {state.trouble.halt}",
     )
 
 
@@ -234,7 +244,9 @@ def _stay_paused(found: Findings) -> None:
     missing = next((now.text for now in places if now.place in LOST), "")
     if missing:
         checkpointing.refuse_request(
-            state, f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: resume it first"
+            state,
+            f"pipeline {state.pipeline} is paused, and {missing}; a paused pipeline opens no node: "
+            "resume it first",
         )
     found.in_place = found.spec is not None and all(now.place is Readiness.IN_PLACE for now in places)
 
@@ -254,7 +266,8 @@ def _tell_paused(found: Findings) -> None:
     commands = [
         give(turn, node, CommandKind.PAUSE, state.steps.step)
         for node in range(nodes)
-        if standing(state, node, limits).place is Readiness.IN_PLACE and not was_told(state, node, CommandKind.PAUSE)
+        if standing(state, node, limits).place is Readiness.IN_PLACE
+        and not was_told(state, node, CommandKind.PAUSE)
     ]
     if commands:
         turn.effects.append(Publish(tuple(commands)))
@@ -268,7 +281,7 @@ def _open_log(found: Findings) -> CoordinatorEffect:
     return checkpointing.open_log(found.turn.state)
 
 
-# --- stopping ---------------------------------------------------------------------------------------------------------
+# --- stopping -----------------------------------------------------------------------------------------------
 
 
 def _save_first(found: Findings) -> None:
@@ -302,7 +315,7 @@ def _stopped(found: Findings) -> None:
     stopped(found.turn.state)
 
 
-# --- the next step ----------------------------------------------------------------------------------------------------
+# --- the next step ------------------------------------------------------------------------------------------
 
 
 def _is_undefined(found: Findings) -> bool:
@@ -313,7 +326,8 @@ def _assemble(found: Findings) -> None:
     state, spec = found.turn.state, found.defined
     found.waiting = assemble(found.turn, spec.nodes)
     if not found.waiting and not state.trouble.halt:
-        # Only now is it known how far all input reaches: a node that is not in place may not have said so for long.
+        # Only now is it known how far all input reaches: a node that is not in place may not have said so for
+        # long.
         _halt_if(state, gone_input(spec, state.steps, state.view))
 
 
@@ -365,8 +379,8 @@ def _is_pinning(found: Findings) -> bool:
 def _plan(found: Findings) -> None:
     """Make the plan of the next step, if one is due.
 
-    All nodes are in place, so none holds an attempt at another plan of the same step. A plan that failed is kept as
-    it is; only a new definition, which every attempt of the old one has made room for, ends it.
+    All nodes are in place, so none holds an attempt at another plan of the same step. A plan that failed is
+    kept as it is; only a new definition, which every attempt of the old one has made room for, ends it.
     """
     turn, spec = found.turn, found.defined
     state, received, seen = turn.state, found.received, found.seen
@@ -403,7 +417,7 @@ def _open_outputs(found: Findings) -> CoordinatorEffect:
     return AddPartitions(*state.transaction.producer, output_partitions(state, found.defined))
 
 
-# --- the list ---------------------------------------------------------------------------------------------------------
+# --- the list -----------------------------------------------------------------------------------------------
 
 
 def _where(cause: Cause) -> tuple[State, ...]:
@@ -416,9 +430,19 @@ _RUNNING = (_S.ASSEMBLING, _S.READY)
 
 LOOK: tuple[Guard | Duty, ...] = (
     # --- whether anything may be decided, and what the user wants
-    Guard(RESTING, "a node has read more of the log of steps than was read here", _is_log_ahead, _C.LOG_AHEAD, _read_again),
+    Guard(
+        RESTING,
+        "a node has read more of the log of steps than was read here",
+        _is_log_ahead,
+        _C.LOG_AHEAD,
+        _read_again,
+    ),
     Duty(RESTING, "a request to resume lifts a halt and sets all counts to zero", _take_resume),
-    Duty(RESTING, "requests about inputs, the checkpoint under way and the definition are looked at", _take_note),
+    Duty(
+        RESTING,
+        "requests about inputs, the checkpoint under way and the definition are looked at",
+        _take_note,
+    ),
     Guard(_where(_C.HALT), "something halts it, and nobody wants it stopped", _is_halted, _C.HALT),
     Guard(_where(_C.PAUSE), "it is to pause, and nothing halts it", _is_to_pause, _C.PAUSE),
     Guard(_where(_C.STOP), "it is to stop", _is_to_stop, _C.STOP),
@@ -426,7 +450,11 @@ LOOK: tuple[Guard | Duty, ...] = (
     Duty((*_RUNNING, _S.PAUSED), "the wish is acknowledged", _acknowledge),
     # --- halted, paused
     Duty((_S.HALTED,), "attempts are taken back, and a request for a checkpoint is refused", _stay_halted),
-    Duty((_S.PAUSED,), "attempts are taken back; without all nodes a request for a checkpoint is refused", _stay_paused),
+    Duty(
+        (_S.PAUSED,),
+        "attempts are taken back; without all nodes a request for a checkpoint is refused",
+        _stay_paused,
+    ),
     Guard((_S.PAUSED,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
     Duty((_S.PAUSED,), "a checkpoint is begun if one is due and all nodes are in place", _begin_in_pause),
     Guard((_S.PAUSED,), "a checkpoint is being saved", _is_saving, None),
@@ -442,13 +470,19 @@ LOOK: tuple[Guard | Duty, ...] = (
     Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
     # --- the next step
     Guard(_RUNNING, "there is no definition", _is_undefined, None),
-    Duty(_RUNNING, "every node is told what it needs; once all are in place, it is seen to whether input is gone", _assemble),
+    Duty(
+        _RUNNING,
+        "every node is told what it needs; once all are in place, it is seen to whether input is gone",
+        _assemble,
+    ),
     Guard(_RUNNING, "a node, or input that is gone, halts it", _must_halt, _C.HALT, _roll_back),
     Duty(_RUNNING, "it is noted since when input waits", _note_waiting),
     Guard((_S.READY,), "a node is not in place", _is_a_node_awaited, _C.OUT_OF_PLACE),
     Guard((_S.ASSEMBLING,), "a node is not in place", _is_a_node_awaited, None),
     Guard((_S.ASSEMBLING,), "all nodes are in place", _are_all_in_place, _C.IN_PLACE),
-    Duty((_S.READY,), "it is noted that all nodes are in place, and the clock of steps is set", _note_in_place),
+    Duty(
+        (_S.READY,), "it is noted that all nodes are in place, and the clock of steps is set", _note_in_place
+    ),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
     Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),

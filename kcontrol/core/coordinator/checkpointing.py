@@ -1,9 +1,9 @@
 """Checkpoints as the coordinator makes them: when one is due, what is waited for, and what goes into the log.
 
-Between two steps every node is told to checkpoint the last committed one. The next step waits only until all have pinned what
-that step needs; they save it while steps go on. When all parts are there, a transaction of its own records the checkpoint and
-drops what it makes needless. Whatever goes wrong costs this one checkpoint and nothing else: the ones before it stay as they
-are, and another is begun when it is due.
+Between two steps every node is told to checkpoint the last committed one. The next step waits only until all
+have pinned what that step needs; they save it while steps go on. When all parts are there, a transaction of
+its own records the checkpoint and drops what it makes needless. Whatever goes wrong costs this one checkpoint
+and nothing else: the ones before it stay as they are, and another is begun when it is due.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kcontrol.core.model import (
     SavedPart,
 )
 
-# --- requests -----------------------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------
 
 
 def pending_request(state: CoordinatorState) -> CheckpointRequest | None:
@@ -55,7 +55,12 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
             "checkpoint=kcontrol.Checkpoint(LOCATION) and start it again",
         )
     elif state.steps.step == 0:
-        _answer(state, request.request_id, 0, f"pipeline {state.pipeline} has no committed step yet: there is nothing to save")
+        _answer(
+            state,
+            request.request_id,
+            0,
+            f"pipeline {state.pipeline} has no committed step yet: there is nothing to save",
+        )
 
 
 def refuse_request(state: CoordinatorState, why: str) -> None:
@@ -69,18 +74,20 @@ def _answer(state: CoordinatorState, request_id: str, step: int, error: str) -> 
     state.asked = state.asked.answering(request_id, step, error)
 
 
-# --- one checkpoint -----------------------------------------------------------------------------------------------------
+# --- one checkpoint -----------------------------------------------------------------------------------------
 
 
 def start_timer(state: CoordinatorState) -> None:
-    """At the beginning of a tenure: the interval goes on from the newest checkpoint, as far as clocks agree."""
+    """At the beginning of a tenure: the interval goes on from the newest checkpoint, as far as clocks
+    agree."""
     wall_ms = state.wall(state.now_ms)
     made_ms = state.steps.checkpoints[-1].now_ms if state.steps.checkpoints else wall_ms
     state.checkpointing = state.checkpointing.counting_from(state.now_ms - max(0, wall_ms - made_ms))
 
 
 def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
-    """With all nodes in place: begin a checkpoint if one is due, and say whether the next step has to wait for it."""
+    """With all nodes in place: begin a checkpoint if one is due, and say whether the next step has to wait
+    for it."""
     state = turn.state
     if state.checkpointing.saving is None and _is_due(turn, spec):
         begin(turn, spec)
@@ -166,7 +173,8 @@ def _has_pinned(state: CoordinatorState, saving: Saving, node: int) -> bool:
 
 
 def _lost(state: CoordinatorState, saving: Saving, spec: PipelineSpec) -> str:
-    """Why the checkpoint can't be completed, through nobody's fault; what asked for it stands, and begins it anew."""
+    """Why the checkpoint can't be completed, through nobody's fault; what asked for it stands, and begins it
+    anew."""
     if saving.policy.location != spec.checkpoint.location or len(saving.commands) != spec.nodes:
         return "the pipeline's definition was changed"
     for node, command in enumerate(saving.commands):
@@ -187,7 +195,9 @@ def _failed(state: CoordinatorState, saving: Saving, limits: LimitsSpec) -> str:
         late = ", ".join(map(str, _unpinned(state, saving)))
         return f"node {late} has not pinned the step within {limits.pin_timeout_ms} ms"
     if waited_ms >= limits.save_timeout_ms and not is_saved(state):
-        late = ", ".join(str(node) for node in range(len(saving.commands)) if _part(state, saving, node) is None)
+        late = ", ".join(
+            str(node) for node in range(len(saving.commands)) if _part(state, saving, node) is None
+        )
         return f"node {late} has not saved its part within {limits.save_timeout_ms} ms"
     return ""
 
@@ -254,8 +264,8 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
 def making_room(
     steps: StepsView, made: Checkpoint, policy: CheckpointSpec, limits: LimitsSpec
 ) -> tuple[Checkpoint, tuple[str, ...]]:
-    """The checkpoint, saying where the log begins from then on, and the keys of what the log can do without once it is there:
-    checkpoints beyond `keep`, and steps that no kept one needs.
+    """The checkpoint, saying where the log begins from then on, and the keys of what the log can do without
+    once it is there: checkpoints beyond `keep`, and steps that no kept one needs.
 
     Oldest first, so that whatever compaction has removed is always a beginning of the log.
     """
@@ -268,7 +278,9 @@ def making_room(
         gone.extend(step_key(step) for step in range(steps.first, end))
         first = max(first, end)
     resized = steps.resized if steps.resized >= first else 0
-    return replace(made, first_step=first, resized_step=resized, begin_offset=kept[0].boundary_offset), tuple(gone)
+    return replace(made, first_step=first, resized_step=resized, begin_offset=kept[0].boundary_offset), tuple(
+        gone
+    )
 
 
 def on_recorded(state: CoordinatorState, made: Checkpoint) -> None:

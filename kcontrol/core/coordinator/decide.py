@@ -1,8 +1,9 @@
 """The coordinator of one pipeline: events in, effects out.
 
-`decide` is a pure function. It follows the table in table.py: a handler says only why the coordinator moves on
-(`turn.go`), the table says where to, and what that state begins with. What is looked at between two transactions
-is a list in between_steps.py; what nodes and attempts need is in node_progress.py and attempt.py.
+`decide` is a pure function. It follows the table in table.py: a handler says only why the coordinator moves
+on (`turn.go`), the table says where to, and what that state begins with. What is looked at between two
+transactions is a list in between_steps.py; what nodes and attempts need is in node_progress.py and
+attempt.py.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ __all__ = ["CoordinatorState", "Decision", "decide"]
 def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
     """What follows from one event. The given state is not changed.
 
-    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
-    come in: then shell and core disagree, and going on would be a guess.
+    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state
+    that it can't come in: then shell and core disagree, and going on would be a guess.
     """
     turn = Turn(state.copy(), type(event))
     turn.pass_time(event)
@@ -105,18 +106,21 @@ def _handle(turn: Turn, event: CoordinatorEvent) -> None:
 def _is_mere_echo(state: CoordinatorState, event: CoordinatorEvent) -> bool:
     """Whether it is a record that no decision between two transactions depends on."""
     record = event.logged.record if isinstance(event, ControlSeen) else None
-    return isinstance(record, Command | Status) or (isinstance(record, Replaying) and record.step <= state.steps.step)
+    return isinstance(record, Command | Status) or (
+        isinstance(record, Replaying) and record.step <= state.steps.step
+    )
 
 
 def _pass_over(turn: Turn) -> None:
-    """An answer to what an earlier tenure asked for; the new one has waited for it before it asks for anything itself."""
+    """An answer to what an earlier tenure asked for; the new one has waited for it
+    before it asks for anything itself."""
     state = turn.state
     state.tenure = state.tenure.answered_late()
     if state.at is State.CLAIMING and state.tenure.epoch >= 0:
         turn.go(Cause.CLAIM_SEEN)
 
 
-# --- what the logs say ------------------------------------------------------------------------------------------------
+# --- what the logs say --------------------------------------------------------------------------------------
 
 
 def _on_control(turn: Turn, event: ControlSeen) -> None:
@@ -130,11 +134,19 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         _on_sign_of_life(turn, record, logged)
     elif isinstance(record, Received) and record.pipeline == state.pipeline:
         hear_received(state, record)
-    elif isinstance(record, Status) and record.pipeline == state.pipeline and record.claim_epoch != state.tenure.epoch:
+    elif (
+        isinstance(record, Status)
+        and record.pipeline == state.pipeline
+        and record.claim_epoch != state.tenure.epoch
+    ):
         state.shown = state.shown.displaced()
     if state.at is State.ATTEMPTING:
         _look_at_attempt(turn)
-    elif state.at is State.DENIED and isinstance(record, Resume | Desired) and record.pipeline == state.pipeline:
+    elif (
+        state.at is State.DENIED
+        and isinstance(record, Resume | Desired)
+        and record.pipeline == state.pipeline
+    ):
         turn.go(Cause.ASKED)
 
 
@@ -194,7 +206,7 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
         _on_fenced(turn, "another coordinator has committed the step")
 
 
-# --- the tenure and its transaction -------------------------------------------------------------------------------------
+# --- the tenure and its transaction -------------------------------------------------------------------------
 
 
 def _on_assigned(turn: Turn, event: Assigned) -> None:
@@ -246,13 +258,16 @@ def _on_partitions_added(turn: Turn) -> None:
         return
     attempt = make_attempt(state, plan, producer)
     state.current = state.current.tried(attempt)
-    commands = tuple(give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works))
+    commands = tuple(
+        give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works)
+    )
     turn.go(Cause.PARTITIONS_ADDED, Publish(commands))
     _look_at_attempt(turn)
 
 
 def _record_checkpoint(turn: Turn) -> None:
-    """All parts were there when the transaction was opened; a node that was restarted since takes its part back."""
+    """All parts were there when the transaction was opened; a node that was restarted since takes its part
+    back."""
     state, spec = turn.state, turn.state.view.spec()
     if state.checkpointing.saving is None or state.transaction.producer is None or spec is None:
         _on_fenced(turn, "another coordinator has recorded a checkpoint")
@@ -261,7 +276,10 @@ def _record_checkpoint(turn: Turn) -> None:
     else:
         saved = checkpointing.saved_checkpoint(state, state.checkpointing.saving)
         made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
-        turn.go(Cause.PARTITIONS_ADDED, CommitCheckpoint(*state.transaction.producer, made, state.transaction.steps_end, gone))
+        turn.go(
+            Cause.PARTITIONS_ADDED,
+            CommitCheckpoint(*state.transaction.producer, made, state.transaction.steps_end, gone),
+        )
 
 
 def _look_at_attempt(turn: Turn) -> None:
@@ -279,7 +297,10 @@ def _look_at_attempt(turn: Turn) -> None:
     reports = [written for node in nodes if (written := written_by(state, attempt, node)) is not None]
     if len(reports) == plan.spec.nodes:
         boundary, token = boundary_of(state, plan, attempt, reports), attempt.token
-        turn.go(Cause.ALL_WRITTEN, CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end))
+        turn.go(
+            Cause.ALL_WRITTEN,
+            CommitStep(token.producer_id, token.producer_epoch, boundary, state.transaction.steps_end),
+        )
         return
     turn.wake_at(attempt.opened_ms + limits.step_timeout_ms)
     for node in nodes:
@@ -323,7 +344,8 @@ def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
 
 
 def _on_fenced(turn: Turn, text: str) -> None:
-    """Somebody took the transaction: read who is in charge before anything else; go slowly if it happens again and again."""
+    """Somebody took the transaction: read who is in charge before anything else; go slowly
+    if it happens again and again."""
     state = turn.state
     state.current, state.transaction = state.current.aborted(), state.transaction.gone()
     failure = Failure(FailureKind.FENCED, text)

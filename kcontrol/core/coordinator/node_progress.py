@@ -1,12 +1,14 @@
 """Bringing all nodes to the last committed step: where each one stands, and what it is told.
 
-A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts no process and no
-query. Any other is told to open the newest step that it can, on its own disk or from a checkpoint, and replays by itself what
-it lacks; nodes share no state, so they need not begin at the same step.
+A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts
+no process and no query. Any other is told to open the newest step that it can, on its own disk or from a
+checkpoint, and replays by itself what it lacks; nodes share no state, so they need not begin at the same
+step.
 
-Every wait for something that a living node is to do has a limit. What a node may get over is tried again; one that does not
-even open, close or listen in time is told to end, as is one that has been silent for long: whoever watches its process starts
-it anew. Only for a process that is not there is there no limit, because nobody here can start one; the status names it.
+Every wait for something that a living node is to do has a limit. What a node may get over is tried again; one
+that does not even open, close or listen in time is told to end, as is one that has been silent for long:
+whoever watches its process starts it anew. Only for a process that is not there is there no limit, because
+nobody here can start one; the status names it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,16 @@ from kcontrol.core.coordinator.parts.nodes import Wait
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import Publish
-from kcontrol.core.model import Command, CommandKind, FailureKind, LimitsSpec, NodePhase, NodeState, PipelineSpec, StepWork
+from kcontrol.core.model import (
+    Command,
+    CommandKind,
+    FailureKind,
+    LimitsSpec,
+    NodePhase,
+    NodeState,
+    PipelineSpec,
+    StepWork,
+)
 
 _OPENING = (CommandKind.CREATE, CommandKind.OPEN)
 
@@ -46,7 +57,8 @@ class Readiness(Enum):
 class Standing:
     """A node's place, which wait it is (`what`), a clause for people, and how long it may last.
 
-    limit_ms: 0 when there is nobody who could do anything: a process that is not there must be started by somebody.
+    limit_ms: 0 when there is nobody who could do anything: a process that is not there must be started by
+    somebody.
     """
 
     place: Readiness
@@ -69,7 +81,12 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
     if said is None:
         # It reads the logs, and looks what it can restore.
         limit_ms = _patience_ms(limits) + limits.save_timeout_ms
-        return Standing(Readiness.ABSENT, ("joining", incarnation), f"node {node} has joined and says nothing yet", limit_ms)
+        return Standing(
+            Readiness.ABSENT,
+            ("joining", incarnation),
+            f"node {node} has joined and says nothing yet",
+            limit_ms,
+        )
     if is_silent(state, node, limits):
         return Standing(Readiness.ABSENT, ("silent", incarnation), _silence(state, said))
     if said.claim_epoch != state.tenure.epoch and not _is_to_end(state, node):
@@ -89,20 +106,34 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
     match command.kind:
         case CommandKind.CREATE | CommandKind.OPEN if not done:
             text = f"node {node} opens step {command.step}"
-            restoring_ms = limits.save_timeout_ms if state.steps.checkpoint_of(command.step) is not None else 0
-            return Standing(Readiness.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms)
+            restoring_ms = (
+                limits.save_timeout_ms if state.steps.checkpoint_of(command.step) is not None else 0
+            )
+            return Standing(
+                Readiness.BUSY, ("open", command.serial), text, _patience_ms(limits) + restoring_ms
+            )
         case CommandKind.STEP if command.step > state.steps.step:
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", command.serial), text, _patience_ms(limits))
         case CommandKind.STOP if not done and said.step < command.step:
             text = f"node {node} goes on from step {said.step} to {command.step} before it closes"
-            return Standing(Readiness.BUSY, ("stop", command.serial, said.step), text, limits.replay_timeout_ms)
+            return Standing(
+                Readiness.BUSY, ("stop", command.serial, said.step), text, limits.replay_timeout_ms
+            )
         case CommandKind.STOP if not done:
-            return Standing(Readiness.BUSY, ("stop", command.serial), f"node {node} closes", _patience_ms(limits))
+            return Standing(
+                Readiness.BUSY, ("stop", command.serial), f"node {node} closes", _patience_ms(limits)
+            )
         case CommandKind.SHUTDOWN if not done:
-            return Standing(Readiness.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits))
+            return Standing(
+                Readiness.ABSENT, ("shutdown", command.serial), f"node {node} is to end", _patience_ms(limits)
+            )
         case CommandKind.SHUTDOWN:
-            return Standing(Readiness.ABSENT, ("ended", command.serial), f"node {node} was shut down and has not joined again")
+            return Standing(
+                Readiness.ABSENT,
+                ("ended", command.serial),
+                f"node {node} was shut down and has not joined again",
+            )
         case CommandKind.CREATE | CommandKind.OPEN | CommandKind.STEP | CommandKind.STOP:
             return None
         case CommandKind.PAUSE | CommandKind.CHECKPOINT:
@@ -118,17 +149,33 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
         return Standing(
-            Readiness.BUSY, ("finish", said.step), f"node {node} finishes step {said.step + 1}", limits.replay_timeout_ms
+            Readiness.BUSY,
+            ("finish", said.step),
+            f"node {node} finishes step {said.step + 1}",
+            limits.replay_timeout_ms,
         )
-    if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (said.command_epoch, said.command_serial):
+    if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (
+        said.command_epoch,
+        said.command_serial,
+    ):
         return Standing(Readiness.BROKEN, ("failed",), f"node {node} failed: {said.error}")
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
-        return Standing(Readiness.CLOSED, ("closed",), f"node {node} is closed", _patience_ms(limits) + limits.max_backoff_ms)
+        return Standing(
+            Readiness.CLOSED,
+            ("closed",),
+            f"node {node} is closed",
+            _patience_ms(limits) + limits.max_backoff_ms,
+        )
     if said.step > committed:
-        return Standing(Readiness.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log", _patience_ms(limits))
+        return Standing(
+            Readiness.DANGLING, ("ahead", said.step), f"node {node} is ahead of the log", _patience_ms(limits)
+        )
     if said.step < committed:
         return Standing(
-            Readiness.BUSY, ("replay", said.step), f"node {node} replays step {said.step + 1}", limits.replay_timeout_ms
+            Readiness.BUSY,
+            ("replay", said.step),
+            f"node {node} replays step {said.step + 1}",
+            limits.replay_timeout_ms,
         )
     return _IN_PLACE
 
@@ -141,7 +188,10 @@ def _patience_ms(limits: LimitsSpec) -> int:
 def _silence(state: CoordinatorState, said: NodeState) -> str:
     doing = f"was {said.phase.value} at step {said.step}"
     if _is_to_end(state, said.node):
-        return f"node {said.node} says nothing ({doing}) and was told to end: start it again, unless a supervisor does"
+        return (
+            f"node {said.node} says nothing ({doing}) and was told to end: start it again, unless a "
+            "supervisor does"
+        )
     return f"node {said.node} says nothing ({doing})"
 
 
@@ -159,7 +209,8 @@ def has_done(said: NodeState, command: Command) -> bool:
 
 
 def is_silent(state: CoordinatorState, node: int, limits: LimitsSpec) -> bool:
-    """Whether a node has said nothing for too long; never while the coordinator itself may not have listened."""
+    """Whether a node has said nothing for too long; never while the coordinator itself may not have
+    listened."""
     return silent_ms(state, node) >= limits.heartbeat_timeout_ms
 
 
@@ -184,13 +235,16 @@ def give(turn: Turn, node: int, kind: CommandKind, step: int, work: StepWork | N
     """Make the next command for a node's newest incarnation and remember it; the caller publishes it."""
     state = turn.state
     incarnation = state.view.incarnations[node]
-    command = Command(state.pipeline, state.tenure.epoch, state.nodes.serial + 1, node, incarnation, kind, step, work)
+    command = Command(
+        state.pipeline, state.tenure.epoch, state.nodes.serial + 1, node, incarnation, kind, step, work
+    )
     state.nodes = state.nodes.told(command)
     return command
 
 
 def assemble(turn: Turn, nodes: int) -> list[str]:
-    """Look at every node once and tell it what it needs; what is still waited for, as clauses. None left: all are in place.
+    """Look at every node once and tell it what it needs; what is still waited for, as
+    clauses. None left: all are in place.
 
     May set `halt`, when a node is broken or was lost once too often.
     """
@@ -227,25 +281,30 @@ def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
 def unread(state: CoordinatorState, nodes: int) -> str:
     """What shows that the log of steps holds more than was read, or ''.
 
-    A node is never ahead of the log. If one has read what this coordinator has not, the end that this one was told of is that
-    of a broker that is behind: a leader that was elected a moment ago, or one that was deposed and has not heard of it.
+    A node is never ahead of the log. If one has read what this coordinator has not, the end that this one was
+    told of is that of a broker that is behind: a leader that was elected a moment ago, or one that was
+    deposed and has not heard of it.
     """
     steps = state.steps
     for node in range(nodes):
         said, replaying = state.view.node_state(node), state.view.replaying(node)
         step = max(0 if said is None else said.step, 0 if replaying is None else replaying.step)
         if step > steps.step:
-            return f"node {node} has read step {step} in the log of steps, which was read to step {steps.step} only"
+            return (
+                f"node {node} has read step {step} in the log of steps, which was read to step "
+                f"{steps.step} only"
+            )
         if said is not None and said.checkpoint > steps.checkpoint:
             return (
-                f"node {node} has read the checkpoint of step {said.checkpoint} in the log of steps, which was read to that of "
-                f"step {steps.checkpoint} only"
+                f"node {node} has read the checkpoint of step {said.checkpoint} in the log of steps, which "
+                f"was read to that of step {steps.checkpoint} only"
             )
     return ""
 
 
 def roll_back(turn: Turn, nodes: int) -> None:
-    """Take from every node the attempt that it may still hold, and nothing else: for a pipeline that is not to run now."""
+    """Take from every node the attempt that it may still hold, and nothing else: for a
+    pipeline that is not to run now."""
     limits = turn.limits()
     commands: list[Command] = []
     for node in range(nodes):
@@ -270,9 +329,10 @@ def _remedy(turn: Turn, node: int, now: Standing) -> list[Command]:
 def _open(turn: Turn, node: int) -> list[Command]:
     """At the newest step that the node can open and go on from; from nothing if there is none.
 
-    From nothing means before step 1, and the log run again; without state it means after the last step, whatever the log still
-    holds and whoever made it. When the log's oldest steps were dropped, a node that can't open any later one halts the
-    pipeline. Nothing is done before the node knows of the checkpoints that took their place.
+    From nothing means before step 1, and the log run again; without state it means after the last step,
+    whatever the log still holds and whoever made it. When the log's oldest steps were dropped, a node that
+    can't open any later one halts the pipeline. Nothing is done before the node knows of the checkpoints that
+    took their place.
     """
     state = turn.state
     steps, said, spec = state.steps, state.view.node_state(node), state.view.spec()
@@ -296,15 +356,17 @@ def _nothing_to_open(state: CoordinatorState, node: int, openable: tuple[int, ..
     checkpoints = ", ".join(str(one.step) for one in steps.checkpoints) or "none"
     can_open = ", ".join(map(str, openable)) or "none"
     return (
-        f"node {node} of pipeline {state.pipeline} can't be opened: the log holds steps {steps.first} to {steps.step}, so it "
-        f"must begin at one from {steps.first - 1} to {steps.step}. Steps that it can open, from its own disk or from a "
-        f"checkpoint: {can_open}; checkpoints in the log: {checkpoints}. Put the files of a checkpoint back or give the node "
-        "access to them, start the node again, then resume the pipeline"
+        f"node {node} of pipeline {state.pipeline} can't be opened: the log holds steps {steps.first} to "
+        f"{steps.step}, so it must begin at one from {steps.first - 1} to {steps.step}. Steps that it can "
+        f"open, from its own disk or from a checkpoint: {can_open}; checkpoints in the log: {checkpoints}. "
+        "Put the files of a checkpoint back or give the node access to them, start the node again, then "
+        "resume the pipeline"
     )
 
 
 def end_if_silent(turn: Turn, node: int, limits: LimitsSpec) -> list[Command]:
-    """A process that has said nothing for long is told to end, once: should it wake up, another may have its place."""
+    """A process that has said nothing for long is told to end, once: should it wake up, another may have its
+    place."""
     state = turn.state
     said, silence_ms = state.view.node_state(node), silent_ms(state, node)
     if said is None or _is_to_end(state, node):
@@ -312,7 +374,10 @@ def end_if_silent(turn: Turn, node: int, limits: LimitsSpec) -> list[Command]:
     if silence_ms < limits.silence_timeout_ms:
         turn.wake_at(state.now_ms + limits.silence_timeout_ms - silence_ms)
         return []
-    text = f"node {node} said nothing for {silence_ms} ms ({said.phase.value} at step {said.step}) and is told to end"
+    text = (
+        f"node {node} said nothing for {silence_ms} ms ({said.phase.value} at step {said.step}) and is "
+        "told to end"
+    )
     state.trouble = state.trouble.noted(FailureKind.LOST, text)
     return [give(turn, node, CommandKind.SHUTDOWN, state.steps.step)]
 
@@ -334,11 +399,13 @@ def is_overdue(turn: Turn, node: int, now: Standing) -> bool:
 
 
 _MENDED_BY_OPENING = ("replay", "finish")
-"""Waits that may be over once the node has opened again. After any other it is told to end: it can't even open, or is deaf."""
+"""Waits that may be over once the node has opened again. After any other it is told to end:
+it can't even open, or is deaf."""
 
 
 def _out_of_time(turn: Turn, node: int, now: Standing) -> bool:
-    """Whether the wait is over its limit; then it is counted, and the node is told to open again, or to end."""
+    """Whether the wait is over its limit; then it is counted, and the node is told to open again, or to
+    end."""
     if not is_overdue(turn, node, now):
         return False
     ends = now.what[0] not in _MENDED_BY_OPENING
@@ -361,7 +428,10 @@ def _count_losses(turn: Turn, node: int) -> None:
     if command.incarnation != state.view.incarnation(node):
         text = f"node {node} ended while it opened step {command.step}, or replayed from there"
     elif said is not None and said.phase is NodePhase.CLOSED and has_done(said, command):
-        text = f"node {node} could not open step {command.step}, or replay from there: {said.error or 'no reason given'}"
+        text = (
+            f"node {node} could not open step {command.step}, or replay from there: "
+            f"{said.error or 'no reason given'}"
+        )
     else:
         return
     state.nodes = state.nodes.untold(node)

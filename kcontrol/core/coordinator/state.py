@@ -1,4 +1,5 @@
-"""What a coordinator remembers between two events, as a value: `decide` works on a copy and never on what it was given.
+"""What a coordinator remembers between two events, as a value: `decide` works on a copy
+and never on what it was given.
 
 All that belongs together is a part, frozen, and changed only by its own methods (parts/); so for each field
 there is one module that says when it changes. `at` and the readings of the clocks are changed by the turn
@@ -42,7 +43,8 @@ class CoordinatorState:
     now_ms: int = 0
     """The newest reading of the monotonic clock."""
     wall_ahead_ms: int = 0
-    """What the wall clock showed more than the monotonic clock at the last tick: stamps are made of it, and nothing else."""
+    """What the wall clock showed more than the monotonic clock at the last tick: stamps
+    are made of it, and nothing else."""
     wake_ms: int | None = None
     """The `WakeAt` that is still to come."""
 
@@ -61,11 +63,15 @@ class CoordinatorState:
 
     @staticmethod
     def initial(pipeline: str, *, transactional_id: str, steps_topic: str) -> CoordinatorState:
-        """Before anything was read. The two names are those of the pipeline's transaction and of its log of steps."""
-        return CoordinatorState(pipeline, transactional_id, steps_topic, PipelineView.empty(pipeline), StepsView(pipeline))
+        """Before anything was read. The two names are those of the pipeline's
+        transaction and of its log of steps."""
+        return CoordinatorState(
+            pipeline, transactional_id, steps_topic, PipelineView.empty(pipeline), StepsView(pipeline)
+        )
 
     def begun_at(self, newest: Checkpoint) -> CoordinatorState:
-        """The same, for a reader of the log of steps that begins at a checkpoint: see `StepsView.begun_at`."""
+        """The same, for a reader of the log of steps that begins at a checkpoint: see
+        `StepsView.begun_at`."""
         twin = self.copy()
         twin.steps = StepsView.begun_at(self.pipeline, newest)
         return twin
@@ -77,5 +83,6 @@ class CoordinatorState:
         return twin
 
     def wall(self, at_ms: int) -> int:
-        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this machine."""
+        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this
+        machine."""
         return at_ms + self.wall_ahead_ms

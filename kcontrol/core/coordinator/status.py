@@ -13,17 +13,21 @@ from kcontrol.core.model import PipelinePhase, Status
 
 _STATUS_EVERY_MS = 1000
 STATUS_BEAT_MS = 2000
-"""The status is said again after so long without news: a coordinator's silence means that nobody is in charge any more."""
+"""The status is said again after so long without news: a coordinator's silence means
+that nobody is in charge any more."""
 
 
 def report(turn: Turn) -> None:
-    """Publish the status when it says something new, a new step alone at most every second; and again after a while, as a sign
-    of life for whoever looks on.
+    """Publish the status when it says something new, a new step alone at most every second; and again after a
+    while, as a sign of life for whoever looks on.
 
-    Never while a new producer epoch has not been followed by a look at the logs: somebody else may be in charge.
+    Never while a new producer epoch has not been followed by a look at the logs:
+    somebody else may be in charge.
     """
     state = turn.state
-    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (state.at is State.DENIED and state.transaction.looked)
+    may_say = state.at in (*RESTING, State.ADDING, State.ATTEMPTING) or (
+        state.at is State.DENIED and state.transaction.looked
+    )
     if not may_say:
         return
     status = _status(turn)
@@ -52,7 +56,8 @@ def _status(turn: Turn) -> Status:
         phase = PipelinePhase.HALTED
         reason = state.trouble.halt
         if last is not None:
-            # Steps may not have been read, nor what users asked for taken note of: all that stays as it was said last.
+            # Steps may not have been read, nor what users asked for taken note of: all
+            # that stays as it was said last.
             return replace(last, claim_epoch=state.tenure.epoch, phase=phase, reason=reason)
     match state.at:
         case State.HALTED:
@@ -87,7 +92,11 @@ def _missing(turn: Turn) -> str:
     if spec is None:
         return "waiting for the pipeline's definition"
     limits = turn.limits()
-    missing = [now.text for node in range(spec.nodes) if (now := standing(state, node, limits)).place is not Readiness.IN_PLACE]
+    missing = [
+        now.text
+        for node in range(spec.nodes)
+        if (now := standing(state, node, limits)).place is not Readiness.IN_PLACE
+    ]
     parts = ["waiting: " + ", ".join(missing)] if missing else []
     if state.trouble.failure is not None:
         parts.append(state.trouble.failure.text)

@@ -1,8 +1,9 @@
-"""How a pipeline is stopped: its last step is saved, then every node closes its queries, then its process ends its incarnation.
+"""How a pipeline is stopped: its last step is saved, then every node closes its queries, then
+its process ends its incarnation.
 
-A stop waits for the checkpoint, so that whatever node opens the pipeline next, on whatever disk, has nothing to run again.
-It does not wait for more than that: not for nodes that are away or behind, and not beyond a limit. What is not saved is said
-in the status, and the stop goes on.
+A stop waits for the checkpoint, so that whatever node opens the pipeline next, on whatever disk, has nothing
+to run again. It does not wait for more than that: not for nodes that are away or behind, and not beyond a
+limit. What is not saved is said in the status, and the stop goes on.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ def acknowledge(state: CoordinatorState) -> None:
 def was_told(state: CoordinatorState, node: int, kind: CommandKind) -> bool:
     """Whether the newest command to a node's newest incarnation is of this kind."""
     command = state.nodes.commands.get(node)
-    return command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
+    return (
+        command is not None and command.kind is kind and command.incarnation == state.view.incarnation(node)
+    )
 
 
-# --- the checkpoint before it -------------------------------------------------------------------------------------------
+# --- the checkpoint before it -------------------------------------------------------------------------------
 
 
 def forget_stop(state: CoordinatorState) -> None:
@@ -39,7 +42,8 @@ def forget_stop(state: CoordinatorState) -> None:
 
 
 def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
-    """Whether the last step is to be saved before anything is closed. If that can't be done, say why, once."""
+    """Whether the last step is to be saved before anything is closed. If that can't be done, say why,
+    once."""
     state = turn.state
     if not spec.stateful or not spec.checkpoint.location:
         return False
@@ -80,7 +84,7 @@ def _why_unsaved(turn: Turn, spec: PipelineSpec) -> str:
     return ""
 
 
-# --- the stop -------------------------------------------------------------------------------------------------------------
+# --- the stop -----------------------------------------------------------------------------------------------
 
 
 _GONE = (("join",), ("joining",), ("silent",), ("ended",))
@@ -90,7 +94,8 @@ _AWAITED = (("claim",), ("stop",), ("shutdown",))
 
 
 def close_nodes(turn: Turn, nodes: int) -> int:
-    """Close every node, then end it; how many have not ended. A halted pipeline can be stopped too, and starts afresh."""
+    """Close every node, then end it; how many have not ended. A halted pipeline can be
+    stopped too, and starts afresh."""
     state, limits = turn.state, turn.limits()
     commands: list[Command] = []
     left = 0
@@ -119,7 +124,9 @@ def stopped(state: CoordinatorState) -> None:
     state.nodes = state.nodes.not_whole()
     acknowledge(state)
     checkpointing.refuse_request(
-        state, f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could save it"
+        state,
+        f"pipeline {state.pipeline} is stopped, and its nodes are closed: there is nothing that could "
+        "save it",
     )
 
 

@@ -1,29 +1,31 @@
 """The coordinator as a table: in which state what leads to which.
 
-One coordinator looks after one pipeline. It takes over by a claim, and after that it is always at one point of this circle:
+One coordinator looks after one pipeline. It takes over by a claim, and after that it is
+always at one point of this circle:
 
     claim -> fence (InitProducer) -> read both logs to their ends -> all nodes in place -> a step is due ->
     add partitions -> the attempt runs -> commit -> fence, early, for the next transaction -> ...
 
-A checkpoint is begun between two steps and saved beside them, or while the pipeline is paused, or before it stops; once all
-nodes have saved it, the same circle is gone through without an attempt: add the log of steps -> record the checkpoint ->
-fence -> ...
+A checkpoint is begun between two steps and saved beside them, or while the pipeline is paused, or before it
+stops; once all nodes have saved it, the same circle is gone through without an attempt: add the log of steps
+-> record the checkpoint -> fence -> ...
 
 Five rules are the shape of the table:
-- FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after a fencing error.
-  That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
-- From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or not, so nothing
-  is published or written under a new producer epoch before the claim was seen to be still the newest.
-- What nodes say they have read proves that a broker which was behind has answered READING; the way back there is through
-  BACKING_OFF and FENCING, from wherever nothing is under way.
-- What Kafka does not allow leads to DENIED, which tries nothing until somebody asks for it, and then begins with
-  CHECKING_CLAIM.
+- FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after
+  a fencing error. That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
+- From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or
+  not, so nothing is published or written under a new producer epoch before the claim was seen to be still the
+  newest.
+- What nodes say they have read proves that a broker which was behind has answered READING; the way back there
+  is through BACKING_OFF and FENCING, from wherever nothing is under way.
+- What Kafka does not allow leads to DENIED, which tries nothing until somebody asks for it, and
+  then begins with CHECKING_CLAIM.
 - A newer claim leads to RESIGNED from everywhere, and from there only a new assignment leads on.
 
-A handler names only the cause. `Turn.go` (turn.py) looks up here which state follows, asks for what that state
-begins with (`ASKS`), and stops the coordinator, because that is a bug, when a cause is given in a state or on an
-event that has no row. What is looked at between two transactions, and in which order, is a list as well: `LOOK` in
-between_steps.py. The picture and the tables in docs/ are made from all three.
+A handler names only the cause. `Turn.go` (turn.py) looks up here which state follows, asks for what that
+state begins with (`ASKS`), and stops the coordinator, because that is a bug, when a cause is given in a state
+or on an event that has no row. What is looked at between two transactions, and in which order, is a list as
+well: `LOOK` in between_steps.py. The picture and the tables in docs/ are made from all three.
 """
 
 from __future__ import annotations

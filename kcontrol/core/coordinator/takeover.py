@@ -31,13 +31,17 @@ def take_over(turn: Turn) -> None:
 
 
 def refuse_doubles(turn: Turn) -> None:
-    """What readers have seen twice no coordinator can take back: a person has to know of it before more rests on it."""
+    """What readers have seen twice no coordinator can take back: a person has to know of it before more rests
+    on it."""
     state = turn.state
-    which = ", ".join(f"{one.kind} {one.step} again at offset {one.offset}" for one in state.steps.doubles[:_SHOWN_DOUBLES])
+    which = ", ".join(
+        f"{one.kind} {one.step} again at offset {one.offset}" for one in state.steps.doubles[:_SHOWN_DOUBLES]
+    )
     more = len(state.steps.doubles) - _SHOWN_DOUBLES
     text = (
-        f"the log of steps ({state.steps_topic}) records {which}{f' and {more} more' if more > 0 else ''}: what these steps "
-        f"wrote is in the outputs more than once. `kcontrol repair {state.pipeline}` lists it by offset, and says how to go on"
+        f"the log of steps ({state.steps_topic}) records {which}{f' and {more} more' if more > 0 else ''}: "
+        f"what these steps wrote is in the outputs more than once. `kcontrol repair {state.pipeline}` lists "
+        "it by offset, and says how to go on"
     )
     state.trouble = state.trouble.refused(FailureKind.BROKER, text)
     state.hearing = state.hearing.deaf()

@@ -1,4 +1,5 @@
-"""One event's worth of work: a state to change, the effects so far, and the one way from a state to the next."""
+"""One event's worth of work: a state to change, the effects so far, and the one way from a state to the
+next."""
 
 from __future__ import annotations
 
@@ -7,12 +8,22 @@ from typing import assert_never
 
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import ASKS, OCCASIONS, TABLE, Cause, State
-from kcontrol.core.events import Assigned, CoordinatorEffect, CoordinatorEvent, InitProducer, Publish, ReadToEnds, Tick, WakeAt
+from kcontrol.core.events import (
+    Assigned,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    InitProducer,
+    Publish,
+    ReadToEnds,
+    Tick,
+    WakeAt,
+)
 from kcontrol.core.model import Claim, LimitsSpec
 from kcontrol.core.retry import DEFAULT_LIMITS
 
 _GAP_DIVISOR = 4
-"""A gap between events of more than this part of the heartbeat timeout: the coordinator itself did not run."""
+"""A gap between events of more than this part of the heartbeat timeout: the
+coordinator itself did not run."""
 
 
 class Turn:
@@ -31,7 +42,8 @@ class Turn:
     def go(self, cause: Cause, ask: CoordinatorEffect | None = None) -> None:
         """Follow the table, and ask for what the new state begins with.
 
-        ask: that, where it takes more than the state to make it. Raises LookupError where the table has no such row.
+        ask: that, where it takes more than the state to make it. Raises LookupError
+        where the table has no such row.
         """
         state = self.state
         row = state.at, cause
@@ -62,7 +74,14 @@ class Turn:
                 return ReadToEnds(settled=False)
             case State.BACKING_OFF | State.BACKING_OFF_FENCED:
                 return WakeAt(state.trouble.retry.not_before_ms)
-            case State.ADDING | State.ATTEMPTING | State.COMMITTING | State.ADDING_LOG | State.RECORDING | State.RESIGNED:
+            case (
+                State.ADDING
+                | State.ATTEMPTING
+                | State.COMMITTING
+                | State.ADDING_LOG
+                | State.RECORDING
+                | State.RESIGNED
+            ):
                 return None
             case State.IDLE | State.DENIED | State.ASSEMBLING | State.READY:
                 return None

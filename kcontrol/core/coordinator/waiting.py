@@ -20,7 +20,12 @@ def hear_received(state: CoordinatorState, received: Received) -> None:
     """A node's report was read."""
     spec, view, arrivals = state.view.spec(), state.view, state.arrivals
     item = None if spec is None else next((one for one in spec.inputs if one.name == received.input), None)
-    if spec is None or item is None or is_paused(view, item) or view.incarnation(received.node) != received.incarnation:
+    if (
+        spec is None
+        or item is None
+        or is_paused(view, item)
+        or view.incarnation(received.node) != received.incarnation
+    ):
         return
     for seen in received.partitions:
         if seen.topic_id == item.topic_id and node_of(item, spec.nodes, seen.partition) == received.node:
@@ -30,9 +35,12 @@ def hear_received(state: CoordinatorState, received: Received) -> None:
 
 
 def note_waiting(state: CoordinatorState, ranges: Iterable[InputRange], seen: Seen) -> None:
-    """What waits now and was not heard as it came, because nobody knew yet that it counts, waits from now on."""
+    """What waits now and was not heard as it came, because nobody knew yet that it counts, waits from now
+    on."""
     arrivals = state.arrivals
     for one in ranges:
         if one.from_ < one.to:
-            arrivals = arrivals.marked((one.input, one.partition), one.from_, one.to, gaps_of(seen, one), state.now_ms)
+            arrivals = arrivals.marked(
+                (one.input, one.partition), one.from_, one.to, gaps_of(seen, one), state.now_ms
+            )
     state.arrivals = arrivals

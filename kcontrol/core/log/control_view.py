@@ -1,7 +1,9 @@
-"""What a reader of the control partition knows of one pipeline: the newest record of each key, and who is newest.
+"""What a reader of the control partition knows of one pipeline: the newest record of each key, and who is
+newest.
 
-The state is a function of the newest record of each key and of nothing else. That is the whole reason why folding a compacted
-log gives what folding the full one gives; tests/property/core holds it to that for any log and any compaction.
+The state is a function of the newest record of each key and of nothing else. That is the whole reason why
+folding a compacted log gives what folding the full one gives; tests/property/core holds it to that for any
+log and any compaction.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class PipelineView:
 
     epoch: the offset of the newest claim, or -1.
     lives: by node, the incarnation (offset of the newest join).
-    skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every event.
+    skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every
+    event.
     """
 
     pipeline: str
@@ -108,31 +111,52 @@ class PipelineView:
     def node_state(self, node: int) -> NodeState | None:
         """Its newest state."""
         incarnation = self.incarnations.get(node)
-        return None if incarnation is None else self._newest(NodeState, keys.state_key(self.pipeline, node, incarnation))
+        return (
+            None
+            if incarnation is None
+            else self._newest(NodeState, keys.state_key(self.pipeline, node, incarnation))
+        )
 
     def received(self, node: int, input_name: str) -> Received | None:
         """How far it has seen one input."""
         incarnation = self.incarnations.get(node)
-        return None if incarnation is None else self._newest(Received, keys.received_key(self.pipeline, node, incarnation, input_name))
+        return (
+            None
+            if incarnation is None
+            else self._newest(Received, keys.received_key(self.pipeline, node, incarnation, input_name))
+        )
 
     def replaying(self, node: int) -> Replaying | None:
         """Which step it replays, or replayed last."""
         incarnation = self.incarnations.get(node)
-        return None if incarnation is None else self._newest(Replaying, keys.replay_key(self.pipeline, node, incarnation))
+        return (
+            None
+            if incarnation is None
+            else self._newest(Replaying, keys.replay_key(self.pipeline, node, incarnation))
+        )
 
     def written(self, node: int) -> Written | None:
         """Its newest report of an attempt."""
         incarnation = self.incarnations.get(node)
-        return None if incarnation is None else self._newest(Written, keys.written_key(self.pipeline, node, incarnation))
+        return (
+            None
+            if incarnation is None
+            else self._newest(Written, keys.written_key(self.pipeline, node, incarnation))
+        )
 
     def checkpoint_part(self, node: int) -> CheckpointPart | None:
         """What it has saved, or failed to save, last."""
         incarnation = self.incarnations.get(node)
-        return None if incarnation is None else self._newest(CheckpointPart, keys.part_key(self.pipeline, node, incarnation))
+        return (
+            None
+            if incarnation is None
+            else self._newest(CheckpointPart, keys.part_key(self.pipeline, node, incarnation))
+        )
 
 
 def evolve(view: PipelineView, logged: Logged) -> PipelineView:
-    """The view after one more record, which must be the next in offset order; records of other pipelines change nothing."""
+    """The view after one more record, which must be the next in offset order; records of
+    other pipelines change nothing."""
     record = logged.record
     if isinstance(record, Tombstone):
         return _forget(view, record.key)
@@ -175,10 +199,12 @@ def _lives_of(records: Iterable[Logged]) -> dict[int, int]:
 
 
 def superseded_keys(view: PipelineView) -> tuple[str, ...]:
-    """Keys that a new coordinator may forget: what was said by, or to, lives and claims that have a successor.
+    """Keys that a new coordinator may forget: what was said by, or to, lives and claims that have a
+    successor.
 
-    The newest claim, each node's newest join, and everything their authors say now are never among them, and what has a
-    successor has one for ever; so a reader's idea of who is newest can't change, whoever forgets and whenever.
+    The newest claim, each node's newest join, and everything their authors say now are never among them, and
+    what has a successor has one for ever; so a reader's idea of who is newest can't change, whoever forgets
+    and whenever.
     """
     gone = []
     for key, logged in sorted(view.latest.items(), key=lambda item: item[1].offset):

@@ -9,7 +9,8 @@ from kcontrol.core.model import ControlRecord, Logged, PipelineSpec, Tombstone
 
 
 def is_deletion(record: ControlRecord | Tombstone, pipeline: str) -> bool:
-    """Whether it ends the pipeline: what the log has of it before no longer counts, and nobody works for it any more."""
+    """Whether it ends the pipeline: what the log has of it before no longer counts, and nobody works for it
+    any more."""
     return isinstance(record, Tombstone) and record.key == spec_key(pipeline)
 
 

@@ -1,7 +1,8 @@
-"""The key of every record, in one place, because compaction keeps the newest record of a key and nothing else.
+"""The key of every record, in one place, because compaction keeps the newest record of a key and nothing
+else.
 
-A key holds the epoch or incarnation of its author, so that what a zombie writes late can never displace what its successor
-wrote. Pipeline names hold no slash, so no key of one pipeline is a key of another.
+A key holds the epoch or incarnation of its author, so that what a zombie writes late can never displace what
+its successor wrote. Pipeline names hold no slash, so no key of one pipeline is a key of another.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def command_key(pipeline: str, claim_epoch: int, node: int) -> str:
 
 
 def barrier_key(pipeline: str, uuid: str) -> str:
-    """Of a tombstone that removes nothing: who has read up to its own has missed nothing that was there before."""
+    """Of a tombstone that removes nothing: who has read up to its own has missed nothing that was there
+    before."""
     return f"{pipeline}/barrier/{uuid}"
 
 
@@ -103,7 +105,8 @@ def checkpoint_key(step: int) -> str:
 
 
 def accepted_key(offset: int) -> str:
-    """Of the tombstone in the steps topic by which a person accepts what is recorded twice up to this offset."""
+    """Of the tombstone in the steps topic by which a person accepts what is recorded twice up to this
+    offset."""
     return f"accepted/{offset}"
 
 
@@ -114,7 +117,8 @@ def accepted_offset(key: str) -> int | None:
 
 
 def numbered(key: str) -> tuple[str, int]:
-    """What a key of the steps topic is of, 'step' or 'checkpoint', and its step; ('', 0) for a key of neither."""
+    """What a key of the steps topic is of, 'step' or 'checkpoint', and its step; ('', 0) for a key of
+    neither."""
     kind, _, number = key.partition("/")
     return (kind, int(number)) if kind in ("step", "checkpoint") and number.isdecimal() else ("", 0)
 

@@ -1,12 +1,14 @@
 """What the log of steps says: how far the pipeline is committed and where the next step begins.
 
-Only committed records are ever folded. Boundaries are contiguous by construction, so a gap means that the log was damaged or
-belongs to something else; going on would lose or repeat input, so it is an error and never repaired here. The oldest steps may
-be gone: they are dropped in order, beginning with the oldest, and only together with a checkpoint that makes up for them.
+Only committed records are ever folded. Boundaries are contiguous by construction, so a gap means that the log
+was damaged or belongs to something else; going on would lose or repeat input, so it is an error and never
+repaired here. The oldest steps may be gone: they are dropped in order, beginning with the oldest, and only
+together with a checkpoint that makes up for them.
 
-A step that is recorded again, as earlier versions could do where leaders moved, does not end its readers: the newest record of
-a key counts, as it will when the topic is compacted, and as it does for the nodes' state, which the newest attempt has made. It
-is remembered as a `Double` until a person has accepted it, and until then no step is made.
+A step that is recorded again, as earlier versions could do where leaders moved, does not end its readers: the
+newest record of a key counts, as it will when the topic is compacted, and as it does for the nodes' state,
+which the newest attempt has made. It is remembered as a `Double` until a person has accepted it, and until
+then no step is made.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Double:
 
 @dataclass(frozen=True, slots=True)
 class StepsView:
-    """A fold of the steps topic. A boundary names every partition of every input, so the last one says it all.
+    """A fold of the steps topic. A boundary names every partition of every input, so the last one says it
+    all.
 
     last: the newest committed boundary; None before step 1.
     """
@@ -50,17 +53,21 @@ class StepsView:
     checkpoints: tuple[Checkpoint, ...] = ()
     """Those that were not dropped, oldest first."""
     resized: int = 0
-    """The newest step that was not dropped and that the step after it was not made by as many nodes as; 0 if there is none."""
+    """The newest step that was not dropped and that the step after it was not made by as
+    many nodes as; 0 if there is none."""
     doubles: tuple[Double, ...] = ()
     """What was recorded again, and not accepted by a person since; oldest first."""
     begun: bool = False
-    """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from `begun_at`."""
+    """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from
+    `begun_at`."""
 
     @staticmethod
     def begun_at(pipeline: str, newest: Checkpoint) -> StepsView:
-        """For a reader that begins at the `begin_offset` of the newest checkpoint in the log, which it has looked up.
+        """For a reader that begins at the `begin_offset` of the newest checkpoint in the log, which it has
+        looked up.
 
-        What it has read to the end is then what a reader from the beginning has, whose time grows with the log.
+        What it has read to the end is then what a reader from the beginning has, whose time grows with the
+        log.
         """
         return StepsView(pipeline, first=newest.first_step, resized=newest.resized_step, begun=True)
 
@@ -86,7 +93,8 @@ class StepsView:
     def can_begin_at(self, step: int, nodes: int) -> bool:
         """Whether one of so many nodes that holds `step` can go on from there.
 
-        Steps that were made by another number of nodes can't be run again by these: partitions were divided otherwise.
+        Steps that were made by another number of nodes can't be run again by these:
+        partitions were divided otherwise.
         """
         if self.last is None or step == self.step:
             return step == self.step
@@ -100,10 +108,10 @@ class StepsView:
 def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     """The view after one more record of the steps topic, in offset order.
 
-    Raises DamagedRecordError when a boundary leaves out a step, goes back in time, or starts an input elsewhere than the
-    step before ended it or a range that it says was skipped ends, and
-    when a checkpoint is not newer than the last one or is of a step that is not there. The first boundary that is still in the
-    log may have any number: older ones may be tombstoned.
+    Raises DamagedRecordError when a boundary leaves out a step, goes back in time, or starts an input
+    elsewhere than the step before ended it or a range that it says was skipped ends, and when a checkpoint is
+    not newer than the last one or is of a step that is not there. The first boundary that is still in the log
+    may have any number: older ones may be tombstoned.
     """
     record = logged.record
     if isinstance(record, Tombstone):
@@ -117,7 +125,9 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
     first = record.step if view.last is None and not view.begun else view.first
     resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
-    return StepsView(view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized, view.doubles)
+    return StepsView(
+        view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized, view.doubles
+    )
 
 
 def _again(view: StepsView, record: StepBoundary, offset: int) -> StepsView:
@@ -153,8 +163,9 @@ def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> St
         return replace(view, checkpoints=(*view.checkpoints[:-1], checkpoint), doubles=(*view.doubles, again))
     if not view.checkpoint < checkpoint.step <= view.step:
         raise DamagedRecordError(
-            f"pipeline {view.pipeline}: the steps log at offset {offset} holds a checkpoint of step {checkpoint.step} after "
-            f"step {view.step} and the checkpoint of step {view.checkpoint}; the log was changed from outside"
+            f"pipeline {view.pipeline}: the steps log at offset {offset} holds a checkpoint of step "
+            f"{checkpoint.step} after step {view.step} and the checkpoint of step {view.checkpoint}; the "
+            "log was changed from outside"
         )
     return replace(view, checkpoints=(*view.checkpoints, checkpoint))
 
@@ -162,7 +173,9 @@ def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> St
 def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, offset: int) -> None:
     where = f"pipeline {view.pipeline}: the steps log at offset {offset}"
     if boundary.step != last.step + 1:
-        raise DamagedRecordError(f"{where} holds step {boundary.step} after step {last.step}; the log was changed from outside")
+        raise DamagedRecordError(
+            f"{where} holds step {boundary.step} after step {last.step}; the log was changed from outside"
+        )
     if boundary.now_ms <= last.now_ms:
         raise DamagedRecordError(
             f"{where}: step {boundary.step} has time {boundary.now_ms}, not later than {last.now_ms} before"
@@ -173,16 +186,17 @@ def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, 
         expected = skips.get((piece.input, piece.partition, expected), expected)
         if piece.from_ != expected:
             raise DamagedRecordError(
-                f"{where}: step {boundary.step} reads input {piece.input} partition {piece.partition} from offset "
-                f"{piece.from_}, but the step before ended at {expected}"
+                f"{where}: step {boundary.step} reads input {piece.input} partition {piece.partition} from "
+                f"offset {piece.from_}, but the step before ended at {expected}"
             )
 
 
 class Boundaries:
-    """The boundaries of contiguous steps that a node may still have to replay, as a value that is cheap to extend.
+    """The boundaries of contiguous steps that a node may still have to replay, as a
+    value that is cheap to extend.
 
-    Values share one growing list and each remembers how much of it is its own; a value that is extended twice gets a list of
-    its own the second time. A log of a million steps is so read in linear time.
+    Values share one growing list and each remembers how much of it is its own; a value that is extended twice
+    gets a list of its own the second time. A log of a million steps is so read in linear time.
     """
 
     __slots__ = ("_begin", "_end", "_items")
@@ -205,7 +219,8 @@ class Boundaries:
         return self._items[index] if self._begin <= index < self._end else None
 
     def extended(self, boundary: StepBoundary) -> Boundaries:
-        """With the next step at the end; what is held of a step that comes again, and of those after it, goes."""
+        """With the next step at the end; what is held of a step that comes again, and of those after it,
+        goes."""
         items = self._items
         if self._begin < self._end and boundary.step <= items[self._end - 1].step:
             kept = [one for one in items[self._begin : self._end] if one.step < boundary.step]

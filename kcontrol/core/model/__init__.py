@@ -1,11 +1,14 @@
-"""The words of the protocol as values: every record that is ever written to Kafka, and the parts they are made of.
+"""The words of the protocol as values: every record that is ever written to Kafka, and the parts they are
+made of.
 
-Everything here is frozen and made of the standard library only, so that the same values serve the coordinator, the node,
-the simulator and `kcontrol log`. The wire layer maps each class to the Avro schema of the same name by field names; a
-trailing underscore (`from_`) is dropped there because `from` is a Python keyword.
+Everything here is frozen and made of the standard library only, so that the same values serve the
+coordinator, the node, the simulator and `kcontrol log`. The wire layer maps each class to the Avro schema of
+the same name by field names; a trailing underscore (`from_`) is dropped there because `from` is a Python
+keyword.
 
-Conventions: offsets are Kafka offsets, `to` is exclusive; times are `_ms` since the Unix epoch; digests are 32 lower-case
-hexadecimal digits (the sum modulo 2**128 of a 128-bit hash of each record), always beside the count of records they cover.
+Conventions: offsets are Kafka offsets, `to` is exclusive; times are `_ms` since the Unix epoch; digests are
+32 lower-case hexadecimal digits (the sum modulo 2**128 of a 128-bit hash of each record), always beside the
+count of records they cover.
 """
 
 from __future__ import annotations

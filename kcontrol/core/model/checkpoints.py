@@ -84,10 +84,11 @@ class Checkpoint:
     first_step: int
     """The oldest step that is in the log from then on; 0: not said."""
     resized_step: int
-    """The newest step from `first_step` on that the step after it was not made by as many nodes as; 0 if there is none."""
+    """The newest step from `first_step` on that the step after it was not made by as
+    many nodes as; 0 if there is none."""
     begin_offset: int
-    """Of the boundary of the oldest checkpoint that is kept, this one included: whoever begins to read there, knowing this
-    record, knows all that counts. -1: not said."""
+    """Of the boundary of the oldest checkpoint that is kept, this one included: whoever begins to read there,
+    knowing this record, knows all that counts. -1: not said."""
 
     def part_of(self, node: int) -> SavedPart | None:
         """What a node has to open; None if there was no such node then."""

@@ -11,7 +11,7 @@ from kcontrol.core.model.times import EndTimes, WorkTimes
 from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
 from kcontrol.core.model.words import CommandKind, DesiredMode, FailureKind, NodePhase, PipelinePhase, Reason
 
-# --- control records: from the user -----------------------------------------------------------------------------------
+# --- control records: from the user -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class InputDesired:
 class SkipRequest:
     """`p/skip/I/P`: pass over offsets [from_, to) of a partition of an input.
 
-    It holds for the one step that would begin at `from_`, and for no other: once a step has gone on from there it means
-    nothing any more, so that it can't be carried out twice or too late, whoever reads it and whenever.
+    It holds for the one step that would begin at `from_`, and for no other: once a step has gone on from
+    there it means nothing any more, so that it can't be carried out twice or too late, whoever reads it and
+    whenever.
     """
 
     pipeline: str
@@ -60,7 +61,7 @@ class SkipRequest:
     request_id: str
 
 
-# --- control records: from nodes --------------------------------------------------------------------------------------
+# --- control records: from nodes ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,11 @@ class NodeJoin:
 class NodeState:
     """`p/node/N/INC/state`: repeated every second; its absence is death.
 
-    Open(s) is phase `open` with step s; Running(s), a step that is attempted or replayed, is phase `running` with step s - 1:
-    when it is complete, the node holds s. `step` is the last step that the node holds complete (0: none); while an attempt is
-    under way `attempt` is its token.
-    `command_epoch` and `command_serial` name the newest command that the node has carried out (a `step` counts from its
-    start), so that the same command given twice is acknowledged twice.
+    Open(s) is phase `open` with step s; Running(s), a step that is attempted or replayed, is phase `running`
+    with step s - 1: when it is complete, the node holds s. `step` is the last step that the node holds
+    complete (0: none); while an attempt is under way `attempt` is its token. `command_epoch` and
+    `command_serial` name the newest command that the node has carried out (a `step` counts from its start),
+    so that the same command given twice is acknowledged twice.
     """
 
     pipeline: str
@@ -105,14 +106,16 @@ class NodeState:
     beat: int
     """Counts the repeats, so that no two are equal."""
     checkpoint: int
-    """The newest checkpoint that the node has found in the log of steps; 0 for none. `openable` is known up to there."""
+    """The newest checkpoint that the node has found in the log of steps; 0 for none.
+    `openable` is known up to there."""
     ended: EndTimes | None = None
     """When `step` ended here; None if this incarnation did not take part in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Of offsets [from_, to) so many hold no record: markers of transactions, aborted records, compacted ones."""
+    """Of offsets [from_, to) so many hold no record: markers of transactions, aborted records, compacted
+    ones."""
 
     from_: int
     to: int
@@ -146,7 +149,8 @@ class Received:
     """The step that this input is received for: the node's last complete one + 1."""
     partitions: tuple[ReceivedPartition, ...]
     records: int
-    """Offsets that wait beyond the last complete step, less those of the gaps: an upper bound of the records."""
+    """Offsets that wait beyond the last complete step, less those of the gaps: an upper bound of the
+    records."""
     size_bytes: int
 
 
@@ -182,7 +186,7 @@ class Written:
     """Of each query with state and a watermark, on this node."""
 
 
-# --- control records: from coordinators -------------------------------------------------------------------------------
+# --- control records: from coordinators ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,8 @@ class StepWork:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`p/command/EPOCH/N`: what node N shall do now. The newest of the newest epoch counts, the rest does not."""
+    """`p/command/EPOCH/N`: what node N shall do now. The newest of the newest epoch counts, the rest does
+    not."""
 
     pipeline: str
     claim_epoch: int
@@ -223,7 +228,8 @@ class Command:
     """The incarnation that is meant; others ignore it."""
     kind: CommandKind
     step: int
-    """For open: the step to go back to. For step: the step to make. For pause and stop: the step to end at."""
+    """For open: the step to go back to. For step: the step to make. For pause and stop: the step to end
+    at."""
     work: StepWork | None
 
 
@@ -247,9 +253,11 @@ class Status:
     answers: tuple[CheckpointAnswer, ...]
     """To the newest requests for a checkpoint, newest last; at most 16."""
     inputs_offset: int = -1
-    """Control offset of the newest `InputDesired` or `SkipRequest` that is taken note of: every later step goes by it."""
+    """Control offset of the newest `InputDesired` or `SkipRequest` that is taken note
+    of: every later step goes by it."""
     clock_difference_ms: int = 0
-    """The coordinator's wall clock less the time that steps go by, when that is worth a word: one of them is wrong. Else 0."""
+    """The coordinator's wall clock less the time that steps go by, when that is worth a
+    word: one of them is wrong. Else 0."""
 
 
 ControlRecord = (

@@ -46,6 +46,7 @@ class StepResult:
     run_ms: int = 0
     """From the call until the last task had ended."""
     recorded_ms: int | None = None
-    """From the call until Spark had recorded the step before; less than 0 if it had by then. None: it was not run before."""
+    """From the call until Spark had recorded the step before; less than 0 if it had by
+    then. None: it was not run before."""
     late_rows: tuple[LateRows, ...] = ()
     """Of each query with state and a watermark."""

@@ -54,9 +54,11 @@ class StepPolicySpec:
     clock_ms: int
     """Period of the clock that makes steps of its own; 0: none."""
     late_rows: LateRowsPolicy = LateRowsPolicy.COUNT
-    """Whether a step in which a watermark drops rows is committed, with their number, or halts the pipeline."""
+    """Whether a step in which a watermark drops rows is committed, with their number, or halts the
+    pipeline."""
     gaps_delay_ms: int = 60_000
-    """Offsets that hold no record are passed over by a step of their own when there was no other for so long."""
+    """Offsets that hold no record are passed over by a step of their own when there was no other for so
+    long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class LimitsSpec:
     max_attempts: int
     """Attempts that fail by the query, in a row, before the pipeline halts."""
     max_lost: int
-    """Attempts that fail because a Spark task, worker or executor was lost, in a row, before the pipeline halts."""
+    """Attempts that fail because a Spark task, worker or executor was lost, in a row, before the pipeline
+    halts."""
     backoff_ms: int
     """Wait before the second attempt; doubles with each, up to `max_backoff_ms`."""
     max_backoff_ms: int
@@ -99,11 +102,13 @@ class LimitsSpec:
     silence_timeout_ms: int = 60_000
     """A node that has said nothing for so long is told to end, so that whoever watches it starts it anew."""
     clock_tolerance_ms: int = 60_000
-    """The time of a step is at most so much ahead of the log's timestamps, whatever the coordinator's wall clock shows."""
+    """The time of a step is at most so much ahead of the log's timestamps, whatever the
+    coordinator's wall clock shows."""
 
 
 IN_WORK_DIR = "workdir:"
-"""The location of checkpoints that each node saves beside its own working directory, wherever that is on its host."""
+"""The location of checkpoints that each node saves beside its own working directory, wherever that is on its
+host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,8 @@ class CheckpointSpec:
     every_ms: int
     keep: int
     keep_steps: int
-    """Steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; -1 keeps all."""
+    """Steps beyond the newest so many are dropped from the log once no kept checkpoint needs them; -1 keeps
+    all."""
     shared: bool = False
     """Every host can read what is saved there; if not, only the host that has saved it is known to."""
 

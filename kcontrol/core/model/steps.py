@@ -13,7 +13,8 @@ from kcontrol.core.model.words import Reason
 
 @dataclass(frozen=True, slots=True)
 class StepBoundary:
-    """`step/S` in the steps topic: the record that ends a committed step, written in the step's own transaction."""
+    """`step/S` in the steps topic: the record that ends a committed step, written in the step's own
+    transaction."""
 
     pipeline: str
     step: int
@@ -33,7 +34,8 @@ class StepBoundary:
     watermark_moved: bool
     """The next step is then due for the reason `watermark`; recorded so that a takeover knows it too."""
     skipped_ranges: tuple[SkippedRange, ...] = ()
-    """What users have had passed over between the step before and this one; each ends where this step's slice begins."""
+    """What users have had passed over between the step before and this one; each ends
+    where this step's slice begins."""
     received_ms: int = 0
     """The coordinator's clock when it first knew of input for the step."""
     work: tuple[WorkTimes, ...] = ()
@@ -41,9 +43,11 @@ class StepBoundary:
     before: StepEnd | None = None
     """How the step before ended; None if nothing is known of that, as for step 1."""
     late_rows: tuple[LateRows, ...] = ()
-    """Of each query with state and a watermark, and each node, 0 too. One that is not named was not counted."""
+    """Of each query with state and a watermark, and each node, 0 too. One that is not named was not
+    counted."""
     environments: tuple[Environment, ...] = ()
-    """What its nodes computed with: one for all, or one by node number if they differ; () if it is not known of all."""
+    """What its nodes computed with: one for all, or one by node number if they differ; () if it is not known
+    of all."""
 
 
 StepRecord = StepBoundary | Checkpoint

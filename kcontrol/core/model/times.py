@@ -1,7 +1,7 @@
 """When things happened in a step, so that people see where its time goes. Nothing is ever decided by it.
 
-Each time is by the clock of the process that it happened in; 0 is said where it is not known. Times of one process can be
-subtracted; those of two processes only as far as their clocks agree.
+Each time is by the clock of the process that it happened in; 0 is said where it is not known. Times of one
+process can be subtracted; those of two processes only as far as their clocks agree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class EndTimes:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a step ended, after its boundary was written: what that boundary can't hold, and so the next one does."""
+    """How a step ended, after its boundary was written: what that boundary can't hold, and so the next one
+    does."""
 
     answered_ms: int
     """Kafka told the coordinator that the transaction is committed."""

@@ -20,7 +20,7 @@ class Token:
     """By node number."""
 
 
-# --- slices of input and output -------------------------------------------------------------------------------------
+# --- slices of input and output -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class InputRange:
 
 @dataclass(frozen=True, slots=True)
 class InputSlice:
-    """What a step read of one partition; `records` are the visible ones (no control, aborted or compacted-away records)."""
+    """What a step read of one partition; `records` are the visible ones (no control,
+    aborted or compacted-away records)."""
 
     input: str
     topic: str
@@ -53,7 +54,8 @@ class InputSlice:
 
 @dataclass(frozen=True, slots=True)
 class OutputSlice:
-    """What a step wrote to one partition. `from_` is the first, `to` one past the last of its offsets; equal if none."""
+    """What a step wrote to one partition. `from_` is the first, `to` one past the last
+    of its offsets; equal if none."""
 
     output: str
     topic: str
@@ -74,9 +76,11 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that the watermark of one query dropped on one node: they came to an operator with state after it had passed them.
+    """Rows that the watermark of one query dropped on one node: they came to an operator with
+    state after it had passed them.
 
-    What Spark counts: rows as they reach the operator, so several records that were aggregated before may be one row.
+    What Spark counts: rows as they reach the operator, so several records that were
+    aggregated before may be one row.
     """
 
     query: str
@@ -101,7 +105,8 @@ class SkippedRange:
 
 @dataclass(frozen=True, slots=True)
 class SourceSplit:
-    """The part of an input that one Spark source task reads. Several splits may share a task, in the order listed."""
+    """The part of an input that one Spark source task reads. Several splits may share a task, in the order
+    listed."""
 
     input: str
     task: int
@@ -123,7 +128,8 @@ class OutputLayout:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a step is cut into Spark tasks. A function of spec and division only, recorded, and used again on replay."""
+    """How a step is cut into Spark tasks. A function of spec and division only,
+    recorded, and used again on replay."""
 
     splits: tuple[SourceSplit, ...]
     shuffle_partitions: int

@@ -61,7 +61,8 @@ class FailureKind(StrEnum):
     QUERY = "query"
     """The user's code, data or settings: the same attempt would fail again."""
     LOST = "lost"
-    """A Spark task, Python worker, executor or JVM died, a task was re-run behind our back, or a disk or a store failed."""
+    """A Spark task, Python worker, executor or JVM died, a task was re-run behind our
+    back, or a disk or a store failed."""
     FENCED = "fenced"
     """The attempt's producer epoch is no longer valid."""
     BROKER = "broker"
@@ -73,7 +74,8 @@ class FailureKind(StrEnum):
     DENIED = "denied"
     """Kafka does not allow it, or refuses the credentials: never retried, the pipeline halts."""
     REFUSED = "refused"
-    """The input is not what the pipeline says that it is, or must not have: never retried, the pipeline halts."""
+    """The input is not what the pipeline says that it is, or must not have: never retried, the pipeline
+    halts."""
 
 
 class LateRowsPolicy(StrEnum):

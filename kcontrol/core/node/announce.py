@@ -1,7 +1,9 @@
-"""What a node says of itself: its state at every change and every second, what input it has, and that it replays.
+"""What a node says of itself: its state at every change and every second, what input it has, and that it
+replays.
 
-The state is what coordinators go by, so it is said at once when anything in it changes, and again and again, because silence
-means death. Input is said when it grows, and now and then; not while the node is behind the log, since it can't be used then.
+The state is what coordinators go by, so it is said at once when anything in it changes, and again and again,
+because silence means death. Input is said when it grows, and now and then; not while the node is behind the
+log, since it can't be used then.
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ RECEIVED_EVERY_MS = 5000
 
 _ATTEMPTING = (NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING)
 _RUNNING = (*_ATTEMPTING, NodeStage.REPLAYING, NodeStage.OPENING)
-"""A step is under way, the one after `step`: attempted, replayed, or to be replayed once its own attempt is taken back."""
+"""A step is under way, the one after `step`: attempted, replayed, or to be replayed once
+its own attempt is taken back."""
 _SAYS_INPUT = (NodeStage.IDLE, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FAILED)
-"""A failed node says it too: it may have failed for want of input, and how far that reaches now is what a person must know."""
+"""A failed node says it too: it may have failed for want of input, and how far that reaches
+now is what a person must know."""
 
 
 def speak(turn: NodeTurn) -> None:
@@ -53,7 +57,9 @@ def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
     state = turn.state
     attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
     openable, checkpoint = all_openable(state), state.steps.checkpoint
-    now = Said(_phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint)
+    now = Said(
+        _phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint
+    )
     if again or now != state.said or state.now_ms >= state.said_ms + STATE_EVERY_MS:
         state.said = now
         state.said_ms = state.now_ms
@@ -70,7 +76,9 @@ def _phase(state: NodeMachine) -> NodePhase:
     return NodePhase.RUNNING if state.at in _RUNNING else NodePhase.OPEN
 
 
-def report(state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str) -> Written:
+def report(
+    state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str
+) -> Written:
     """What came of an attempt."""
     return Written(
         state.pipeline,
@@ -95,7 +103,8 @@ def _times(state: NodeMachine, result: StepResult) -> WorkTimes:
 
 
 def say_ended(turn: NodeTurn, result: StepResult) -> None:
-    """Tell when Spark had recorded the step before, which is known only now: the next boundary is to hold it."""
+    """Tell when Spark had recorded the step before, which is known only now: the next boundary is to hold
+    it."""
     state = turn.state
     if state.ended is not None and result.recorded_ms is not None:
         state.ended = replace(state.ended, recorded_ms=state.wall(state.begun_ms) + result.recorded_ms)
@@ -103,7 +112,8 @@ def say_ended(turn: NodeTurn, result: StepResult) -> None:
 
 
 def say_replaying(turn: NodeTurn, step: int) -> None:
-    """Announce a replay, unless this incarnation has said that it received input for the very step: it is one or the other."""
+    """Announce a replay, unless this incarnation has said that it received input for the
+    very step: it is one or the other."""
     state = turn.state
     if step <= state.received_step:
         return
@@ -111,7 +121,8 @@ def say_replaying(turn: NodeTurn, step: int) -> None:
 
 
 def hear_arrivals(state: NodeMachine, event: InputArrived) -> None:
-    """Remember what a watcher saw. While a topic is the same, what was received only grows, whatever a broker says after."""
+    """Remember what a watcher saw. While a topic is the same, what was received only
+    grows, whatever a broker says after."""
     before = state.arrivals.get(event.input)
     known = {} if before is None else {seen.partition: seen for seen in before.partitions}
     for seen in event.partitions:
@@ -153,7 +164,9 @@ def _received(state: NodeMachine, name: str) -> Received:
     waiting = 0
     if item is not None:
         begins = {seen.partition: next_offset(state.steps, item, seen.partition) for seen in partitions}
-        partitions = tuple(replace(seen, gaps=gaps_after(seen.gaps, begins[seen.partition])) for seen in partitions)
+        partitions = tuple(
+            replace(seen, gaps=gaps_after(seen.gaps, begins[seen.partition])) for seen in partitions
+        )
         waiting = sum(records_between(seen.gaps, begins[seen.partition], seen.to) for seen in partitions)
     return Received(
         pipeline=state.pipeline,

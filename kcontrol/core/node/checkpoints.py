@@ -1,7 +1,8 @@
-"""A node's part in checkpoints: what it pins and saves, which ones it could open, and which of its files nobody needs any more.
+"""A node's part in checkpoints: what it pins and saves, which ones it could open, and which of
+its files nobody needs any more.
 
-It pins only the step that it was asked for, and only while it holds exactly that one. What it says of its part names the
-command that asked for it, so that nothing is ever taken for the part of another checkpoint.
+It pins only the step that it was asked for, and only while it holds exactly that one. What it says of its
+part names the command that asked for it, so that nothing is ever taken for the part of another checkpoint.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def on_log(turn: NodeTurn, record: StepRecord | Tombstone) -> None:
 
 
 def drop_parts(turn: NodeTurn) -> None:
-    """Delete what this node has saved and the log has no use for. With no checkpoint in the log, all of it may yet be used."""
+    """Delete what this node has saved and the log has no use for. With no checkpoint in the
+    log, all of it may yet be used."""
     if turn.state.steps.checkpoints:
         turn.effects.append(DropParts(turn.state.steps.checkpoints))
 

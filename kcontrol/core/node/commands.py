@@ -1,4 +1,5 @@
-"""What a node does when it is told to: open, step, save, close, end; and when it may be interrupted for that."""
+"""What a node does when it is told to: open, step, save, close, end; and when it may be interrupted for
+that."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from kcontrol.core.node.turn import NodeTurn
 
 
 def obey(turn: NodeTurn) -> None:
-    """Carry out the newest command of the newest claim, if it is meant for this incarnation and was not carried out before."""
+    """Carry out the newest command of the newest claim, if it is meant for this incarnation
+    and was not carried out before."""
     state = turn.state
     command = state.view.command(state.node)
     if command is None or command.incarnation != state.incarnation or state.at is NodeStage.EXITED:
@@ -56,7 +58,8 @@ def _interrupts(state: NodeMachine, command: Command) -> bool:
 
 
 def _goes_on(state: NodeMachine, command: Command) -> bool:
-    """Whether the step to stop at is still to come, by replaying it or as its own attempt; the command waits for that."""
+    """Whether the step to stop at is still to come, by replaying it or as its own
+    attempt; the command waits for that."""
     return state.at in (NodeStage.OPENING, *AT_WORK) and state.step < command.step
 
 
@@ -75,7 +78,8 @@ def open_at(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
 
 
 def _cancel(turn: NodeTurn) -> None:
-    """Nothing of what runs may be written or recorded any more; its answer, if one is owed, will come and mean nothing."""
+    """Nothing of what runs may be written or recorded any more; its answer, if one is
+    owed, will come and mean nothing."""
     state = turn.state
     if state.at in CANCELLED:
         turn.effects.append(CancelAttempt())
@@ -116,9 +120,14 @@ def end(turn: NodeTurn, reason: str) -> None:
 
 
 def _step(turn: NodeTurn, command: Command) -> None:
-    """Begin an attempt: only at the end of the log, and only at the step that follows what the engine holds."""
+    """Begin an attempt: only at the end of the log, and only at the step that follows what the engine
+    holds."""
     state, work = turn.state, command.work
-    if state.at is not NodeStage.IDLE or work is None or not work.step == state.step + 1 == state.steps.step + 1:
+    if (
+        state.at is not NodeStage.IDLE
+        or work is None
+        or not work.step == state.step + 1 == state.steps.step + 1
+    ):
         return
     done(state, command)
     state.work, state.begun_ms = work, state.now_ms

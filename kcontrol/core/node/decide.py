@@ -1,8 +1,9 @@
 """A node of a pipeline: obeys the newest coordinator, drives its engine, and never gets ahead of the log.
 
-`decide` is a pure function that follows the table in table.py. First the event is handled, then what is known is
-looked at: the newest command, and the log, if the node is behind it. What the node says of itself is in announce.py.
-Answers of the engine come in the order in which it was asked; those to what was cancelled meanwhile are counted off.
+`decide` is a pure function that follows the table in table.py. First the event is handled, then what is known
+is looked at: the newest command, and the log, if the node is behind it. What the node says of itself is in
+announce.py. Answers of the engine come in the order in which it was asked; those to what was cancelled
+meanwhile are counted off.
 """
 
 from __future__ import annotations
@@ -52,14 +53,16 @@ _NO_RESULT = StepResult((), (), (), False)
 def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     """What follows from one event. The given state is not changed.
 
-    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in a state that it can't
-    come in.
+    Raises DamagedRecordError when the log of steps is broken, and LookupError when an event comes in
+    a state that it can't come in.
     """
     if state.at is NodeStage.EXITED:
         return NodeDecision(state, ())
     turn = NodeTurn(state.copy(), type(event))
     turn.state.now_ms = now_ms = max(state.now_ms, event.now_ms)
-    turn.state.wall_ahead_ms = event.wall_ms - now_ms if isinstance(event, Tick | Joined) else state.wall_ahead_ms
+    turn.state.wall_ahead_ms = (
+        event.wall_ms - now_ms if isinstance(event, Tick | Joined) else state.wall_ahead_ms
+    )
     if state.wake_ms is not None and state.wake_ms <= turn.state.now_ms:
         turn.state.wake_ms = None
     _handle(turn, event)
@@ -105,7 +108,7 @@ def _handle(turn: NodeTurn, event: NodeEvent) -> None:
             assert_never(event)
 
 
-# --- what the logs say ------------------------------------------------------------------------------------------------
+# --- what the logs say --------------------------------------------------------------------------------------
 
 
 def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
@@ -114,15 +117,24 @@ def _on_control(turn: NodeTurn, event: ControlSeen) -> None:
     record = event.logged.record
     if state.at is NodeStage.JOINING:
         return
-    if isinstance(record, PipelineSpec) and record.pipeline == state.pipeline and record.fingerprint != state.fingerprint:
-        # Its queries, and which partitions it reads, are those of the old one; no command that follows is meant for them.
+    if (
+        isinstance(record, PipelineSpec)
+        and record.pipeline == state.pipeline
+        and record.fingerprint != state.fingerprint
+    ):
+        # Its queries, and which partitions it reads, are those of the old one; no command
+        # that follows is meant for them.
         end(
             turn,
-            f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and fingerprint "
-            f"{record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start the node again",
+            f"the definition of pipeline {state.pipeline} was changed, to nodes = {record.nodes} and "
+            f"fingerprint {record.fingerprint}, while node {state.node} ran by {state.fingerprint}: start "
+            "the node again",
         )
     elif state.view.incarnations.get(state.node, -1) > state.incarnation:
-        end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+        end(
+            turn,
+            f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
+        )
 
 
 def _on_step(turn: NodeTurn, event: StepSeen) -> None:
@@ -134,12 +146,17 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
             on_log(turn, boundary)
         return
     state.boundaries = state.boundaries.extended(boundary)
-    if state.at in (NodeStage.WRITING, NodeStage.WRITTEN) and state.work is not None and boundary.step == state.work.step:
+    if (
+        state.at in (NodeStage.WRITING, NodeStage.WRITTEN)
+        and state.work is not None
+        and boundary.step == state.work.step
+    ):
         _on_boundary(turn, boundary, state.work)
 
 
 def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
-    """The step that this node attempts is committed: by this attempt, or by another, which is then the one that happened."""
+    """The step that this node attempts is committed: by this attempt, or by another, which
+    is then the one that happened."""
     if boundary.token == work.token and turn.state.at is NodeStage.WRITTEN:
         turn.state.seen_ms = turn.state.now_ms
         turn.go(NodeCause.OWN_BOUNDARY, FinishStep(boundary.step))
@@ -147,7 +164,7 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
         open_at(turn, NodeCause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
 
 
-# --- behind the log ---------------------------------------------------------------------------------------------------
+# --- behind the log -----------------------------------------------------------------------------------------
 
 
 def _replay(turn: NodeTurn) -> None:
@@ -163,7 +180,8 @@ def _replay(turn: NodeTurn) -> None:
     if spec is None:
         return
     if not can_rerun(boundary, spec.nodes):
-        # Said although it can't be done: a coordinator that has not read this step told the node to begin before it.
+        # Said although it can't be done: a coordinator that has not read this step told the node to begin
+        # before it.
         say_replaying(turn, boundary.step)
         made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
         end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
@@ -177,13 +195,19 @@ def _without_boundary(turn: NodeTurn) -> None:
     state = turn.state
     if state.steps.can_replay_after(state.step):
         # This process has forgotten it, or began to read behind it.
-        end(turn, f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step {state.step + 1}")
+        end(
+            turn,
+            f"node {state.node} must read the log of pipeline {state.pipeline} again to replay step "
+            f"{state.step + 1}",
+        )
         return
-    state.error = f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
+    state.error = (
+        f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
+    )
     turn.go(NodeCause.BROKEN)
 
 
-# --- what the engine answers --------------------------------------------------------------------------------------------
+# --- what the engine answers --------------------------------------------------------------------------------
 
 
 def _overdue(state: NodeMachine) -> bool:
@@ -204,7 +228,10 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
     _now_openable(state, event.openable)
     drop_parts(turn)
     if state.view.incarnations.get(state.node, -1) > state.incarnation:
-        end(turn, f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced")
+        end(
+            turn,
+            f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
+        )
 
 
 def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:

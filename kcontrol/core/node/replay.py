@@ -7,7 +7,8 @@ from kcontrol.core.step.layout import writers_of
 
 
 def can_rerun(boundary: StepBoundary, nodes: int) -> bool:
-    """Whether one of so many nodes can run a committed step again; partitions of another number were divided otherwise.
+    """Whether one of so many nodes can run a committed step again; partitions of another
+    number were divided otherwise.
 
     The log of steps may tell a node of a change of the number before the control log does.
     """
@@ -20,5 +21,16 @@ def work_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> StepWork:
     spec: as of now, but with as many nodes as the boundary says.
     """
     writers = writers_of(spec, boundary.layout, node)
-    division = tuple(InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs)
-    return StepWork(boundary.step, boundary.token, "", boundary.now_ms, boundary.reason, division, boundary.layout, writers)
+    division = tuple(
+        InputRange(p.input, p.topic, p.topic_id, p.partition, p.from_, p.to) for p in boundary.inputs
+    )
+    return StepWork(
+        boundary.step,
+        boundary.token,
+        "",
+        boundary.now_ms,
+        boundary.reason,
+        division,
+        boundary.layout,
+        writers,
+    )

@@ -1,4 +1,5 @@
-"""What a node remembers between two events, as a value: `decide` works on a copy and never on what it was given."""
+"""What a node remembers between two events, as a value: `decide` works on a copy and never on what it was
+given."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class SeenInput:
 
 
 class Said(NamedTuple):
-    """What a `NodeState` says, but for who says it and how often. It is made at each event, and is far cheaper to make."""
+    """What a `NodeState` says, but for who says it and how often. It is made at each
+    event, and is far cheaper to make."""
 
     phase: NodePhase
     step: int
@@ -39,7 +41,8 @@ class Said(NamedTuple):
 
 @dataclass
 class NodeMachine:
-    """All of it. The parts are frozen or mappings that are replaced, never changed, so a shallow copy is a copy."""
+    """All of it. The parts are frozen or mappings that are replaced, never changed, so a shallow copy is a
+    copy."""
 
     pipeline: str
     node: int
@@ -102,7 +105,8 @@ class NodeMachine:
         return NodeMachine(pipeline, node, PipelineView.empty(pipeline), StepsView(pipeline), Boundaries())
 
     def begun_at(self, newest: Checkpoint) -> NodeMachine:
-        """The same, for a reader of the log of steps that begins at a checkpoint: see `StepsView.begun_at`."""
+        """The same, for a reader of the log of steps that begins at a checkpoint: see
+        `StepsView.begun_at`."""
         twin = self.copy()
         twin.steps = StepsView.begun_at(self.pipeline, newest)
         return twin
@@ -114,7 +118,8 @@ class NodeMachine:
         return twin
 
     def wall(self, at_ms: int) -> int:
-        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this machine."""
+        """The stamp for a reading of the monotonic clock: milliseconds since the Unix epoch, by this
+        machine."""
         return at_ms + self.wall_ahead_ms
 
     def go_back(self, step: int) -> None:

@@ -1,16 +1,17 @@
 """A node as a table: in which state what leads to which.
 
-    closed -> opening -> idle -> writing -> written -> finishing -> idle -> ...
-                          idle -> replaying -> finishing -> idle            while the log is ahead
-                          idle -> pinning -> idle                           for a checkpoint, saved beside the steps
+    closed -> opening -> idle -> writing -> written -> finishing -> idle -> ... idle -> replaying -> finishing
+    -> idle            while the log is ahead idle -> pinning -> idle                           for a
+    checkpoint, saved beside the steps
 
-The node is never ahead of the log: FINISHING is entered only for a step whose boundary was read, and that names the node's own
-token, or whose replay agreed with it.
-Whatever else ends an attempt leads through OPENING, which takes back what the attempt has left in the state.
+The node is never ahead of the log: FINISHING is entered only for a step whose boundary was read, and that
+names the node's own token, or whose replay agreed with it. Whatever else ends an attempt leads through
+OPENING, which takes back what the attempt has left in the state.
 
-A handler names only the cause. `NodeTurn.go` (turn.py) looks up here which state follows, asks the engine for what
-that state begins with (`ASKS`), and stops the node, because that is a bug, when a cause is given in a state or on an
-event that has no row. Whatever interrupts an attempt or a replay (`CANCELLED`) asks for `CancelAttempt` before it.
+A handler names only the cause. `NodeTurn.go` (turn.py) looks up here which state follows, asks the engine for
+what that state begins with (`ASKS`), and stops the node, because that is a bug, when a cause is given in a
+state or on an event that has no row. Whatever interrupts an attempt or a replay (`CANCELLED`) asks for
+`CancelAttempt` before it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,14 @@ class NodeCause(StrEnum):
     EXIT = "shut down or replaced"
 
 
-AT_WORK = (NodeStage.IDLE, NodeStage.REPLAYING, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING, NodeStage.PINNING)
+AT_WORK = (
+    NodeStage.IDLE,
+    NodeStage.REPLAYING,
+    NodeStage.WRITING,
+    NodeStage.WRITTEN,
+    NodeStage.FINISHING,
+    NodeStage.PINNING,
+)
 """The queries run; a command to open or close interrupts, as it does an opening."""
 
 ASKS: dict[NodeStage, type[NodeEffect]] = {

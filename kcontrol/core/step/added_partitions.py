@@ -1,8 +1,9 @@
 """Whether partitions that were added to an input can be taken up.
 
-On one node always. On several, equal keys must go on meeting on one node, with their state and with the output partition that
-it alone writes; a producer deals keys out by the number of partitions, so another number sends keys to other nodes. What a
-pipeline says of its keys is `partitioned_by`, without which one that needs them is refused from the start.
+On one node always. On several, equal keys must go on meeting on one node, with their state and with the
+output partition that it alone writes; a producer deals keys out by the number of partitions, so another
+number sends keys to other nodes. What a pipeline says of its keys is `partitioned_by`, without which one that
+needs them is refused from the start.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from kcontrol.core.step.offsets import arrived, is_paused, named_partitions, see
 
 
 def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
-    """One sentence about an input whose added partitions must not be read, or ''. A paused input is not judged."""
+    """One sentence about an input whose added partitions must not be read, or ''. A paused input is not
+    judged."""
     if spec.nodes == 1:
         return ""
     for item in spec.inputs:
@@ -25,22 +27,26 @@ def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> 
         if spec.stateful and 0 < named < now:
             return _needs_a_new_name(spec, item, named, now)
         if now > max(named, told):
-            return _needs_a_new_name(spec, item, told, now) if spec.stateful else _needs_equal_counts(spec, item, told, now)
+            return (
+                _needs_a_new_name(spec, item, told, now)
+                if spec.stateful
+                else _needs_equal_counts(spec, item, told, now)
+            )
     return ""
 
 
 def _grown(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
     by = f"by {item.partitioned_by} " if item.partitioned_by else ""
     return (
-        f"input {item.name} (topic {item.topic}) has {now} partitions, the pipeline was made with {before}: on {spec.nodes} "
-        f"nodes its keys, partitioned {by}among {before}, would come to other nodes"
+        f"input {item.name} (topic {item.topic}) has {now} partitions, the pipeline was made with {before}: "
+        f"on {spec.nodes} nodes its keys, partitioned {by}among {before}, would come to other nodes"
     )
 
 
 def _needs_a_new_name(spec: PipelineSpec, item: InputSpec, before: int, now: int) -> str:
     return (
-        f"{_grown(spec, item, before, now)} than their state is on; nothing was read of the added partitions. Submit the "
-        "pipeline under a new name, so that it reads its inputs anew"
+        f"{_grown(spec, item, before, now)} than their state is on; nothing was read of the added "
+        "partitions. Submit the pipeline under a new name, so that it reads its inputs anew"
     )
 
 
@@ -52,6 +58,7 @@ def _needs_equal_counts(spec: PipelineSpec, item: InputSpec, before: int, now: i
         if one is not item
     )
     return (
-        f"{_grown(spec, item, before, now)} than write their output partitions; nothing was read of the added partitions. "
-        f"Give {others} {now} partitions too, as far as they are keyed, start the nodes again, then resume the pipeline"
+        f"{_grown(spec, item, before, now)} than write their output partitions; nothing was read of the "
+        f"added partitions. Give {others} {now} partitions too, as far as they are keyed, start the nodes "
+        "again, then resume the pipeline"
     )

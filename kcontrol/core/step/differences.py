@@ -1,8 +1,11 @@
-"""What a step that was run again has otherwise than the log says: the one comparison behind recovery, `verify` and `replay`.
+"""What a step that was run again has otherwise than the log says: the one comparison behind
+recovery, `verify` and `replay`.
 
-All of a boundary that follows from the step's input and from the code is compared: ranges, counts and digests of what was read
-and written, bad records that were left out, rows that watermarks dropped, and whether one moved. Offsets of the output are
-not: a replay writes nothing. What was read comes first, because nothing that follows from other input says anything.
+All of a boundary that follows from the step's input and from the code is compared: ranges, counts and digests
+of what was read and written, bad records that were left out, rows that watermarks dropped, and whether one
+moved. Offsets of the output are
+not: a replay writes nothing. What was read comes first, because nothing that follows
+from other input says anything.
 """
 
 from __future__ import annotations
@@ -10,7 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcontrol.core.model import EMPTY_DIGEST, InputSlice, OutputSlice, PipelineSpec, Skipped, StepBoundary, StepResult, StepWork
+from kcontrol.core.model import (
+    EMPTY_DIGEST,
+    InputSlice,
+    OutputSlice,
+    PipelineSpec,
+    Skipped,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
 from kcontrol.core.step.layout import writers_of
 from kcontrol.core.step.offsets import node_of
 
@@ -35,9 +47,10 @@ class NodePart:
 class Difference:
     """One thing in which a step that was run again differs from the log.
 
-    what: 'input' and 'output' are of one partition, expected and found (records, digest). 'range', of a partition, is which
-    offsets were read. 'bad records' are counts of an input, 'late rows' of a query; 'watermark' is whether it moved; 'time'
-    and 'layout' are what the step was run with, as text. `partition` is None where there is none.
+    what: 'input' and 'output' are of one partition, expected and found (records, digest). 'range', of a
+    partition, is which offsets were read. 'bad records' are counts of an input, 'late rows' of a query;
+    'watermark' is whether it moved; 'time' and 'layout' are what the step was run with, as text. `partition`
+    is None where there is none.
     """
 
     step: int
@@ -58,10 +71,13 @@ class Difference:
             where += f" partition {self.partition}"
         if isinstance(self.expected, tuple) and isinstance(self.found, tuple):
             return (
-                f"step {self.step}: {where} differs: the log has {self.expected[0]} records with digest {self.expected[1]}, "
-                f"this run has {self.found[0]} with {self.found[1]}"
+                f"step {self.step}: {where} differs: the log has {self.expected[0]} records with digest "
+                f"{self.expected[1]}, this run has {self.found[0]} with {self.found[1]}"
             )
-        return f"step {self.step}: {where} differs: the log has {_text(self.expected)}, this run has {_text(self.found)}"
+        return (
+            f"step {self.step}: {where} differs: the log has {_text(self.expected)}, this run has "
+            f"{_text(self.found)}"
+        )
 
 
 def _text(value: object) -> str:
@@ -71,8 +87,9 @@ def _text(value: object) -> str:
 
 
 def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> NodePart:
-    """A node's part of a step that was made by as many nodes as `spec` has. Inputs and outputs that the spec no longer has
-    are in nobody's part: which changes fit the log, its user has said with `compatible_with`."""
+    """A node's part of a step that was made by as many nodes as `spec` has. Inputs and outputs that the
+    spec no longer has are in nobody's part: which changes fit the log, its user has said with
+    `compatible_with`."""
     inputs = {item.name: item for item in spec.inputs}
     return NodePart(
         frozenset(
@@ -88,8 +105,11 @@ def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> NodePart:
     )
 
 
-def differences(boundary: StepBoundary, part: NodePart, work: StepWork, found: StepResult) -> list[Difference]:
-    """Everything in which what a node was told to run again, and what it found, differ from its part of the log.
+def differences(
+    boundary: StepBoundary, part: NodePart, work: StepWork, found: StepResult
+) -> list[Difference]:
+    """Everything in which what a node was told to run again, and what it found, differ from its part of the
+    log.
 
     Where what went into the step differs, that is all that is said.
     """
@@ -104,19 +124,27 @@ def differences(boundary: StepBoundary, part: NodePart, work: StepWork, found: S
     ]
 
 
-def input_differences(boundary: StepBoundary, part: NodePart, found: Iterable[InputSlice]) -> list[Difference]:
+def input_differences(
+    boundary: StepBoundary, part: NodePart, found: Iterable[InputSlice]
+) -> list[Difference]:
     """What was read otherwise. A partition of which nothing was found counts as read empty."""
     wanted = {
-        (piece.input, piece.partition): piece for piece in boundary.inputs if (piece.input, piece.partition) in part.inputs
+        (piece.input, piece.partition): piece
+        for piece in boundary.inputs
+        if (piece.input, piece.partition) in part.inputs
     }
     given = {(piece.input, piece.partition): piece for piece in found}
     differences = []
     for name, partition in sorted(wanted.keys() | given.keys()):
         before, now = wanted.get((name, partition)), given.get((name, partition))
         if before is not None and now is not None and _range(before) != _range(now):
-            differences.append(Difference(boundary.step, "range", name, partition, _range(before), _range(now)))
+            differences.append(
+                Difference(boundary.step, "range", name, partition, _range(before), _range(now))
+            )
         elif _content(before) != _content(now):
-            differences.append(Difference(boundary.step, INPUT, name, partition, _content(before), _content(now)))
+            differences.append(
+                Difference(boundary.step, INPUT, name, partition, _content(before), _content(now))
+            )
     return differences
 
 
@@ -165,11 +193,14 @@ def _counts(skipped: Iterable[Skipped]) -> dict[str, int]:
 def _watermark(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:
     """It has moved in the step if it has on any node."""
     if found.watermark_moved != boundary.watermark_moved and (part.whole or found.watermark_moved):
-        yield Difference(boundary.step, "watermark", "", None, boundary.watermark_moved, found.watermark_moved)
+        yield Difference(
+            boundary.step, "watermark", "", None, boundary.watermark_moved, found.watermark_moved
+        )
 
 
 def _late_rows(boundary: StepBoundary, found: StepResult) -> Iterator[Difference]:
-    """Of the queries that were counted both times: not, in boundaries of before they were, or if a watermark was added."""
+    """Of the queries that were counted both times: not, in boundaries of before they
+    were, or if a watermark was added."""
     wanted = {(each.query, each.node): each.rows for each in boundary.late_rows}
     for each in found.late_rows:
         before = wanted.get((each.query, each.node), each.rows)

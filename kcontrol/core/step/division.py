@@ -1,7 +1,8 @@
 """What a step holds: for each partition of each input the offsets [from, to).
 
-A step holds everything that nodes have received, clipped to `max_records` in proportion to what waits. The division names
-every partition, also those it reads nothing of, so that one boundary alone says where the next step begins.
+A step holds everything that nodes have received, clipped to `max_records` in proportion to what waits. The
+division names every partition, also those it reads nothing of, so that one boundary alone says where the next
+step begins.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from kcontrol.core.step.skips import skips_due
 
 
 def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple[InputRange, ...]:
-    """Everything received beyond the last committed step: one range a partition, in order of the spec, empty ones included.
+    """Everything received beyond the last committed step: one range a partition, in order of
+    the spec, empty ones included.
 
     A range begins after what is skipped, and is empty for a paused input.
     """
@@ -34,10 +36,14 @@ def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) ->
 
 
 def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
-    """The pipeline as it was, or would be, with so many nodes: which of them reads which partition follows from the number."""
+    """The pipeline as it was, or would be, with so many nodes: which of them reads which
+    partition follows from the number."""
     if nodes == spec.nodes:
         return spec
-    dealt = (replace(each, node_of=tuple(dealt_to(p, nodes) for p in range(len(each.node_of)))) for each in spec.inputs)
+    dealt = (
+        replace(each, node_of=tuple(dealt_to(p, nodes) for p in range(len(each.node_of))))
+        for each in spec.inputs
+    )
     return replace(spec, nodes=nodes, inputs=tuple(dealt))
 
 
@@ -49,10 +55,11 @@ def offsets_in(ranges: Sequence[InputRange]) -> int:
 def clipped(ranges: Sequence[InputRange], max_records: int) -> tuple[InputRange, ...]:
     """The ranges cut to `max_records` offsets in all, each in proportion to what waits in it.
 
-    So partitions that hold the same span of event time stay together in it, however full or sparse they are, and a watermark
-    drops nothing of the full ones. Of each the step takes its exact share, rounded down or up, so that the sum is exact. Who
-    is rounded up changes from step to step evenly (a golden-ratio sequence), so that a partition whose share is a hundredth
-    of a record gives one about every hundred steps. The same ranges always give the same division.
+    So partitions that hold the same span of event time stay together in it, however full or sparse they are,
+    and a watermark drops nothing of the full ones. Of each the step takes its exact share, rounded down or
+    up, so that the sum is exact. Who is rounded up changes from step to step evenly (a golden-ratio
+    sequence), so that a partition whose share is a hundredth of a record gives one about every hundred steps.
+    The same ranges always give the same division.
     """
     waiting = offsets_in(ranges)
     if waiting <= max_records:
@@ -71,16 +78,19 @@ def clipped(ranges: Sequence[InputRange], max_records: int) -> tuple[InputRange,
 
 _WHOLE_PHASE = 1 << 64
 _GOLDEN = 0x9E3779B97F4A7C15
-"""The golden ratio's fraction of `_WHOLE_PHASE`: its multiples are spread more evenly than those of any other number."""
+"""The golden ratio's fraction of `_WHOLE_PHASE`: its multiples are spread more evenly
+than those of any other number."""
 
 
 def _phase(turn: int) -> int:
-    """Part of an offset, of `_WHOLE_PHASE`. turn: grows by one with each step that is cut, without being counted anywhere."""
+    """Part of an offset, of `_WHOLE_PHASE`. turn: grows by one with each step that is cut,
+    without being counted anywhere."""
     return turn * _GOLDEN % _WHOLE_PHASE
 
 
 def gone_input(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
-    """One sentence about input that the next step needs and Kafka no longer has, or ''. It needs nothing of a paused one."""
+    """One sentence about input that the next step needs and Kafka no longer has, or ''. It
+    needs nothing of a paused one."""
     begins = {(skip.input, skip.partition): skip.to for skip in skips_due(spec, steps, view)}
     for item in spec.inputs:
         if is_paused(view, item):
@@ -89,15 +99,16 @@ def gone_input(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> str:
             where = f"input {item.name} (topic {item.topic}, partition {partition})"
             if seen.topic_id != item.topic_id:
                 return (
-                    f"{where} was deleted and created again: its topic id is {seen.topic_id}, the pipeline was made with "
-                    f"{item.topic_id}; submit the pipeline under a new name to read the new topic"
+                    f"{where} was deleted and created again: its topic id is {seen.topic_id}, the pipeline "
+                    f"was made with {item.topic_id}; submit the pipeline under a new name to read the new "
+                    "topic"
                 )
             begin = begins.get((item.name, partition), next_offset(steps, item, partition))
             if seen.earliest > begin:
                 return (
-                    f"{where} has expired: the next step needs offset {begin}, the first one left is {seen.earliest}; restore "
-                    f"the topic, or go on without offsets {begin} to {seen.earliest - 1}: kcontrol skip {spec.pipeline} "
-                    f"--input {item.name} --partition {partition} --to-offset {seen.earliest}, then "
-                    f"kcontrol resume {spec.pipeline}"
+                    f"{where} has expired: the next step needs offset {begin}, the first one left is "
+                    f"{seen.earliest}; restore the topic, or go on without offsets {begin} to "
+                    f"{seen.earliest - 1}: kcontrol skip {spec.pipeline} --input {item.name} --partition "
+                    f"{partition} --to-offset {seen.earliest}, then kcontrol resume {spec.pipeline}"
                 )
     return ""

@@ -9,7 +9,8 @@ from kcontrol.core.model import Reason, StepPolicySpec
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The reason for a step now, or when there will be one if nothing else happens; both None: only events help."""
+    """The reason for a step now, or when there will be one if nothing else happens; both None: only events
+    help."""
 
     reason: Reason | None
     wake_ms: int | None = None
@@ -27,15 +28,17 @@ def due(
     now_ms: int,
     step_now_ms: int,
 ) -> Due:
-    """Whether a step is due at `now_ms`, by the monotonic clock; `step_now_ms` is the same moment by the clock of steps.
+    """Whether a step is due at `now_ms`, by the monotonic clock; `step_now_ms` is the
+    same moment by the clock of steps.
 
     waiting: records received beyond the last committed step over all nodes, none of paused inputs.
     arrived_ms: when the first of them arrived, by the monotonic clock; None if there are none.
-    only_gaps_ms: since when nothing waits but offsets that hold no record; None if there are none, or records beside them.
+    only_gaps_ms: since when nothing waits but offsets that hold no record; None if there
+    are none, or records beside them.
     last_now_ms, watermark_moved: of the last committed step; 0 and False before the first.
-    skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them done with.
-    The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step does not shift the
-    ones after it.
+    skips: offsets are to be passed over, which a step has to record, so that who waits for them sees them
+    done with. The policy's clock ticks at multiples of its period, by the clock of steps, so that a late step
+    does not shift the ones after it.
     """
     if waiting >= max(1, policy.min_records):
         return Due(Reason.RECORDS)
@@ -61,7 +64,7 @@ def due(
 def gaps_over_ms(policy: StepPolicySpec, only_gaps_ms: int | None) -> int | None:
     """When offsets that hold no record have waited long enough for another step, by the monotonic clock.
 
-    The next step passes them over. When there is none for so long, one of their own does: else they would expire
-    some day, and nobody who looks then could tell them from records that were lost.
+    The next step passes them over. When there is none for so long, one of their own does: else they would
+    expire some day, and nobody who looks then could tell them from records that were lost.
     """
     return None if only_gaps_ms is None else only_gaps_ms + max(policy.gaps_delay_ms, policy.max_delay_ms)

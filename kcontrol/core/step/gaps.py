@@ -1,7 +1,8 @@
-"""Which offsets hold no record: markers of transactions, records that were aborted, records that compaction removed.
+"""Which offsets hold no record: markers of transactions, records that were aborted,
+records that compaction removed.
 
-A policy counts records, and Kafka's offsets count these as well. A node's watcher sees most of them in passing and reports them
-beside how far the input reaches; what it has not looked at counts as records.
+A policy counts records, and Kafka's offsets count these as well. A node's watcher sees most of them in
+passing and reports them beside how far the input reaches; what it has not looked at counts as records.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ Seen = Mapping[str, Mapping[int, ReceivedPartition]]
 
 
 def records_between(gaps: Iterable[Gap], from_: int, to: int) -> int:
-    """How many records offsets [from_, to) hold at most: exactly so many, if all of it was looked at and no gap that lies
-    across an end was merged of several."""
+    """How many records offsets [from_, to) hold at most: exactly so many, if all of it was looked at and no
+    gap that lies across an end was merged of several."""
     left = max(0, to - from_)
     for gap in gaps:
         outside = max(0, from_ - gap.from_) + max(0, gap.to - to)
@@ -41,8 +42,9 @@ def gaps_after(gaps: Sequence[Gap], offset: int) -> tuple[Gap, ...]:
 
 
 def with_gap(gaps: tuple[Gap, ...], gap: Gap, most: int) -> tuple[Gap, ...]:
-    """With one more, which lies after the others. Of more than `most` the older half is merged in pairs: a step that begins in
-    the middle of a pair then counts a record too many, at most as many as the pair has offsets without one."""
+    """With one more, which lies after the others. Of more than `most` the older half is merged in pairs: a
+    step that begins in the middle of a pair then counts a record too many, at most as many as the pair has
+    offsets without one."""
     last = gaps[-1] if gaps else None
     if last is not None and last.to == gap.from_ and _is_whole(last) and _is_whole(gap):
         return (*gaps[:-1], Gap(last.from_, gap.to, last.offsets + gap.offsets))

@@ -1,18 +1,29 @@
-"""How a step is cut into Spark tasks: from the spec and the division alone, never from the machine that runs it.
+"""How a step is cut into Spark tasks: from the spec and the division alone, never from the machine that runs
+it.
 
-Sums of doubles differ with the number of source tasks, so a step that is replayed elsewhere must be cut as it was.
-Tasks are numbered from 0 within one input and one node: a partition belongs to exactly one node, so the number is unambiguous.
+Sums of doubles differ with the number of source tasks, so a step that is replayed elsewhere must be cut as it
+was. Tasks are numbered from 0 within one input and one node: a partition belongs to exactly one node, so the
+number is unambiguous.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcontrol.core.model import InputRange, InputSpec, Layout, LayoutSpec, OutputLayout, PipelineSpec, SourceSplit
+from kcontrol.core.model import (
+    InputRange,
+    InputSpec,
+    Layout,
+    LayoutSpec,
+    OutputLayout,
+    PipelineSpec,
+    SourceSplit,
+)
 from kcontrol.core.step.offsets import node_of
 
 _SKEW = 2
-"""Whole partitions are kept together unless the largest share would be more than this many times the fair one."""
+"""Whole partitions are kept together unless the largest share would be more than this many times the fair
+one."""
 
 
 def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
@@ -35,17 +46,22 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
 
 
 def writers_of(spec: PipelineSpec, layout: Layout, node: int) -> tuple[tuple[int, ...], ...]:
-    """By output of the spec, the partitions that a node alone may write in a step with this layout, or wrote in it.
+    """By output of the spec, the partitions that a node alone may write in a step with this layout, or wrote
+    in it.
 
-    How many an output has is the step's own: its topic may have been given more since, and the newest spec then says so. An
-    output that the layout does not name was none of the step's, and nobody wrote to it.
+    How many an output has is the step's own: its topic may have been given more since, and the newest spec
+    then says so. An output that the layout does not name was none of the step's, and nobody wrote to it.
 
-    With several nodes an output with as many partitions as an input follows that input's assignment, because equal keys then
-    meet in the partition of the same number; any other output is dealt out in turn.
+    With several nodes an output with as many partitions as an input follows that input's assignment, because
+    equal keys then meet in the partition of the same number; any other output is dealt out in turn.
     """
     counts = {output.output: output.partitions for output in layout.outputs}
     return tuple(
-        tuple(partition for partition, writer in enumerate(_writer_of(spec, counts.get(output.name, 0))) if writer == node)
+        tuple(
+            partition
+            for partition, writer in enumerate(_writer_of(spec, counts.get(output.name, 0)))
+            if writer == node
+        )
         for output in spec.outputs
     )
 

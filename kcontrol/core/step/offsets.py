@@ -1,7 +1,9 @@
-"""Single inputs: which are paused, which partitions each has and whose they are, and where the next step begins in them.
+"""Single inputs: which are paused, which partitions each has and whose they are, and
+where the next step begins in them.
 
-All of it follows from the spec and the two logs, so that every coordinator finds the same. A partition that was added to a
-topic is not in the spec: it is read from the first step after its node has seen it, and each boundary from then on names it.
+All of it follows from the spec and the two logs, so that every coordinator finds the same. A partition that
+was added to a topic is not in the spec: it is read from the first step after its node has seen it, and each
+boundary from then on names it.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputSpec, PipelineSpec, Received, ReceivedPartition
 
 ADDED_BEGINS_AT = 0
-"""A partition that was added holds only records that no step has seen; if its first ones have expired, that is a gap."""
+"""A partition that was added holds only records that no step has seen; if its first ones have expired, that
+is a gap."""
 
 
 def dealt_to(partition: int, nodes: int) -> int:
-    """The node that reads a partition, in a spec that is made again and for every partition that is added later."""
+    """The node that reads a partition, in a spec that is made again and for every
+    partition that is added later."""
     return partition % nodes
 
 
@@ -46,7 +50,8 @@ def named_partitions(steps: StepsView, item: InputSpec) -> int:
 
 
 def partition_count(steps: StepsView, item: InputSpec, seen: Mapping[int, ReceivedPartition] | None) -> int:
-    """How many partitions of an input the next step names: those of the spec and of the last step, and what was added since.
+    """How many partitions of an input the next step names: those of the spec and of the last
+    step, and what was added since.
 
     seen: what its nodes have seen (`arrived`); None for a paused input, which stays as it was.
     """
@@ -72,10 +77,14 @@ def arrived(spec: PipelineSpec, item: InputSpec, view: PipelineView) -> dict[int
 
 
 def _own_partitions(spec: PipelineSpec, item: InputSpec, received: Received) -> dict[int, ReceivedPartition]:
-    return {seen.partition: seen for seen in received.partitions if node_of(item, spec.nodes, seen.partition) == received.node}
+    return {
+        seen.partition: seen
+        for seen in received.partitions
+        if node_of(item, spec.nodes, seen.partition) == received.node
+    }
 
 
-# --- paused ---------------------------------------------------------------------------------------------------------------
+# --- paused -------------------------------------------------------------------------------------------------
 
 
 def is_paused(view: PipelineView, item: InputSpec) -> bool:

@@ -1,8 +1,10 @@
-"""Going past offsets that no step shall read, on a user's request: expired ones, or records that no query can digest.
+"""Going past offsets that no step shall read, on a user's request: expired ones, or
+records that no query can digest.
 
-A request names where the next step would begin and where it shall begin instead. It counts while the first still holds, and
-never again after that; nothing has to be remembered for it, and no coordinator, old or new, can carry it out twice. The step
-that goes by it records the range in its boundary, so each offset is in exactly one step or in one recorded skip.
+A request names where the next step would begin and where it shall begin instead. It counts while the first
+still holds, and never again after that; nothing has to be remembered for it, and no coordinator, old or new,
+can carry it out twice. The step that goes by it records the range in its boundary, so each offset is in
+exactly one step or in one recorded skip.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def skips_due(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> tuple
             skip = view.skip(item.name, partition)
             if skip is not None and partition < count and _counts(steps, item, skip, seen.get(partition)):
                 where = (item.name, item.topic, item.topic_id, partition)
-                found.append(SkippedRange(*where, skip.from_, skip.to, skip.by, skip.asked_ms, skip.request_id))
+                found.append(
+                    SkippedRange(*where, skip.from_, skip.to, skip.by, skip.asked_ms, skip.request_id)
+                )
     return tuple(found)
 
 
@@ -46,7 +50,11 @@ def overtaken(spec: PipelineSpec, steps: StepsView, view: PipelineView, skip: Sk
     if item is None:
         return f"the pipeline has no input {skip.input} any more"
     begin = next_offset(steps, item, skip.partition)
-    return "" if begin == skip.from_ else f"a step has been made of the input meanwhile: the next one begins at offset {begin}"
+    return (
+        ""
+        if begin == skip.from_
+        else f"a step has been made of the input meanwhile: the next one begins at offset {begin}"
+    )
 
 
 def unseen(spec: PipelineSpec, steps: StepsView, view: PipelineView, skip: SkipRequest) -> str:
@@ -54,9 +62,18 @@ def unseen(spec: PipelineSpec, steps: StepsView, view: PipelineView, skip: SkipR
     item = next((one for one in spec.inputs if one.name == skip.input), None)
     seen = None if item is None else arrived(spec, item, view).get(skip.partition)
     if item is None or seen is None or seen.topic_id != item.topic_id:
-        return f"the node that reads partition {skip.partition} of input {skip.input} has not said how far it reaches"
+        return (
+            f"the node that reads partition {skip.partition} of input {skip.input} has not said how far "
+            "it reaches"
+        )
     if is_paused(view, item) and skip.partition >= partition_count(steps, item, None):
-        return f"partition {skip.partition} was added while input {skip.input} was paused, and is taken up when it is resumed"
+        return (
+            f"partition {skip.partition} was added while input {skip.input} was paused, and is taken up "
+            "when it is resumed"
+        )
     if skip.to > seen.to:
-        return f"partition {skip.partition} of input {skip.input} ends at offset {seen.to}, as far as its node has seen"
+        return (
+            f"partition {skip.partition} of input {skip.input} ends at offset {seen.to}, as far as its "
+            "node has seen"
+        )
     return ""

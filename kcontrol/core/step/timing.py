@@ -1,7 +1,8 @@
-"""A step's way through the processes as one line of times, put together from its boundary and the one after it.
+"""A step's way through the processes as one line of times, put together from its
+boundary and the one after it.
 
-The boundary is written before the step ends, so how it ended is in the next one. With several nodes each time is that of the
-last of them, because nobody goes on before.
+The boundary is written before the step ends, so how it ended is in the next one. With several nodes each time
+is that of the last of them, because nobody goes on before.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def step_marks(boundary: StepBoundary, after: StepBoundary | None) -> dict[str, 
     nodes = () if end is None else end.nodes
     found = (
         *(boundary.received_ms, boundary.now_ms, boundary.opened_ms),
-        *(_last([each.begun_ms for each in boundary.work]), _last([each.planned_ms for each in boundary.work])),
+        *(
+            _last([each.begun_ms for each in boundary.work]),
+            _last([each.planned_ms for each in boundary.work]),
+        ),
         *(_last([each.ran_ms for each in boundary.work]), _last([each.written_ms for each in boundary.work])),
         *(boundary.committed_ms, 0 if end is None else end.answered_ms),
         *(_last([each.seen_ms for each in nodes]), _last([each.recorded_ms for each in nodes])),
@@ -50,5 +54,6 @@ def _last(times_ms: Sequence[int]) -> int:
 
 
 def step_phases(marks: Mapping[str, int]) -> dict[str, int]:
-    """By the mark that ends it: milliseconds since the mark before. Less than 0 where two machines' clocks disagree."""
+    """By the mark that ends it: milliseconds since the mark before. Less than 0 where
+    two machines' clocks disagree."""
     return {name: end - begin for (_, begin), (name, end) in pairwise(marks.items())}

@@ -1,7 +1,8 @@
 """Kafka record batches v2 to Arrow and back, with the digests of what is in them.
 
-`Fetched` reads the bytes of a fetch; `PartitionedBatches` makes the batches of a transaction; `PartitionedDigests` only counts
-and hashes. The loops over records are compiled (`kcontrol.wire.batches.compiled`), with a reference in plain Python.
+`Fetched` reads the bytes of a fetch; `PartitionedBatches` makes the batches of a transaction;
+`PartitionedDigests` only counts and hashes. The loops over records are compiled
+(`kcontrol.wire.batches.compiled`), with a reference in plain Python.
 """
 
 from __future__ import annotations
@@ -52,5 +53,6 @@ def partition_of(keys: pa.Array, partitions: int) -> Ints:
 
 
 def warm() -> None:
-    """Import and compile what tasks need, before the first task: called once by the process that forks the workers."""
+    """Import and compile what tasks need, before the first task: called once by the
+    process that forks the workers."""
     default_codec().warm()

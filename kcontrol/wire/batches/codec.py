@@ -1,6 +1,7 @@
 """What a codec does, and which one is used: the compiled one where numba is installed, else the reference.
 
-`KCONTROL_CODEC=reference` or `compiled` forces one. Both give the same rows, bytes and digests; only their speed differs.
+`KCONTROL_CODEC=reference` or `compiled` forces one. Both give the same rows, bytes and
+digests; only their speed differs.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Producer:
 class BatchFormat:
     """What all batches of a writer have in common.
 
-    timestamp_ms: of every record. extra_headers: appended to each record's own, not covered by the digest. digest_number:
-    the output's partition count. max_batch_bytes: a batch is no larger unless one record alone is. first_sequence: of the
-    first record of the first batch.
+    timestamp_ms: of every record. extra_headers: appended to each record's own, not covered by the digest.
+    digest_number: the output's partition count. max_batch_bytes: a batch is no larger unless one record alone
+    is. first_sequence: of the first record of the first batch.
     """
 
     producer: Producer
@@ -88,7 +89,8 @@ class OpenBatch(Protocol):
     def digest(self) -> Digest: ...
 
     def append(self, columns: RecordColumns, order: Ints, index: int, stop: int) -> int:
-        """Add rows `order[index:stop]` until the batch is full; returns the index of the first row that was not added."""
+        """Add rows `order[index:stop]` until the batch is full; returns the index of the first row that was
+        not added."""
         ...
 
     def seal(self) -> SealedBatch:
@@ -106,7 +108,9 @@ class Codec(Protocol):
     @property
     def name(self) -> str: ...
 
-    def decode(self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool) -> Decoded:
+    def decode(
+        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
+    ) -> Decoded:
         """The records of `run` with offsets [first, to). Raises DamagedRecordError."""
         ...
 
@@ -129,7 +133,9 @@ def default_codec() -> Codec:
         raise ConfigurationError(f"{CODEC_VARIABLE}={wanted!r}: it must be 'compiled', 'reference' or unset.")
     installed = importlib.util.find_spec("numba") is not None
     if wanted == "compiled" and not installed:
-        raise ConfigurationError(f"{CODEC_VARIABLE}=compiled needs the package numba, which is not installed.")
+        raise ConfigurationError(
+            f"{CODEC_VARIABLE}=compiled needs the package numba, which is not installed."
+        )
     return codec_named(wanted or ("compiled" if installed else "reference"))
 
 

@@ -1,4 +1,5 @@
-"""Arrow columns of records as plain numpy arrays, which is what the compiled loops take, whatever the column's exact type."""
+"""Arrow columns of records as plain numpy arrays, which is what the compiled loops take,
+whatever the column's exact type."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-HEADERS_TYPE = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+HEADERS_TYPE = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
 """Spark's type of Kafka headers."""
 
 _NO_BYTES: Bytes = np.empty(0, np.uint8)
@@ -24,7 +27,8 @@ _NO_LONGS: Longs = np.empty(0, np.int64)
 
 
 class BytesColumn(NamedTuple):
-    """Row r is `data[ends[r]:ends[r + 1]]`, null where `valid[r]` is 0; `valid` is empty when there are no nulls."""
+    """Row r is `data[ends[r]:ends[r + 1]]`, null where `valid[r]` is 0; `valid` is empty when there are no
+    nulls."""
 
     ends: Longs
     data: Bytes
@@ -55,14 +59,17 @@ class RecordColumns:
 
 
 def record_columns(batch: pa.RecordBatch) -> RecordColumns:
-    """Columns `value` and, if there, `key` and `headers` (list<struct<key, value>>) of a batch; others are ignored.
+    """Columns `value` and, if there, `key` and `headers` (list<struct<key, value>>) of a batch; others are
+    ignored.
 
     Raises ConfigurationError: a column has a type that is not bytes or text, or a header without a name.
     """
     names = batch.schema.names
     keys = batch.column("key") if "key" in names else pa.nulls(batch.num_rows, pa.binary())
     headers = headers_column(batch.column("headers")) if "headers" in names else NO_HEADERS
-    return RecordColumns(batch.num_rows, bytes_column(keys, "key"), bytes_column(batch.column("value"), "value"), headers)
+    return RecordColumns(
+        batch.num_rows, bytes_column(keys, "key"), bytes_column(batch.column("value"), "value"), headers
+    )
 
 
 def bytes_column(array: pa.Array, name: str) -> BytesColumn:
@@ -72,7 +79,9 @@ def bytes_column(array: pa.Array, name: str) -> BytesColumn:
         array = pa.nulls(len(array), pa.binary())
     elif not _is_bytes(kind):
         raise ConfigurationError(f"column {name!r} has type {kind}; a Kafka record holds binary or string")
-    elif not (pat.is_binary(kind) or pat.is_string(kind) or pat.is_large_binary(kind) or pat.is_large_string(kind)):
+    elif not (
+        pat.is_binary(kind) or pat.is_string(kind) or pat.is_large_binary(kind) or pat.is_large_string(kind)
+    ):
         array = array.cast(pa.large_binary())
     wide = pat.is_large_binary(array.type) or pat.is_large_string(array.type)
     _, ends, data = array.buffers()
@@ -86,7 +95,8 @@ def bytes_column(array: pa.Array, name: str) -> BytesColumn:
 
 
 def headers_column(array: pa.Array) -> HeadersColumn:
-    """The headers of each row; a null list is none. Raises ConfigurationError: wrong type, or a header without a name."""
+    """The headers of each row; a null list is none. Raises ConfigurationError: wrong
+    type, or a header without a name."""
     if pat.is_null(array.type):
         return NO_HEADERS
     if not _is_headers(array.type):
@@ -100,7 +110,9 @@ def headers_column(array: pa.Array) -> HeadersColumn:
         return NO_HEADERS
     names, contents = headers.flatten()
     if headers.null_count or names.null_count:
-        raise ConfigurationError("column 'headers' holds a null header or a header whose key is null; Kafka needs a key")
+        raise ConfigurationError(
+            "column 'headers' holds a null header or a header whose key is null; Kafka needs a key"
+        )
     lists = np.zeros(len(array) + 1, np.int64)
     np.cumsum(lengths, out=lists[1:])
     return HeadersColumn(lists, bytes_column(names, "headers.key"), bytes_column(contents, "headers.value"))
@@ -121,7 +133,14 @@ def _valid(array: pa.Array) -> Bytes:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    tests = (pat.is_binary, pat.is_string, pat.is_large_binary, pat.is_large_string, pat.is_binary_view, pat.is_string_view)
+    tests = (
+        pat.is_binary,
+        pat.is_string,
+        pat.is_large_binary,
+        pat.is_large_string,
+        pat.is_binary_view,
+        pat.is_string_view,
+    )
     return pat.is_fixed_size_binary(kind) or any(test(kind) for test in tests)
 
 

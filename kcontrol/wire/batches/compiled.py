@@ -1,8 +1,9 @@
-"""The loops over records, compiled: record batches v2 to Arrow buffers and back, digests, and Kafka's partitioner.
+"""The loops over records, compiled: record batches v2 to Arrow buffers and back,
+digests, and Kafka's partitioner.
 
-Nothing here checks array bounds by itself, so `decode` looks at every length before it follows it, and the callers size the
-outputs for the worst case. Whatever `decode` finds odd (damage, or an encoding that no usual producer makes) it leaves to
-the reference codec, whose verdict is final: it returns without rows that count.
+Nothing here checks array bounds by itself, so `decode` looks at every length before it follows it, and the
+callers size the outputs for the worst case. Whatever `decode` finds odd (damage, or an encoding that no usual
+producer makes) it leaves to the reference codec, whose verdict is final: it returns without rows that count.
 
 One file on purpose: numba's cache of a function does not notice changes of functions in other files.
 Formats: Kafka's record format v2 (KIP-98), MurmurHash3_x64_128, Kafka's `Utils.murmur2`.
@@ -19,8 +20,8 @@ from kcontrol.wire.batches.intrinsics import copy, load_u64
 from kcontrol.wire.batches.jit import BYTES_IN, LONGS_IN, compiled, inlined
 
 Number = Any
-"""A 64-bit number: signed for positions and sizes, unsigned (`np.uint64`) where bits are shifted or hashed. Mixing the two
-gives a float."""
+"""A 64-bit number: signed for positions and sizes, unsigned (`np.uint64`) where bits are shifted or
+hashed. Mixing the two gives a float."""
 
 DECODED = 0
 NEEDS_REFERENCE = 1
@@ -28,8 +29,8 @@ NEEDS_REFERENCE = 1
 ROWS, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(4)
 """What `decode` counts."""
 POSITION, COUNT, LARGEST, NEXT = range(4)
-"""What `encode` carries on in a batch from call to call: its end, its records, bytes of the largest, and of the one that did
-not fit."""
+"""What `encode` carries on in a batch from call to call: its end, its records, bytes of the largest,
+and of the one that did not fit."""
 START, END, BASE_OFFSET, LAST_DELTA, TIMESTAMP, RECORDS, APPEND_TIME = range(7)
 """Columns of a batch in `decode`'s table of batches."""
 
@@ -51,7 +52,8 @@ _F1, _F2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 
 @inlined
 def _read_varint(data: Any, at: Number, end: Number) -> tuple[Number, Number]:
-    """(number, position after it); position -1 if it does not end before `end`, or is not the shortest encoding."""
+    """(number, position after it); position -1 if it does not end before `end`, or is not the shortest
+    encoding."""
     if at >= end:
         return np.int64(0), np.int64(-1)
     byte = np.uint64(data[at])
@@ -175,15 +177,19 @@ def _add_digest(total: Any, kind: Number, number: Number, data: Any, start: Numb
 
 @inlined
 def _stamped(kind: Number, time: Number, append: Number) -> Number:
-    """Of input: when it was written, above the eight bits of the kind: a bit of type and at most 55 of time."""
+    """Of input: when it was written, above the eight bits of the kind: a bit of type and at most 55 of
+    time."""
     if kind != _INPUT:
         return kind
     return np.uint64(time) << np.uint64(9) | np.uint64(append) << np.uint64(8) | kind
 
 
 @inlined
-def _take(data: Any, at: Number, end: Number, out: Any, filled: Number, valid: Any, row: Number) -> tuple[Number, Number]:
-    """Copy a key or value to `out[filled:]`; returns the position after it, or -1, and how much is filled then."""
+def _take(
+    data: Any, at: Number, end: Number, out: Any, filled: Number, valid: Any, row: Number
+) -> tuple[Number, Number]:
+    """Copy a key or value to `out[filled:]`; returns the position after it, or -1, and how much is filled
+    then."""
     size, at = _read_size(data, at, end, -1)
     if at < 0 or size < 0:
         return at, filled
@@ -228,10 +234,11 @@ def decode(
     key_ends: Any, keys: Any, key_valid: Any, value_ends: Any, values: Any, value_valid: Any,
     offsets: Any, timestamps_us: Any, timestamp_types: Any, header_starts: Any, counts: Any, digest: Any,
 ) -> Number:  # fmt: skip
-    """Records of `batches` (a row each, see START...) with offsets [first, to) into the buffers of Arrow columns.
+    """Records of `batches` (a row each, see START...) with offsets [first, to) into buffers of Arrow columns.
 
-    key_ends, value_ends: int32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed. counts: zeroed.
-    kind: a DigestKind; 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in the outputs means anything.
+    key_ends, value_ends: int32 offsets of rows + 1, the first of which is 0. *_valid: bitmaps, zeroed.
+    counts: zeroed. kind: a DigestKind; 0: no digest. Returns DECODED, or NEEDS_REFERENCE and then nothing in
+    the outputs means anything.
     """
     row, key_bytes, value_bytes = 0, 0, 0
     for batch in range(len(batches)):
@@ -286,9 +293,18 @@ def decode(
 
 @compiled(types.void(BYTES_IN, LONGS_IN, types.int64, _INTS, _INTS, _BYTES, _INTS, _BYTES, _BYTES))
 def decode_headers(
-    data: Any, starts: Any, rows: Number, list_ends: Any, key_ends: Any, keys: Any, value_ends: Any, values: Any, valid: Any
+    data: Any,
+    starts: Any,
+    rows: Number,
+    list_ends: Any,
+    key_ends: Any,
+    keys: Any,
+    value_ends: Any,
+    values: Any,
+    valid: Any,
 ) -> None:
-    """Headers of rows that `decode` has accepted, into the buffers of list<struct<key, value>>; `valid` is zeroed."""
+    """Headers of rows that `decode` has accepted, into the buffers of list<struct<key, value>>; `valid` is
+    zeroed."""
     end = len(data)
     header, key_bytes, value_bytes = 0, 0, 0
     for row in range(rows):
@@ -348,11 +364,12 @@ def encode(
     lists: Any, name_ends: Any, names: Any, content_ends: Any, contents: Any, content_valid: Any,
     extra: Any, extra_count: Number, out: Any, limit: Number, state: Any, kind: Number, number: Number, digest: Any,
 ) -> Number:  # fmt: skip
-    """Rows `order[index:stop]` as records after those in `out`, as many as end by `limit`; returns the index of the next one.
+    """Rows `order[index:stop]` as records after those in `out`, as many as end by `limit`;
+    returns the index of the next one.
 
-    Columns come as int64 offsets, bytes and one validity byte a row ('' without nulls). lists: rows + 1 positions of each
-    row's headers, or '' without headers. extra: bytes of `extra_count` further headers. kind 0: no digest; the digest does
-    not cover `extra`.
+    Columns come as int64 offsets, bytes and one validity byte a row ('' without nulls). lists: rows + 1
+    positions of each row's headers, or '' without headers. extra: bytes of `extra_count` further headers.
+    kind 0: no digest; the digest does not cover `extra`.
     """
     at, count = state[POSITION], state[COUNT]
     while index < stop:
@@ -382,7 +399,9 @@ def encode(
         headers_at = at
         for header in range(first, last):
             at = _write_field(out, at, names, name_ends[header], name_ends[header + 1] - name_ends[header])
-            at = _write_field(out, at, contents, content_ends[header], _size(content_ends, content_valid, header))
+            at = _write_field(
+                out, at, contents, content_ends[header], _size(content_ends, content_valid, header)
+            )
         if kind != np.uint64(0):
             _add_digest(digest, kind, number, out, body, at)
         if extra_count:

@@ -1,4 +1,5 @@
-"""The codec for production: see `kcontrol.wire.batches.compiled`. What that can't read goes to the reference codec."""
+"""The codec for production: see `kcontrol.wire.batches.compiled`. What that can't read goes to the reference
+codec."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class CompiledCodec:
     def __init__(self) -> None:
         self._reference = ReferenceCodec()
 
-    def decode(self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool) -> Decoded:
+    def decode(
+        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
+    ) -> Decoded:
         decoded = decode_run(run, first, to, kind, headers=headers)
         return decoded or self._reference.decode(run, first, to, kind, where, headers=headers)
 

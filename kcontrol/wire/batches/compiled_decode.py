@@ -1,4 +1,5 @@
-"""Runs of batches to Arrow through the compiled loop: it sizes the outputs and makes arrays of what was filled."""
+"""Runs of batches to Arrow through the compiled loop: it sizes the outputs and makes arrays of what was
+filled."""
 
 from __future__ import annotations
 
@@ -14,10 +15,15 @@ from kcontrol.wire.batches.codec import Decoded, Payload, decoded_schema
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Bytes, Ints, Longs, as_bytes
 from kcontrol.wire.digest import Digest, DigestKind
 
-_NAME_TYPE, _CONTENT_TYPE = HEADERS_TYPE.value_type.field("key").type, HEADERS_TYPE.value_type.field("value").type
+_NAME_TYPE, _CONTENT_TYPE = (
+    HEADERS_TYPE.value_type.field("key").type,
+    HEADERS_TYPE.value_type.field("value").type,
+)
 
 
-def decode_run(run: Sequence[Payload], first: int, to: int, kind: DigestKind, *, headers: bool) -> Decoded | None:
+def decode_run(
+    run: Sequence[Payload], first: int, to: int, kind: DigestKind, *, headers: bool
+) -> Decoded | None:
     """The rows of a run, or None if the reference codec has to read it."""
     data, table = _joined(run)
     room = _Room.of(sum(payload.batch.records for payload in run), len(data))
@@ -90,7 +96,9 @@ def _joined(run: Sequence[Payload]) -> tuple[Bytes, Longs]:
                 end,
                 payload.batch.base_offset,
                 payload.batch.last_offset_delta,
-                payload.batch.max_timestamp_ms if payload.batch.append_time else payload.batch.first_timestamp_ms,
+                payload.batch.max_timestamp_ms
+                if payload.batch.append_time
+                else payload.batch.first_timestamp_ms,
                 payload.batch.records,
                 payload.batch.append_time,
             )
@@ -107,7 +115,9 @@ def _headers(data: Bytes, rows: int, room: _Room) -> pa.Array:
     names = np.empty(int(room.counts[compiled.HEADER_KEY_BYTES]), np.uint8)
     contents = np.empty(int(room.counts[compiled.HEADER_VALUE_BYTES]), np.uint8)
     valid = np.zeros(count // 8 + 1, np.uint8)
-    compiled.decode_headers(data, room.header_starts, rows, lists, name_ends, names, content_ends, contents, valid)
+    compiled.decode_headers(
+        data, room.header_starts, rows, lists, name_ends, names, content_ends, contents, valid
+    )
     fields = [
         _bytes_array(_NAME_TYPE, count, name_ends, names, None),
         _bytes_array(_CONTENT_TYPE, count, content_ends, contents, valid),

@@ -16,11 +16,14 @@ _FIRST_CAPACITY_BYTES = 16 << 10
 
 
 class CompiledOpenBatch:
-    """See `OpenBatch`. Its buffer grows with what is in it, so that many partitions with few rows each cost little."""
+    """See `OpenBatch`. Its buffer grows with what is in it, so that many partitions with few rows each cost
+    little."""
 
     def __init__(self, batch_format: BatchFormat) -> None:
         self._format = batch_format
-        self._extra = as_bytes(b"".join(_header(name, content) for name, content in batch_format.extra_headers))
+        self._extra = as_bytes(
+            b"".join(_header(name, content) for name, content in batch_format.extra_headers)
+        )
         self._limit = batch_format.max_batch_bytes
         self._buffer: Bytes = np.empty(min(_FIRST_CAPACITY_BYTES, self._limit), np.uint8)
         self._state: Longs = np.array([HEADER_BYTES, 0, 0, 0], np.int64)

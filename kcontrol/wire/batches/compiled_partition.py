@@ -1,4 +1,5 @@
-"""Kafka's default partitioner over a column of keys, compiled. Follows `org.apache.kafka.common.utils.Utils.murmur2`."""
+"""Kafka's default partitioner over a column of keys, compiled. Follows
+`org.apache.kafka.common.utils.Utils.murmur2`."""
 
 from __future__ import annotations
 

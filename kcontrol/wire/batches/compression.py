@@ -1,8 +1,8 @@
 """The five compressions of record batches, by the numbers and names that Kafka gives them.
 
-aiokafka's functions know the framings that Kafka wants (xerial snappy, independent lz4 blocks); what they raise for damaged
-bytes differs from one to the next and becomes one error here.
-Packing is a function of the bytes alone, so gzip's time stamp is left out.
+aiokafka's functions know the framings that Kafka wants (xerial snappy, independent lz4 blocks); what they
+raise for damaged bytes differs from one to the next and becomes one error here. Packing is a function of the
+bytes alone, so gzip's time stamp is left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The bytes of one fetch as rows: what is whole in them, what of it a reader may see, and where to read on."""
+"""The bytes of one fetch as rows: what is whole in them, what of it a reader may see, and where to read
+on."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Fetched:
         return max(position, self.batches[-1].next_offset) if self.batches else position
 
     def visible(self, aborted: AbortedTransactions) -> Iterator[Batch]:
-        """The batches that hold records which a read_committed reader may see. aborted: as the fetch's response lists them."""
+        """The batches that hold records which a read_committed reader may see. aborted: as
+        the fetch's response lists them."""
         return visible(self._data, self.batches, aborted, self._where)
 
     def decode(
@@ -47,7 +49,8 @@ class Fetched:
         headers: bool = False,
         run_bytes: int = RUN_BYTES,
     ) -> Iterator[Decoded]:
-        """The visible records with offsets [first, to), in offset order, in runs of about `run_bytes`; a run may be empty.
+        """The visible records with offsets [first, to), in offset order, in runs of about
+        `run_bytes`; a run may be empty.
 
         aborted: as the fetch's response lists them. Raises DamagedRecordError.
         """
@@ -74,10 +77,12 @@ class Fetched:
         try:
             records = memoryview(unpack(batch.compression, bytes(packed))) if batch.compression else packed
         except UnpackError as error:
-            raise DamagedRecordError(f"{self._where}: the batch at offset {batch.base_offset} is damaged: {error}.") from error
+            raise DamagedRecordError(
+                f"{self._where}: the batch at offset {batch.base_offset} is damaged: {error}."
+            ) from error
         if not batch.records * SMALLEST_RECORD_BYTES <= len(records) <= _LARGEST_RUN_BYTES:
             raise DamagedRecordError(
-                f"{self._where}: the batch at offset {batch.base_offset} says that it has {batch.records} records in "
-                f"{len(records)} bytes; a batch holds at most {_LARGEST_RUN_BYTES} bytes."
+                f"{self._where}: the batch at offset {batch.base_offset} says that it has {batch.records} "
+                f"records in {len(records)} bytes; a batch holds at most {_LARGEST_RUN_BYTES} bytes."
             )
         return Payload(batch, records)

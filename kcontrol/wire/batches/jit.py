@@ -1,8 +1,9 @@
-"""How the compiled codec is compiled: ahead of its first call, without the GIL, and cached on disk for every later process.
+"""How the compiled codec is compiled: ahead of its first call, without the GIL, and cached
+on disk for every later process.
 
-Numba keeps its cache beside the source or, when that can't be written, in the user's cache directory. A service account
-without a home has neither; then the cache goes to a directory of the temporary directory that is this user's alone, because
-what is in it is executed.
+Numba keeps its cache beside the source or, when that can't be written, in the user's cache directory. A
+service account without a home has neither; then the cache goes to a directory of the temporary directory that
+is this user's alone, because what is in it is executed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def compiled(signature: Any) -> Callable[[_Function], _Function]:
-    """Compile for exactly this signature: another argument type is an error, never a slow recompilation in a task."""
+    """Compile for exactly this signature: another argument type is an error, never a slow recompilation in a
+    task."""
 
     def decorate(function: _Function) -> _Function:
         try:

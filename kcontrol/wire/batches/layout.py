@@ -1,7 +1,8 @@
 """The header of a record batch v2 (KIP-98): the part of Kafka's format that is the same for every codec.
 
-A batch is 12 bytes (base offset, length of the rest), 49 bytes more of header, and then its records, compressed or not. The
-checksum covers everything from the attributes on; what lies before them a broker may change.
+A batch is 12 bytes (base offset, length of the rest), 49 bytes more of header, and then its records,
+compressed or not. The checksum covers everything from the attributes on; what lies before them a broker may
+change.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def begins_whole(data: bytes | memoryview) -> bool:
 
 
 def scan(data: bytes | memoryview, where: str) -> Iterator[Batch]:
-    """The whole batches in a fetch's bytes, in order; the last one, if the fetch size cut it off, is left out.
+    """The whole batches in a fetch's bytes, in order; the last one, if the fetch size cut it off, is left
+    out.
 
     where: topic and partition, for messages. Raises DamagedRecordError: a header or checksum is wrong.
     """
@@ -90,8 +92,8 @@ def scan(data: bytes | memoryview, where: str) -> Iterator[Batch]:
         base_offset, length, _, magic = _LENGTHS.unpack_from(view, at)
         if magic != _MAGIC:
             raise DamagedRecordError(
-                f"{where}: the batch at offset {base_offset} has message format {magic}, not 2 (of Kafka 0.11 and newer); "
-                "copy the topic's records to a new topic."
+                f"{where}: the batch at offset {base_offset} has message format {magic}, not 2 (of Kafka "
+                "0.11 and newer); copy the topic's records to a new topic."
             )
         end = at + _LENGTH_COVERS_FROM + length
         if end - at < HEADER_BYTES:
@@ -103,7 +105,9 @@ def scan(data: bytes | memoryview, where: str) -> Iterator[Batch]:
 
 
 def _checked(view: memoryview, array: npt.NDArray[np.uint8], start: int, end: int, where: str) -> Batch:
-    base, _, _, _, crc, attributes, last, first_ms, max_ms, producer, epoch, sequence, records = HEADER.unpack_from(view, start)
+    base, _, _, _, crc, attributes, last, first_ms, max_ms, producer, epoch, sequence, records = (
+        HEADER.unpack_from(view, start)
+    )
     if _checksum(array[start + ATTRIBUTES_AT : end]) != crc:
         raise _damaged(where, base, "its checksum does not match")
     if base < 0 or last < 0 or base > 2**63 - 1 - 2**31 or records < 0 or records > last + 1:
@@ -112,7 +116,12 @@ def _checked(view: memoryview, array: npt.NDArray[np.uint8], start: int, end: in
 
 
 def seal(
-    out: bytearray | memoryview, size: int, records: int, attributes: int, timestamp_ms: int, producer: tuple[int, int, int]
+    out: bytearray | memoryview,
+    size: int,
+    records: int,
+    attributes: int,
+    timestamp_ms: int,
+    producer: tuple[int, int, int],
 ) -> None:
     """Write the header of the batch whose records are in `out[61:size]` already.
 
@@ -126,7 +135,8 @@ def seal(
 
 
 def next_sequence(sequence: int, records: int) -> int:
-    """The sequence number after a batch: 31 bits, from 0 again after the last, as Kafka's own producer counts."""
+    """The sequence number after a batch: 31 bits, from 0 again after the last, as Kafka's own producer
+    counts."""
     return (sequence + records) & 0x7FFFFFFF
 
 

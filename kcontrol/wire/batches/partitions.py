@@ -31,10 +31,11 @@ class PartitionedBatches:
         self._open: dict[int, OpenBatch] = {}
 
     def add(self, rows: pa.RecordBatch, partitions: Ints) -> Iterator[tuple[int, SealedBatch]]:
-        """Rows with columns value, key and headers (the last two optional) into the partitions named, one a row.
+        """Rows with columns value, key and headers (the last two optional) into the partitions named, one a
+        row.
 
-        Yields (partition, batch) whenever one is full, in order within a partition. Raises ConfigurationError: see
-        `record_columns`, and ValueError when there is not one partition a row.
+        Yields (partition, batch) whenever one is full, in order within a partition. Raises
+        ConfigurationError: see `record_columns`, and ValueError when there is not one partition a row.
         """
         columns = record_columns(rows)
         order, shares = _shares(columns, partitions)
@@ -60,7 +61,8 @@ class PartitionedBatches:
 
 
 class PartitionedDigests:
-    """What `PartitionedBatches.digests` would say, without keeping any bytes: for a replay, and for digests of other values."""
+    """What `PartitionedBatches.digests` would say, without keeping any bytes: for a replay,
+    and for digests of other values."""
 
     def __init__(self, codec: Codec, batch_format: BatchFormat) -> None:
         self._codec = codec
@@ -72,7 +74,10 @@ class PartitionedDigests:
         columns = record_columns(rows)
         order, shares = _shares(columns, partitions)
         for share in shares:
-            batch, index = self._open.setdefault(share.partition, self._codec.open_batch(self._format)), share.start
+            batch, index = (
+                self._open.setdefault(share.partition, self._codec.open_batch(self._format)),
+                share.start,
+            )
             while (index := batch.append(columns, order, index, share.stop)) < share.stop:
                 batch.discard()
 
@@ -81,7 +86,8 @@ class PartitionedDigests:
 
 
 def partition_of(codec: Codec, keys: pa.Array, partitions: int) -> Ints:
-    """Kafka's murmur2 partition of each key (binary or text), -1 for null. partitions: how many there are, at least 1."""
+    """Kafka's murmur2 partition of each key (binary or text), -1 for null. partitions:
+    how many there are, at least 1."""
     if partitions < 1:
         raise ValueError(f"a topic has at least one partition, not {partitions}")
     return codec.partition_of(bytes_column(keys, "key"), len(keys), partitions)
@@ -103,4 +109,6 @@ def _shares(columns: RecordColumns, partitions: Ints) -> tuple[Ints, Sequence[_S
         order = np.argsort(partitions, kind="stable").astype(np.int32)
     stops = np.cumsum(counts[numbers])
     starts = stops - counts[numbers]
-    return order, [_Share(*share) for share in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True)]
+    return order, [
+        _Share(*share) for share in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True)
+    ]

@@ -1,7 +1,8 @@
 """Records of one batch, read in plain Python with every length checked: the verdict on bytes that are odd.
 
-The compiled loop reads what usual producers write and leaves the rest to this. aiokafka's own parser is not used here because
-its compiled form follows variable-length numbers beyond the end of damaged bytes; the tests compare the two on sound ones.
+The compiled loop reads what usual producers write and leaves the rest to this. aiokafka's own parser is not
+used here because its compiled form follows variable-length numbers beyond the end of damaged bytes; the tests
+compare the two on sound ones.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Record:
 def parse(payload: bytes | memoryview, batch: Batch, where: str) -> Iterator[Record]:
     """All records of a batch. `payload`: its records, decompressed.
 
-    A negative length means null and a header's name that is not UTF-8 gets replacement characters, as in Kafka's Java client.
-    Raises DamagedRecordError.
+    A negative length means null and a header's name that is not UTF-8 gets replacement characters, as in
+    Kafka's Java client. Raises DamagedRecordError.
     """
     reader = _Reader(payload)
     previous = -1
@@ -43,7 +44,9 @@ def parse(payload: bytes | memoryview, batch: Batch, where: str) -> Iterator[Rec
         if reader.at != len(payload):
             raise _OddError(f"{len(payload) - reader.at} bytes are left over")
     except _OddError as error:
-        raise DamagedRecordError(f"{where}: the batch at offset {batch.base_offset} is damaged: {error}.") from error
+        raise DamagedRecordError(
+            f"{where}: the batch at offset {batch.base_offset} is damaged: {error}."
+        ) from error
 
 
 class _OddError(Exception):
@@ -65,10 +68,15 @@ class _Reader:
             timestamp_ms += time_delta
         delta = self._varint()
         if not previous < delta <= batch.last_offset_delta:
-            raise _OddError(f"offset delta {delta} follows {previous} in a batch of {batch.last_offset_delta + 1} offsets")
+            raise _OddError(
+                f"offset delta {delta} follows {previous} in a batch of {batch.last_offset_delta + 1} offsets"
+            )
         offset = batch.base_offset + delta
         if abs(timestamp_ms) > _LARGEST_TIMESTAMP_MS:
-            raise _OddError(f"the record at offset {offset} has timestamp {timestamp_ms} ms, out of the range of timestamps")
+            raise _OddError(
+                f"the record at offset {offset} has timestamp {timestamp_ms} ms, out of the range of "
+                "timestamps"
+            )
         key, value = self._field(), self._field()
         headers = tuple(self._header() for _ in range(self._length()))
         if self.at != end:

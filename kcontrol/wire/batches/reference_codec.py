@@ -1,6 +1,7 @@
 """The codec in plain Python: slow, easy to check, and the last word on what damaged or unusual bytes mean.
 
-Writes through aiokafka's batch builder; reads with `kcontrol.wire.batches.records` (which says why not aiokafka's parser).
+Writes through aiokafka's batch builder; reads with `kcontrol.wire.batches.records` (which
+says why not aiokafka's parser).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class ReferenceCodec:
 
     name = "reference"
 
-    def decode(self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool) -> Decoded:
+    def decode(
+        self, run: Sequence[Payload], first: int, to: int, kind: DigestKind, where: str, *, headers: bool
+    ) -> Decoded:
         rows: list[tuple[object, ...]] = []
         digest = EMPTY
         for payload in run:
@@ -38,7 +41,13 @@ class ReferenceCodec:
                 if first <= record.offset < to:
                     row = (record.key, record.value, record.offset, record.timestamp_ms * 1000, append_time)
                     rows.append((*row, _header_rows(record.headers)) if headers else row)
-                    content = (record.key, record.value, record.headers, record.timestamp_ms, payload.batch.append_time)
+                    content = (
+                        record.key,
+                        record.value,
+                        record.headers,
+                        record.timestamp_ms,
+                        payload.batch.append_time,
+                    )
                     digest += record_digest(kind, record.offset, *content)
         schema = decoded_schema(headers=headers)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
@@ -127,7 +136,10 @@ def _own_headers(columns: RecordColumns, row: int) -> list[tuple[str, bytes | No
     if not len(headers.lists):
         return []
     numbers = range(int(headers.lists[row]), int(headers.lists[row + 1]))
-    return [((_item(headers.names, number) or b"").decode(), _item(headers.contents, number)) for number in numbers]
+    return [
+        ((_item(headers.names, number) or b"").decode(), _item(headers.contents, number))
+        for number in numbers
+    ]
 
 
 def _item(column: BytesColumn, row: int) -> bytes | None:

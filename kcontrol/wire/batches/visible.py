@@ -1,7 +1,8 @@
 """Which batches of a fetch a read_committed reader may see (KIP-98).
 
-The broker lists the aborted transactions of what it returns, each by producer and first offset. As in Kafka's own consumer, a
-producer's transactional batches from that offset on are hidden until its abort marker. Markers are never shown.
+The broker lists the aborted transactions of what it returns, each by producer and first offset. As in Kafka's
+own consumer, a producer's transactional batches from that offset on are hidden until its abort marker.
+Markers are never shown.
 """
 
 from __future__ import annotations
@@ -43,19 +44,24 @@ class AbortedFilter:
             self._aborting.add(heapq.heappop(self._pending)[1])
 
 
-def visible(data: memoryview, batches: Iterable[Batch], aborted: AbortedTransactions, where: str) -> Iterator[Batch]:
+def visible(
+    data: memoryview, batches: Iterable[Batch], aborted: AbortedTransactions, where: str
+) -> Iterator[Batch]:
     """Those of `batches` that hold records for a read_committed reader. Raises DamagedRecordError."""
     hidden = AbortedFilter(aborted)
     for batch in batches:
         if batch.control:
             hidden.see_marker(batch.next_offset, batch.producer_id, aborts=_is_abort(data, batch, where))
-        elif hidden.admits(batch.next_offset, batch.producer_id, transactional=batch.transactional) and batch.records:
+        elif (
+            hidden.admits(batch.next_offset, batch.producer_id, transactional=batch.transactional)
+            and batch.records
+        ):
             yield batch
 
 
 def _is_abort(data: memoryview, batch: Batch, where: str) -> bool:
-    """A marker's key is a 16-bit version and the 16-bit type. Compaction may leave a control batch without its record: then
-    the transaction that it ended has no records either."""
+    """A marker's key is a 16-bit version and the 16-bit type. Compaction may leave a control batch without
+    its record: then the transaction that it ended has no records either."""
     record = next(parse(data[batch.start + HEADER_BYTES : batch.end], batch, where), None)
     key = record.key if record else None
     return key is not None and len(key) >= _MARKER_BYTES and int.from_bytes(key[2:_MARKER_BYTES]) == _ABORT

@@ -17,8 +17,8 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Place:
-    """location: as a pipeline names it. raw, base: the same place for a test that looks, or does damage, behind the store's
-    back. environment: what another process needs to reach it."""
+    """location: as a pipeline names it. raw, base: the same place for a test that looks, or does damage,
+    behind the store's back. environment: what another process needs to reach it."""
 
     location: str
     raw: fs.FileSystem

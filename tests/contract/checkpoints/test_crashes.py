@@ -1,5 +1,5 @@
-"""`kill -9` of a real process in the middle of a save, at every moment that there is: older parts stay, no half part appears,
-and the next life clears up."""
+"""`kill -9` of a real process in the middle of a save, at every moment that there is: older parts stay, no
+half part appears, and the next life clears up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from tests.contract.checkpoints.conftest import Place
 from tests.support.parts import SMALL_PIECES, contents_of, make_pin, place, save_and_die, save_in_parallel
 
 OLD = {"out/commits/1": b"record", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id"}
-NEW = {"out/commits/2": b"record 2", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id", "more/empty": b""}
+NEW = {
+    "out/commits/2": b"record 2",
+    "out/state/0/0/2_x.changelog": b"changes",
+    "out/metadata": b"id",
+    "more/empty": b"",
+}
 LOG_ID = "Kq3-Xz_9TpWbV0aB1cD2eF"
 
 # Forked from a process that has imported everything and has no threads yet: cheap, and as real as any other.
@@ -58,8 +63,13 @@ def check_next_life(where: Place, pinned: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "next")
     named = set()
     for part in store.parts(where.location, "orders", LOG_ID, 0):
-        manifest = store.restore(where.location, part.manifest, tmp_path / "each" / str(part.incarnation) / str(part.step))
-        named |= {part.manifest, *(f"orders/{LOG_ID}/node-0/inc-{part.incarnation}/{file.stored}" for file in manifest.files)}
+        manifest = store.restore(
+            where.location, part.manifest, tmp_path / "each" / str(part.incarnation) / str(part.step)
+        )
+        named |= {
+            part.manifest,
+            *(f"orders/{LOG_ID}/node-0/inc-{part.incarnation}/{file.stored}" for file in manifest.files),
+        }
     shutil.rmtree(tmp_path / "each")
     assert where.files() == named
 

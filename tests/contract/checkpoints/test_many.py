@@ -24,7 +24,8 @@ def seeded() -> random.Random:
 
 
 def changed(contents: dict[str, bytes], dice: random.Random) -> dict[str, bytes]:
-    """As a life's pins follow each other: most files stay, some go, some come, few change under the same name and size."""
+    """As a life's pins follow each other: most files stay, some go, some come, few
+    change under the same name and size."""
     kept = {path: content for path, content in contents.items() if dice.random() < 0.8}
     for path in kept:
         if dice.random() < 0.1:
@@ -56,7 +57,11 @@ def test_any_order_of_everything(where: Place, tmp_path: Path) -> None:
                 pin = make_pin(tmp_path / f"pin-{number}", changed(contents, dice))
                 pieces = iter(range(dice.randrange(25)))
                 try:
-                    saved = store.save(place(where.location, number, incarnation), pin, lambda left=pieces: next(left, -1) < 0)
+                    saved = store.save(
+                        place(where.location, number, incarnation),
+                        pin,
+                        lambda left=pieces: next(left, -1) < 0,
+                    )
                     parts[saved.manifest] = contents_of(pin)
                 except CheckpointCancelledError:
                     pass
@@ -74,7 +79,8 @@ def test_any_order_of_everything(where: Place, tmp_path: Path) -> None:
 
 
 def test_drops_and_sweeps_by_others_during_saves(where: Place, tmp_path: Path) -> None:
-    """Two nodes save one part after the other, another process drops all but the last two, a third sweeps all the time."""
+    """Two nodes save one part after the other, another process drops all but the last
+    two, a third sweeps all the time."""
     dice = seeded()
     done = threading.Event()
     saves = 10 if where.environment else 20
@@ -92,7 +98,9 @@ def test_drops_and_sweeps_by_others_during_saves(where: Place, tmp_path: Path) -
                 pin = make_pin(pins[number] / str(step), contents)
                 manifest = saver.save(place(where.location, step, node=number), pin).manifest
                 kept[number][manifest] = contents
-                for old in sorted(kept[number], key=lambda path: int(path.split("step-")[1].split(".")[0]))[:-2]:
+                for old in sorted(kept[number], key=lambda path: int(path.split("step-")[1].split(".")[0]))[
+                    :-2
+                ]:
                     del kept[number][old]
                     drops.append(other.submit(dropper.drop, where.location, old))
         for drop in drops:

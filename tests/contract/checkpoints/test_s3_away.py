@@ -1,4 +1,5 @@
-"""An S3 server that is away: a bounded number of tries, a clear error, and everything is as before when it is back."""
+"""An S3 server that is away: a bounded number of tries, a clear error, and everything is as before when it is
+back."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from kcontrol.errors import CheckpointCancelledError, CheckpointError
 from tests.support.parts import contents_of, make_pin, place
 from tests.support.s3 import S3Server
 
-FAST = StoreLimits(attempts=2, request_attempts=1, first_wait_ms=10, connect_timeout_ms=500, request_timeout_ms=2_000)
+FAST = StoreLimits(
+    attempts=2, request_attempts=1, first_wait_ms=10, connect_timeout_ms=500, request_timeout_ms=2_000
+)
 CONTENTS = {"out/a": b"1", "out/b": b"2" * 1000}
 
 
@@ -27,7 +30,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     return server
 
 
-def test_tries_are_bounded_and_what_was_saved_is_there_when_the_server_is_back(server: S3Server, tmp_path: Path) -> None:
+def test_tries_are_bounded_and_what_was_saved_is_there_when_the_server_is_back(
+    server: S3Server, tmp_path: Path
+) -> None:
     location, pin = server.location("a"), make_pin(tmp_path / "pin", CONTENTS)
     store = CheckpointStore(FAST)
     with server:
@@ -90,5 +95,7 @@ def test_waiting_for_a_server_that_is_away_can_be_cancelled(server: S3Server, tm
     threading.Timer(1.0, give_up.set).start()
     began = time.monotonic()
     with pytest.raises(CheckpointCancelledError):
-        CheckpointStore(patient).save(place(server.location("a"), 2), make_pin(tmp_path / "pin", CONTENTS), give_up.is_set)
+        CheckpointStore(patient).save(
+            place(server.location("a"), 2), make_pin(tmp_path / "pin", CONTENTS), give_up.is_set
+        )
     assert time.monotonic() - began < 30

@@ -1,4 +1,5 @@
-"""What is saved comes back as it was, nothing is copied twice, and what is dropped or broken off leaves nothing behind."""
+"""What is saved comes back as it was, nothing is copied twice, and what is dropped or
+broken off leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -14,7 +15,12 @@ from kcontrol.errors import CheckpointCancelledError, CheckpointDamagedError, Ch
 from tests.contract.checkpoints.conftest import Place
 from tests.support.parts import contents_of, make_pin, place
 
-FIRST = {"out/commits/1": b"v2\n{}", "out/state/0/0/2_x.changelog": b"ab" * 70, "out/metadata": b"", "other/offsets/1": b"12"}
+FIRST = {
+    "out/commits/1": b"v2\n{}",
+    "out/state/0/0/2_x.changelog": b"ab" * 70,
+    "out/metadata": b"",
+    "other/offsets/1": b"12",
+}
 SECOND = {**FIRST, "out/commits/2": b"v2\n{}", "out/state/0/0/3_y.changelog": b"cd"}
 
 
@@ -33,7 +39,9 @@ def test_a_part_comes_back_as_it_was(where: Place, tmp_path: Path) -> None:
     manifest = store.restore(where.location, saved.manifest, tmp_path / "back")
     assert contents_of(tmp_path / "back") == FIRST
     assert (manifest.step, manifest.incarnation, manifest.claim_epoch, manifest.node) == (2, 5, 7, 0)
-    assert {(file.path, file.size_bytes) for file in manifest.files} == {(path, len(each)) for path, each in FIRST.items()}
+    assert {(file.path, file.size_bytes) for file in manifest.files} == {
+        (path, len(each)) for path, each in FIRST.items()
+    }
 
 
 def test_path_and_manifest_carry_life_and_claim(where: Place, tmp_path: Path) -> None:
@@ -51,7 +59,9 @@ def test_path_and_manifest_carry_life_and_claim(where: Place, tmp_path: Path) ->
     }
 
 
-def test_what_the_same_life_has_stored_is_not_copied_again_and_outlives_the_drop(where: Place, tmp_path: Path) -> None:
+def test_what_the_same_life_has_stored_is_not_copied_again_and_outlives_the_drop(
+    where: Place, tmp_path: Path
+) -> None:
     store = CheckpointStore()
     first = store.save(place(where.location, step=2), make_pin(tmp_path / "first", FIRST))
     second = store.save(place(where.location, step=3), make_pin(tmp_path / "second", SECOND))
@@ -85,7 +95,11 @@ def test_a_stored_file_that_has_gone_is_copied_again(where: Place, tmp_path: Pat
 def test_another_life_or_node_shares_nothing(where: Place, tmp_path: Path) -> None:
     store = CheckpointStore()
     pin = make_pin(tmp_path / "pin", FIRST)
-    parts = [place(where.location, 2), place(where.location, 2, incarnation=9), place(where.location, 2, node=1)]
+    parts = [
+        place(where.location, 2),
+        place(where.location, 2, incarnation=9),
+        place(where.location, 2, node=1),
+    ]
     saved = [store.save(part, pin) for part in parts]
     assert [each.copied_bytes for each in saved] == [147, 147, 147]
     for each in saved[:2]:
@@ -157,7 +171,9 @@ def test_a_manifest_can_not_lead_out_of_its_place(where: Place, tmp_path: Path) 
     with pytest.raises(CheckpointDamagedError, match="relative path"):
         store.restore(where.location, saved.manifest, tmp_path / "a" / "back")
     with pytest.raises(CheckpointError, match="not the path of a part's manifest"):
-        store.restore(where.location, "../x/node-0/inc-1/manifests/step-1.epoch-1.json", tmp_path / "a" / "back")
+        store.restore(
+            where.location, "../x/node-0/inc-1/manifests/step-1.epoch-1.json", tmp_path / "a" / "back"
+        )
 
 
 def test_a_manifest_in_another_parts_place_is_refused(where: Place, tmp_path: Path) -> None:
@@ -199,7 +215,9 @@ def test_a_cancelled_save_leaves_nothing(where: Place, tmp_path: Path) -> None:
     for moment in (1, 3, 8, 12):
         asked = iter(range(1, 1000))
         with pytest.raises(CheckpointCancelledError):
-            store.save(place(where.location, step=3), pin, lambda asked=asked, moment=moment: next(asked) >= moment)
+            store.save(
+                place(where.location, step=3), pin, lambda asked=asked, moment=moment: next(asked) >= moment
+            )
         assert where.files() == before
     assert restored(store, where, first.manifest, tmp_path / "back") == FIRST
 
@@ -227,19 +245,29 @@ def test_a_sweep_leaves_parts_and_newer_lives_alone(where: Place, tmp_path: Path
     store.sweep(where.location, "orders", "Kq3-Xz_9TpWbV0aB1cD2eF", 0, incarnation=9)
     left = where.files()
     assert not any(path.startswith(f"{node}/inc-5/") for path in left)
-    assert {path for path in left if path.endswith("half")} == {f"{node}/inc-12/data/step-3.epoch-7.0123456789abcdef/out/half"}
+    assert {path for path in left if path.endswith("half")} == {
+        f"{node}/inc-12/data/step-3.epoch-7.0123456789abcdef/out/half"
+    }
     for each in saved[1:]:
         assert restored(store, where, each.manifest, tmp_path / each.manifest) == FIRST
 
 
-def test_a_zombie_whose_files_are_swept_away_at_any_moment_writes_no_manifest(where: Place, tmp_path: Path) -> None:
-    """The sweep takes its life for dead. It has then either written its part whole before, or it never does."""
+def test_a_zombie_whose_files_are_swept_away_at_any_moment_writes_no_manifest(
+    where: Place, tmp_path: Path
+) -> None:
+    """The sweep takes its life for dead. It has then either written its part whole before, or it never
+    does."""
     newer, pin, told = CheckpointStore(), make_pin(tmp_path / "pin", FIRST), set()
     for moment in range(2, 22):
-        zombie, part = CheckpointStore(StoreLimits(chunk_bytes=16, parallel_files=1)), place(where.location, 2, moment)
+        zombie, part = (
+            CheckpointStore(StoreLimits(chunk_bytes=16, parallel_files=1)),
+            place(where.location, 2, moment),
+        )
         asked = iter(range(1, 1000))
 
-        def swept_meanwhile(part: PartPlace = part, moment: int = moment, asked: Iterator[int] = asked) -> bool:
+        def swept_meanwhile(
+            part: PartPlace = part, moment: int = moment, asked: Iterator[int] = asked
+        ) -> bool:
             if next(asked) == moment:
                 newer.sweep(where.location, part.pipeline, part.log_id, part.node, part.incarnation + 1)
             return False

@@ -1,4 +1,5 @@
-"""Runs each test of the interface on projections of a cluster in memory and of a real one, told the same things."""
+"""Runs each test of the interface on projections of a cluster in memory and of a real one, told the same
+things."""
 
 from __future__ import annotations
 
@@ -33,7 +34,14 @@ from kcontrol.core.model import OutputSpec, PipelineSpec
 from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
-from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
+from tests.fakes.memory_kafka import (
+    STEPS,
+    MemoryControlLog,
+    MemoryKafka,
+    MemorySource,
+    MemoryStepsLog,
+    MemoryTransaction,
+)
 from tests.support.http_world import Told
 from tests.support.processes import until
 from tests.support.topics import create_topic
@@ -45,11 +53,12 @@ NOBODY = ClusterSettings(bootstrap_servers="127.0.0.1:1")
 
 @dataclass
 class Api:
-    """A server that answers from the world that `told` speaks to. `another` is a server that has just been started.
+    """A server that answers from the world that `told` speaks to. `another` is a server that has just been
+    started.
 
     writes: makes the topic of the output.
-    reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its name is one that no
-    other test has, unless `topic` says another.
+    reaches: makes the topic of the input, with so many records in each partition; before `told.begin`. Its
+    name is one that no other test has, unless `topic` says another.
     """
 
     told: Told
@@ -111,7 +120,12 @@ def run_on_kafka(settings: ClusterSettings) -> Run:
 
 async def _in_memory(scenario: Scenario) -> None:
     kafka = MemoryKafka(SystemClock().now_ms)
-    told = Told(MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)])
+    told = Told(
+        MemoryControlLog(kafka, "p"),
+        MemoryTransaction(kafka, "p"),
+        MemoryStepsLog(kafka, "p"),
+        [(f"p.{STEPS}", 0)],
+    )
     source = MemorySource(kafka)
 
     async def reaches(*ends: int, **_more: str) -> None:
@@ -172,11 +186,17 @@ async def _serve(
         projections = Projections(source(), clock, metrics.on_step)
         metrics.watch(projections)
         look = None if settings is NOBODY else KafkaRecordLook(settings)
-        app = make_app(Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S, look=look), HttpLimits(), None)
+        app = make_app(
+            Plane(settings, projections, clock, registry, longest_wait_s=WAIT_S, look=look),
+            HttpLimits(),
+            None,
+        )
         following = asyncio.create_task(projections.run())
         transport = httpx.ASGITransport(app)
         try:
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S) as client:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://127.0.0.1", timeout=DEADLINE_S
+            ) as client:
                 yield Api(told, client, projections, server, reaches, writes, settings)
         finally:
             following.cancel()
@@ -194,7 +214,10 @@ def address() -> Iterator[str]:
     async def run() -> None:
         kafka = MemoryKafka()
         world = Told(
-            MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)]
+            MemoryControlLog(kafka, "p"),
+            MemoryTransaction(kafka, "p"),
+            MemoryStepsLog(kafka, "p"),
+            [(f"p.{STEPS}", 0)],
         )
         await world.begin()
         await world.step(7, 1, wrote=(0, 3))

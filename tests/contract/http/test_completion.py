@@ -1,4 +1,5 @@
-"""Whether an input record is in a committed step, by its place or by a token, before and after anything is restarted."""
+"""Whether an input record is in a committed step, by its place or by a token, before and after anything is
+restarted."""
 
 from __future__ import annotations
 
@@ -22,10 +23,15 @@ def test_a_record_is_complete_once_its_step_is_committed(run: Run) -> None:
         await api.told.begin()
         await api.told.step(7, 1)
         await api.seen(0, steps=1)
-        token = kcontrol.completion_token(*(SimpleNamespace(topic="input", partition=p, offset=o) for p, o in ((0, 6), (1, 1))))
+        token = kcontrol.completion_token(
+            *(SimpleNamespace(topic="input", partition=p, offset=o) for p, o in ((0, 6), (1, 1)))
+        )
         answer = await api.get(P, token=token)
         assert answer["complete"] is False
-        assert [(one["state"], one["step"]) for one in answer["records"]] == [("committed", 1), ("waiting", None)]
+        assert [(one["state"], one["step"]) for one in answer["records"]] == [
+            ("committed", 1),
+            ("waiting", None),
+        ]
         waiting = asyncio.create_task(api.get(P, token=token, wait_s=20))
         await api.told.step(7, 2)
         assert (await waiting)["complete"] is True
@@ -55,8 +61,12 @@ def test_what_the_pipeline_never_reads_is_said(run: Run) -> None:
         await api.told.begin()
         await api.seen(0)
         assert (await api.get(P, topic="input", partition=0, offset=4))["records"][0]["state"] == "not read"
-        assert "its inputs read input" in (await api.get(P, 404, topic="else", partition=0, offset=4))["detail"]
-        assert "the partitions 0 to 1" in (await api.get(P, 404, topic="input", partition=2, offset=4))["detail"]
+        assert (
+            "its inputs read input" in (await api.get(P, 404, topic="else", partition=0, offset=4))["detail"]
+        )
+        assert (
+            "the partitions 0 to 1" in (await api.get(P, 404, topic="input", partition=2, offset=4))["detail"]
+        )
         assert "recreated" in (await api.get(P, 404, token="input@T9:0:5"))["detail"]
         assert "give TOPIC:PARTITION:OFFSET" in (await api.get(P, 422, token="input:0"))["detail"]
         assert "give either token" in (await api.get(P, 422, topic="input"))["detail"]
@@ -65,7 +75,8 @@ def test_what_the_pipeline_never_reads_is_said(run: Run) -> None:
 
 
 def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kafka: Run) -> None:
-    """Committed, aborted, a marker, and a record that could not be parsed: over HTTP, and by `kcontrol wait`."""
+    """Committed, aborted, a marker, and a record that could not be parsed: over HTTP, and by `kcontrol
+    wait`."""
 
     async def scenario(api: Api) -> None:
         await api.reaches(9, 2)
@@ -88,7 +99,9 @@ def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kaf
         assert (await api.get(P, token=token(1, 5)))["complete"] is True
         (one,) = await _wait("p", parse_token(token(5)), DEADLINE_S, api.settings)
         assert (one.state.value, one.step, one.note) == ("committed", 1, "")
-        with pytest.raises(NotFoundError, match="its producer's transaction was aborted, and it was never read"):
+        with pytest.raises(
+            NotFoundError, match="its producer's transaction was aborted, and it was never read"
+        ):
             await _wait("p", parse_token(token(1, 2)), DEADLINE_S, api.settings)
         with pytest.raises(NotFoundError, match="it could not be parsed, and was left out of its step"):
             await _wait("p", parse_token(token(6)), DEADLINE_S, api.settings)

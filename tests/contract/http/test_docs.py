@@ -48,7 +48,9 @@ def test_every_request_on_the_page_is_answered(run: Run) -> None:
             assert address.startswith(ADDRESS), arguments
             method, body, status = request(options)
             headers = {} if body is None else {"Content-Type": "application/json"}
-            answer = await api.client.request(method, address.removeprefix(ADDRESS), content=body, headers=headers)
+            answer = await api.client.request(
+                method, address.removeprefix(ADDRESS), content=body, headers=headers
+            )
             assert answer.status_code == status, (arguments, answer.text)
 
     run(scenario)

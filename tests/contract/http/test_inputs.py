@@ -42,7 +42,9 @@ def test_an_input_is_paused_and_read_again(run: Run, again: str, kind: str) -> N
         assert (old["state"], old["superseded_by"]) == ("superseded", resumed["request_id"])
         async with api.another() as other:
             assert await other.projections.until(lambda: not other.projections.blocked(), 20)
-            assert (await other.get(resumed["outcome"], min_control_offset=resumed["control_offset"]))["state"] == "pending"
+            assert (await other.get(resumed["outcome"], min_control_offset=resumed["control_offset"]))[
+                "state"
+            ] == "pending"
 
     run(scenario)
 
@@ -58,7 +60,9 @@ def test_an_input_that_is_not_there(run: Run) -> None:
             await api.post(f"{P}/inputs/no/skip", 404, order),
         ]
         assert all("it has in" in each["detail"] for each in answers)
-        assert not any(isinstance(x.record, InputDesired | SkipRequest) for x in await api.told.control.read_to_end())
+        assert not any(
+            isinstance(x.record, InputDesired | SkipRequest) for x in await api.told.control.read_to_end()
+        )
 
     run(scenario)
 
@@ -80,7 +84,9 @@ def test_a_skip_goes_from_the_request_to_the_step_that_records_it(run: Run) -> N
         seen = await api.told.received(9, 0)
         in_force = await api.get(asked["outcome"], min_control_offset=seen)
         assert (in_force["state"], in_force["step"]) == ("done", 1)
-        passed = SkippedRange("in", api.told.input.topic, api.told.input.topic_id, 0, 5, 9, "somebody", 5, asked["request_id"])
+        passed = SkippedRange(
+            "in", api.told.input.topic, api.told.input.topic_id, 0, 5, 9, "somebody", 5, asked["request_id"]
+        )
         await api.told.step(11, 1, skipped=(passed,))
         await api.told.step(12, 1)
         await api.seen(0, steps=2)
@@ -95,9 +101,9 @@ def test_a_skip_goes_from_the_request_to_the_step_that_records_it(run: Run) -> N
         assert (await api.get(f"{P}/steps/by-input", input="in", partition=0, offset=9))["step"]["step"] == 1
         async with api.another() as other:
             await other.seen(0, steps=2)
-            assert (await other.get(asked["outcome"], min_control_offset=asked["control_offset"])) == committed | {
-                "as_of": (await other.get(P))["as_of"]
-            }
+            assert (
+                await other.get(asked["outcome"], min_control_offset=asked["control_offset"])
+            ) == committed | {"as_of": (await other.get(P))["as_of"]}
 
     run(scenario)
 
@@ -178,7 +184,10 @@ def test_a_topic_that_was_made_anew_can_not_be_skipped_in(run: Run) -> None:
         await api.told.begin()
         await api.seen(await api.told.status(PipelinePhase.HALTED))
         refused = await api.post(f"{IN}/skip", 409, {"partition": 0, "to_offset": 8, "by": "me"})
-        assert (refused["type"], "recreated" in refused["detail"]) == ("urn:kcontrol:problem:input-gone", True)
+        assert (refused["type"], "recreated" in refused["detail"]) == (
+            "urn:kcontrol:problem:input-gone",
+            True,
+        )
 
     run(scenario)
 
@@ -199,7 +208,9 @@ def test_a_partition_that_was_added_is_shown_before_and_after_it_is_read(run: Ru
         assert (completion["complete"], completion["records"][0]["step"]) == (True, 1)
         assert (
             "the partitions 0 to 2"
-            in (await api.get(f"{P}/completion", 404, topic=api.told.input.topic, partition=3, offset=0))["detail"]
+            in (await api.get(f"{P}/completion", 404, topic=api.told.input.topic, partition=3, offset=0))[
+                "detail"
+            ]
         )
 
     run(scenario)

@@ -1,4 +1,5 @@
-"""What /metrics says of pipelines, and that it says everything that the catalogue promises and nothing else."""
+"""What /metrics says of pipelines, and that it says everything that the catalogue promises and nothing
+else."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ async def samples(api: Api) -> Samples:
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")
     families = text_string_to_metric_families(answer.text)
-    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return {
+        (one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples
+    }
 
 
 def value(found: Samples, name: str, **labels: str) -> float | None:
@@ -28,7 +31,9 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
     async def scenario(first: Api) -> None:
         await first.told.begin()
         await first.told.step(6, 0, wrote=(0, 4))
-        await first.seen(0, steps=1)  # A commit is answered before its marker is written, and readers see it only then.
+        await first.seen(
+            0, steps=1
+        )  # A commit is answered before its marker is written, and readers see it only then.
         async with first.another() as api:
             await look(api)
 
@@ -116,7 +121,9 @@ def test_the_catalogue_and_the_exposition_agree(run: Run) -> None:
         await api.seen(0)
         text = (await api.client.get("/metrics")).text
         told = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE kcontrol_"))
-        assert told == {metric.name: metric.kind.value for metric in CATALOGUE if metric.where is Where.SERVER}
+        assert told == {
+            metric.name: metric.kind.value for metric in CATALOGUE if metric.where is Where.SERVER
+        }
         for metric in CATALOGUE:
             assert metric.where is not Where.SERVER or f"# HELP {metric.name} {metric.text}" in text
 

@@ -1,4 +1,5 @@
-"""The OpenAPI document is true: schemathesis makes requests from it, right and wrong ones, and holds every answer to it."""
+"""The OpenAPI document is true: schemathesis makes requests from it, right and wrong
+ones, and holds every answer to it."""
 
 from __future__ import annotations
 
@@ -35,18 +36,28 @@ def document() -> dict[str, Any]:
 
 
 LOADED = schemathesis.openapi.from_dict(document())
-OPERATIONS = {operation.label: operation for operation in (found.ok() for found in LOADED.get_all_operations())}
+OPERATIONS = {
+    operation.label: operation for operation in (found.ok() for found in LOADED.get_all_operations())
+}
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_operation_answers_as_the_document_says(address: str, operation: str, mode: GenerationMode) -> None:
+def test_every_operation_answers_as_the_document_says(
+    address: str, operation: str, mode: GenerationMode
+) -> None:
     sys.stdout.write(f"KCONTROL_SEED={SEED}\n")
     try:
         cases = OPERATIONS[operation].as_strategy(generation_mode=mode)
 
         @seed(SEED)
-        @settings(max_examples=EXAMPLES, deadline=None, print_blob=True, database=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            print_blob=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
         @given(case=cases)
         def ask(case: schemathesis.Case) -> None:
             if mode is GenerationMode.POSITIVE and "pipeline" in case.path_parameters:
@@ -65,10 +76,30 @@ def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> 
     assert served["openapi"].startswith("3.1")
     paths = set(served["paths"])
     pipeline = "/v1/pipelines/{pipeline}"
-    reads = ("", "/spec", "/inputs", "/nodes", "/nodes/{node}", "/checkpoints", "/errors", "/steps", "/steps/{step}", "/stats")
+    reads = (
+        "",
+        "/spec",
+        "/inputs",
+        "/nodes",
+        "/nodes/{node}",
+        "/checkpoints",
+        "/errors",
+        "/steps",
+        "/steps/{step}",
+        "/stats",
+    )
     lookups = ("/steps/brief", "/steps/by-input", "/steps/by-output", "/completion", "/requests/{request_id}")
     inputs = tuple(f"/inputs/{{input}}{part}" for part in ("", "/pause", "/start", "/resume", "/skip"))
-    writes = ("/start", "/resume", "/pause", "/stop", "/shutdown", "/spec", *inputs, "/nodes/{node}/profile/{what}")
+    writes = (
+        "/start",
+        "/resume",
+        "/pause",
+        "/stop",
+        "/shutdown",
+        "/spec",
+        *inputs,
+        "/nodes/{node}/profile/{what}",
+    )
     assert {f"{pipeline}{part}" for part in (*reads, *lookups, *writes)} <= paths
     assert {"/v1/pipelines", "/v1/metadata", "/metrics", "/health/live", "/health/ready"} <= paths
     for path, operations in served["paths"].items():

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from kcontrol.core.model import Checkpoint, CheckpointRequest, FailureKind, NodePhase, PipelinePhase, SavedPart, Written
+from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointRequest,
+    FailureKind,
+    NodePhase,
+    PipelinePhase,
+    SavedPart,
+    Written,
+)
 from kcontrol.wire.json import to_json
 from tests.contract.http.conftest import Api, Run
 from tests.unit.core.made import SPEC, TOKEN
@@ -27,7 +35,13 @@ def test_a_pipeline_as_it_is(run: Run) -> None:
         )
         assert status["inputs"][0]["waiting"] == (9 - 7) + (3 - 1)
         assert status["nodes"][0] | {"silent_ms": 0} == {
-            **{"node": 0, "incarnation": api.told.incarnation, "host": "host-b", "process_id": 42, "listens": ""},
+            **{
+                "node": 0,
+                "incarnation": api.told.incarnation,
+                "host": "host-b",
+                "process_id": 42,
+                "listens": "",
+            },
             **{"phase": "running", "step": 0, "running": 1, "replaying": 1, "silent_ms": 0},
             **{"error": "", "made_otherwise": ""},
         }
@@ -48,13 +62,25 @@ def test_list_spec_inputs_and_nodes(run: Run) -> None:
         await api.seen(await api.told.received(9, 0))
         (line,) = (await api.get("/v1/pipelines"))["pipelines"]
         waiting = (line["waiting"], line["waiting_ms"] >= 0, line["step_ms"])
-        assert (line["pipeline"], line["phase"], line["step"], waiting) == ("p", "running", 0, (4, True, None))
+        assert (line["pipeline"], line["phase"], line["step"], waiting) == (
+            "p",
+            "running",
+            0,
+            (4, True, None),
+        )
         assert line["as_of"] == (await api.get(P))["as_of"]
         assert (await api.get("/v1/pipelines", after="p"))["pipelines"] == []
         assert (await api.get(f"{P}/spec"))["spec"] == to_json(SPEC)
         (found,) = (await api.get(f"{P}/inputs"))["inputs"]
         assert (found["topic"], found["waiting"]) == ("input", 4)
-        assert found["partitions"][0] == {"partition": 0, "start": 5, "committed": 5, "received": 9, "end": None, "waiting": 4}
+        assert found["partitions"][0] == {
+            "partition": 0,
+            "start": 5,
+            "committed": 5,
+            "received": 9,
+            "end": None,
+            "waiting": 4,
+        }
         assert (await api.get(f"{P}/nodes"))["nodes"][0]["host"] == "host-b"
         assert (await api.get(f"{P}/nodes/0"))["node"]["incarnation"] == api.told.incarnation
         assert "no node 1" in (await api.get(f"{P}/nodes/1", 404))["detail"]
@@ -93,8 +119,19 @@ def test_steps_in_brief(run: Run) -> None:
         assert (page["first"], page["last"], page["next_from"]) == (1, 4, None)
         assert [one["step"] for one in page["steps"]] == [2, 3, 4]
         assert page["steps"][1] == {
-            **{"step": 3, "reason": "records", "attempt": 1, "records_in": 2, "records_out": 3, "late_rows": 0},
-            **{"now_ms": made[2].now_ms, "opened_ms": made[2].opened_ms, "committed_ms": made[2].committed_ms},
+            **{
+                "step": 3,
+                "reason": "records",
+                "attempt": 1,
+                "records_in": 2,
+                "records_out": 3,
+                "late_rows": 0,
+            },
+            **{
+                "now_ms": made[2].now_ms,
+                "opened_ms": made[2].opened_ms,
+                "committed_ms": made[2].committed_ms,
+            },
         }
         page = await api.get(f"{P}/steps/brief", **{"from": 1, "limit": 2})
         assert ([one["step"] for one in page["steps"]], page["next_from"]) == ([1, 2], 3)
@@ -133,11 +170,19 @@ def test_which_step_read_or_wrote_an_offset(run: Run) -> None:
             found = await api.get(f"{P}/steps/by-input", input="in", partition=partition, offset=offset)
             return found["step"]["step"]
 
-        assert [await reader(0, 5), await reader(0, 7), await reader(0, 8), await reader(1, 3)] == [1, 1, 3, 2]
+        assert [await reader(0, 5), await reader(0, 7), await reader(0, 8), await reader(1, 3)] == [
+            1,
+            1,
+            3,
+            2,
+        ]
         for offset, why in ((9, "end at offset 9"), (4, "began at offset 5")):
             missing = await api.get(f"{P}/steps/by-input", 404, input="in", partition=0, offset=offset)
             assert why in missing["detail"]
-        assert "it has in" in (await api.get(f"{P}/steps/by-input", 404, input="no", partition=0, offset=9))["detail"]
+        assert (
+            "it has in"
+            in (await api.get(f"{P}/steps/by-input", 404, input="no", partition=0, offset=9))["detail"]
+        )
 
         async def writer(offset: int, status: int = 200) -> int:
             found = await api.get(f"{P}/steps/by-output", status, topic="output", partition=0, offset=offset)
@@ -153,14 +198,22 @@ def test_which_step_read_or_wrote_an_offset(run: Run) -> None:
 def test_a_halt_is_shown_with_its_root_cause(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
-        why = "input 'in', partition 0, offset 5: can't be parsed; correct the producer, then resume the pipeline"
-        failed = Written("p", 0, api.told.incarnation, 1, TOKEN, (), (), (), False, FailureKind.QUERY, "bad value")
+        why = (
+            "input 'in', partition 0, offset 5: can't be parsed; correct the producer, then resume the "
+            "pipeline"
+        )
+        failed = Written(
+            "p", 0, api.told.incarnation, 1, TOKEN, (), (), (), False, FailureKind.QUERY, "bad value"
+        )
         await api.told.say(failed)
         await api.told.node(NodePhase.FAILED, error="the query ended")
         await api.seen(await api.told.status(PipelinePhase.HALTED, why))
         root, *others = (await api.get(f"{P}/errors"))["errors"]
         assert (root["root"], root["kind"], root["what"]) == (True, "halted", why)
-        assert [(one["where"], one["kind"]) for one in others] == [("node 0", "failed"), ("node 0", "attempt: query")]
+        assert [(one["where"], one["kind"]) for one in others] == [
+            ("node 0", "failed"),
+            ("node 0", "attempt: query"),
+        ]
         assert "bad value" in others[1]["what"]
         for path in (f"{P}/start", f"{P}/checkpoints"):
             refused = await api.post(path, 409)
@@ -175,7 +228,9 @@ def test_checkpoints_that_are_in_the_log(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.told.step(6, 0)
-        made = Checkpoint("p", 1, 1, 0, "file:///c", (SavedPart(0, 3, "file:///c/1", 2, 10),), 1, 2, "r", 1, 0, 0)
+        made = Checkpoint(
+            "p", 1, 1, 0, "file:///c", (SavedPart(0, 3, "file:///c/1", 2, 10),), 1, 2, "r", 1, 0, 0
+        )
         await api.told.checkpoint(made)
         await api.seen(await api.told.status(checkpoint_failure="node 0: disk full"), steps=1)
         assert await api.projections.until(lambda: api.projections.get("p").committed.checkpoint == 1, 20)
@@ -208,7 +263,10 @@ def test_the_profile_of_a_chosen_node_is_taken_at_the_node(run: Run) -> None:
             ("heap", "heap?part=python"),
         ):
             answer = await api.client.get(f"{P}/nodes/0/profile/{asked}")
-            assert (answer.status_code, answer.headers["location"]) == (307, f"http://host-b:8481/profile/{there}")
+            assert (answer.status_code, answer.headers["location"]) == (
+                307,
+                f"http://host-b:8481/profile/{there}",
+            )
         assert "no node 1" in (await api.get(f"{P}/nodes/1/profile/cpu", 404))["detail"]
         await api.get(f"{P}/nodes/0/profile/cpu", 422, seconds=60)
 

@@ -1,4 +1,5 @@
-"""Writes: each is a control record, answered with its offset, and what becomes of it can be asked of any server."""
+"""Writes: each is a control record, answered with its offset, and what becomes of it can be asked of any
+server."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ P = "/v1/pipelines/p"
         ("shutdown", DesiredMode.STOPPED),
     ],
 )
-def test_what_is_wanted_is_a_record_and_is_done_when_it_is_acknowledged(run: Run, path: str, mode: DesiredMode) -> None:
+def test_what_is_wanted_is_a_record_and_is_done_when_it_is_acknowledged(
+    run: Run, path: str, mode: DesiredMode
+) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(0)
@@ -73,7 +76,9 @@ def test_a_checkpoint_has_an_outcome(run: Run) -> None:
         done = await api.get(second["outcome"], min_control_offset=offset)
         assert (done["state"], done["step"]) == ("done", 9)
         third = await api.post(f"{P}/checkpoints")
-        offset = await api.told.status(answers=(CheckpointAnswer(third["request_id"], 0, "node 0: disk full"),))
+        offset = await api.told.status(
+            answers=(CheckpointAnswer(third["request_id"], 0, "node 0: disk full"),)
+        )
         failed = await api.get(third["outcome"], min_control_offset=offset)
         assert (failed["state"], failed["error"]) == ("failed", "node 0: disk full")
         assert "no request" in (await api.get(f"{P}/requests/unknown", 404))["detail"]

@@ -1,4 +1,5 @@
-"""What a server says of the safety of a pipeline's topics, with a Kafka that hangs, comes back and is gone again."""
+"""What a server says of the safety of a pipeline's topics, with a Kafka that hangs, comes back and is gone
+again."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
-from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
+from tests.fakes.memory_kafka import (
+    STEPS,
+    MemoryControlLog,
+    MemoryKafka,
+    MemorySource,
+    MemoryStepsLog,
+    MemoryTransaction,
+)
 from tests.support.http_world import Told
 from tests.support.processes import until
 from tests.unit.core.made import SPEC
@@ -45,12 +53,17 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(hung: str) -> N
     async def main() -> None:
         kafka = MemoryKafka()
         told = Told(
-            MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)]
+            MemoryControlLog(kafka, "p"),
+            MemoryTransaction(kafka, "p"),
+            MemoryStepsLog(kafka, "p"),
+            [(f"p.{STEPS}", 0)],
         )
         await told.begin()
         await told.step(7, 1)
         settings = ClusterSettings(bootstrap_servers=hung)
-        serving = asyncio.create_task(serve_interface(listener, settings, MemorySource(kafka), make_registry()))
+        serving = asyncio.create_task(
+            serve_interface(listener, settings, MemorySource(kafka), make_registry())
+        )
         ready = f"{listener.url}/health/ready"
         await asyncio.to_thread(until, lambda: httpx.get(ready).status_code == 200, "the server is ready")
         await asyncio.to_thread(ask)
@@ -68,7 +81,12 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(hung: str) -> N
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[list[str] | Exception] = [["one broker"], ClusterError("no broker answers"), ValueError("a bug"), []]
+    said: list[list[str] | Exception] = [
+        ["one broker"],
+        ClusterError("no broker answers"),
+        ValueError("a bug"),
+        [],
+    ]
     asked: list[float] = []
     clock = {"s": 1_000.0}
 
@@ -80,7 +98,9 @@ def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch:
         return answer
 
     monkeypatch.setattr(module, "_looked_at", looked_at)
-    safety = module.KeptSafety(ClusterSettings(bootstrap_servers="127.0.0.1:1"), monotonic_s=lambda: clock["s"])
+    safety = module.KeptSafety(
+        ClusterSettings(bootstrap_servers="127.0.0.1:1"), monotonic_s=lambda: clock["s"]
+    )
     until(lambda: safety.of(SPEC).sentences == ("one broker",), "it is known")
     clock["s"] += module.KEPT_S - 1
     assert safety.of(SPEC) == module.KnownSafety(("one broker",), 59_000)
@@ -91,7 +111,10 @@ def test_what_was_known_is_said_with_its_age_until_it_is_known_anew(monkeypatch:
     still = "whether the topics are still safe can't be looked at: no broker answers"
     assert safety.of(SPEC) == module.KnownSafety(("one broker", still), 60_000)
     clock["s"] += module.RETRY_S
-    until(lambda: "error that the log of this process shows" in safety.of(SPEC).sentences[-1], "a bug ends nothing for good")
+    until(
+        lambda: "error that the log of this process shows" in safety.of(SPEC).sentences[-1],
+        "a bug ends nothing for good",
+    )
     clock["s"] += module.RETRY_S
     until(lambda: safety.of(SPEC) == module.KnownSafety((), 0), "Kafka is asked again soon")
     assert asked == [1_000.0, 1_060.0, 1_065.0, 1_070.0]

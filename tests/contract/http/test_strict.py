@@ -23,7 +23,9 @@ P = "/v1/pipelines/p"
         ("?min_control_offset=1&verbose=1", "query.verbose", "there are min_control_offset"),
     ],
 )
-def test_a_parameter_that_is_unknown_or_repeated_is_refused(run: Run, path: str, name: str, what: str) -> None:
+def test_a_parameter_that_is_unknown_or_repeated_is_refused(
+    run: Run, path: str, name: str, what: str
+) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(0)
@@ -46,7 +48,9 @@ def test_a_parameter_that_is_unknown_or_repeated_is_refused(run: Run, path: str,
         ("/inputs/in/skip", "application/json", b"partition 0", "JSON"),
     ],
 )
-def test_a_body_that_is_not_what_is_wanted_is_refused(run: Run, path: str, kind: str, body: bytes, what: str) -> None:
+def test_a_body_that_is_not_what_is_wanted_is_refused(
+    run: Run, path: str, kind: str, body: bytes, what: str
+) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(0)

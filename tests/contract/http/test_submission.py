@@ -26,10 +26,14 @@ def test_a_new_pipeline_is_there_once_it_was_submitted_and_its_settings_can_be_c
         made = await submit(api, spec)
         (logged,) = await written(api)
         assert (logged.record, logged.offset) == (spec, made["control_offset"])
-        assert (await api.get(f"{P}/spec", min_control_offset=made["control_offset"]))["spec"] == to_json(spec)
+        assert (await api.get(f"{P}/spec", min_control_offset=made["control_offset"]))["spec"] == to_json(
+            spec
+        )
         faster = replace(spec, policy=replace(spec.policy, max_delay_ms=7))
         again = await submit(api, faster)
-        assert (await api.get(f"{P}/spec", min_control_offset=again["control_offset"]))["spec"] == to_json(faster)
+        assert (await api.get(f"{P}/spec", min_control_offset=again["control_offset"]))["spec"] == to_json(
+            faster
+        )
         changed = await submit(api, replace(spec, stateful=not spec.stateful), 409)
         assert changed["type"] == "urn:kcontrol:problem:spec-changed"
         shared = await submit(api, replace(spec, pipeline="q"), 422, "q")
@@ -44,7 +48,9 @@ def test_what_is_wrong_is_named_and_nothing_is_written(run: Run) -> None:
         spec = await api.definition()
         assert "the request about 'q'" in (await submit(api, spec, 422, "q"))["detail"]
         assert "nodes = 0" in (await submit(api, replace(spec, nodes=0), 422))["detail"]
-        secret = replace(spec, checkpoint=replace(spec.checkpoint, location="s3://me:hidden@b/c", every_ms=1_000))
+        secret = replace(
+            spec, checkpoint=replace(spec.checkpoint, location="s3://me:hidden@b/c", every_ms=1_000)
+        )
         refused = await submit(api, secret, 422)
         assert "holds credentials" in refused["detail"]
         assert "hidden" not in str(refused)

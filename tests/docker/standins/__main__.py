@@ -1,8 +1,9 @@
-"""`python -m tests.docker.standins`: stand-ins for official images, on a machine that reaches Debian but no image registry.
+"""`python -m tests.docker.standins`: stand-ins for official images, on a machine that
+reaches Debian but no image registry.
 
-Makes a base with debootstrap (as root), kcontrol's image on it, a broker of the jars that the embedded broker is of, and
-Debian's Prometheus, and prints the variables with which the tests of this directory, and docker/compose.yaml, take them. There
-is none for Grafana, which Debian does not package.
+Makes a base with debootstrap (as root), kcontrol's image on it, a broker of the jars that the embedded broker
+is of, and Debian's Prometheus, and prints the variables with which the tests of this directory, and
+docker/compose.yaml, take them. There is none for Grafana, which Debian does not package.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ ROOT = Path(__file__).parents[3]
 RELEASE = "bookworm"
 PACKAGES = "ca-certificates,python3,python3-venv"
 AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
-BASE, KCONTROL, KAFKA, PROMETHEUS = (f"kcontrol-standin-{name}" for name in ("base", "kcontrol", "kafka", "prometheus"))
+BASE, KCONTROL, KAFKA, PROMETHEUS = (
+    f"kcontrol-standin-{name}" for name in ("base", "kcontrol", "kafka", "prometheus")
+)
 
 
 def make_base() -> None:
-    """Debian with Python 3.11. It trusts whom this machine trusts, so that pip works behind the same proxies."""
+    """Debian with Python 3.11. It trusts whom this machine trusts, so that pip works behind the same
+    proxies."""
     with tempfile.TemporaryDirectory(prefix="kcontrol-base-") as scratch:
         run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, scratch])
         if AUTHORITIES.is_file():
@@ -51,7 +55,20 @@ def make_kafka() -> None:
 def build(dockerfile: Path, context: Path, tag: str, **arguments: str) -> None:
     """An image; on the host's network, so that it needs none of the engine's."""
     given = [word for name, value in arguments.items() for word in ("--build-arg", f"{name}={value}")]
-    run(["docker", "build", "--network", "host", "--file", str(dockerfile), "--tag", tag, *given, str(context)])
+    run(
+        [
+            "docker",
+            "build",
+            "--network",
+            "host",
+            "--file",
+            str(dockerfile),
+            "--tag",
+            tag,
+            *given,
+            str(context),
+        ]
+    )
 
 
 def run(command: Sequence[str]) -> None:

@@ -22,7 +22,10 @@ def command(settings: ClusterSettings, tmp_path: Path) -> Command:
     """Runs `kcontrol ...` in an empty directory; keywords are environment variables."""
 
     def run(*arguments: str, **env: str) -> CompletedProcess[str]:
-        home = {"XDG_DATA_HOME": str(tmp_path / "home"), "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers}
+        home = {
+            "XDG_DATA_HOME": str(tmp_path / "home"),
+            "KCONTROL_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        }
         return run_kcontrol(*arguments, env={**home, **env}, cwd=tmp_path, timeout_s=120)
 
     return run

@@ -18,7 +18,9 @@ START_TIMEOUT_S = 120.0
 
 
 def test_broker_prints_its_address_when_it_is_ready_and_ends_well(tmp_path: Path) -> None:
-    with KcontrolProcess("broker", "--data-dir", str(tmp_path / "data"), "--json", log=tmp_path / "broker.log") as broker:
+    with KcontrolProcess(
+        "broker", "--data-dir", str(tmp_path / "data"), "--json", log=tmp_path / "broker.log"
+    ) as broker:
         broker.says('"bootstrap_servers"')
         facts = json.loads(broker.text().splitlines()[0])
         assert AdminClient({"bootstrap.servers": facts["bootstrap_servers"]}).list_topics(timeout=10).brokers
@@ -36,7 +38,9 @@ def test_three_brokers_are_one_cluster_and_one_that_is_killed_is_started_again(t
         assert set(admin.list_topics(timeout=10).brokers) == {1, 2, 3}
         os.kill(facts["brokers"]["2"]["pid"], signal.SIGKILL)
         command.says("Broker 2 has ended")
-        restarted = AdminClient({"bootstrap.servers": facts["brokers"]["2"]["bootstrap_servers"], "log_level": 0})
+        restarted = AdminClient(
+            {"bootstrap.servers": facts["brokers"]["2"]["bootstrap_servers"], "log_level": 0}
+        )
         until(lambda: _answers(restarted), "broker 2 answers again", START_TIMEOUT_S)
         assert command.terminate() == 0
 

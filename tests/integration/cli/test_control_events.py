@@ -1,4 +1,5 @@
-"""docs/howto/control-events.md: its programs, in Python and in Java, ask a real coordinator for something, and it is done."""
+"""docs/howto/control-events.md: its programs, in Python and in Java, ask a real coordinator
+for something, and it is done."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def phase(cluster: ClusterSettings) -> PipelinePhase | None:
 
 
 def run(command: list[str], directory: Path) -> str:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -87,6 +90,8 @@ def test_the_programs_of_the_page_are_obeyed(cluster: ClusterSettings, tmp_path:
     (tmp_path / "Say.java").write_text(program("Say.java"))
     jars = os.pathsep.join(map(str, ensure_jars()))
     java = str(find_java().executable)
-    printed = run([java, "-cp", jars, "Say.java", cluster.bootstrap_servers, control, "p", "running"], tmp_path)
+    printed = run(
+        [java, "-cp", jars, "Say.java", cluster.bootstrap_servers, control, "p", "running"], tmp_path
+    )
     assert missing(in_java, printed) is None, printed
     until(lambda: phase(cluster) is PipelinePhase.STARTING, "it is wanted again", PATIENCE_S)

@@ -1,4 +1,5 @@
-"""`kcontrol delete`: a pipeline is gone whole, whatever ends the deletion half way, and its name begins anew."""
+"""`kcontrol delete`: a pipeline is gone whole, whatever ends the deletion half way, and its name begins
+anew."""
 
 from __future__ import annotations
 
@@ -47,7 +48,11 @@ from tests.unit.core.made import SPEC
 PATIENCE_S = 60.0
 STEPS = 3
 PARTITION = control_partition("p", CONTROL_PARTITIONS)
-OTHER = next(name for name in map("other-{}".format, count()) if control_partition(name, CONTROL_PARTITIONS) == PARTITION)
+OTHER = next(
+    name
+    for name in map("other-{}".format, count())
+    if control_partition(name, CONTROL_PARTITIONS) == PARTITION
+)
 """A pipeline that lives in the same partition."""
 
 
@@ -61,7 +66,9 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSe
     return own
 
 
-def made(cluster: ClusterSettings, *, mode: DesiredMode, phase: PipelinePhase, node: NodePhase, saved: str = "") -> None:
+def made(
+    cluster: ClusterSettings, *, mode: DesiredMode, phase: PipelinePhase, node: NodePhase, saved: str = ""
+) -> None:
     """A pipeline `p` that has committed steps, and another in the same control partition."""
 
     async def run() -> None:
@@ -165,7 +172,9 @@ def test_a_stopped_pipeline_is_removed_and_nothing_else(
     assert [json.loads(line)["pipeline"] for line in command("list", "--json").stdout.splitlines()] == [OTHER]
 
 
-def test_one_that_runs_or_of_which_somebody_is_alive_is_not(command: Command, cluster: ClusterSettings) -> None:
+def test_one_that_runs_or_of_which_somebody_is_alive_is_not(
+    command: Command, cluster: ClusterSettings
+) -> None:
     made(cluster, mode=DesiredMode.RUNNING, phase=PipelinePhase.RUNNING, node=NodePhase.RUNNING)
     refused = sentence(command("delete", "p", "--yes"), 1)
     assert "coordinator host-a:41 is in charge of it (it is running)" in refused
@@ -180,7 +189,10 @@ def test_a_pipeline_that_cannot_be_shown_hides_no_other(command: Command, cluste
     TopicAdmin(cluster).delete(cluster.names().steps_topic("p"))
     listed = command("list", "--json")
     assert [json.loads(line)["pipeline"] for line in listed.stdout.splitlines()] == [OTHER]
-    assert f"pipeline 'p' can't be shown: There is no topic '{cluster.names().steps_topic('p')}'" in listed.stderr
+    assert (
+        f"pipeline 'p' can't be shown: There is no topic '{cluster.names().steps_topic('p')}'"
+        in listed.stderr
+    )
     assert "1 of 2 pipelines can't be shown" in listed.stderr
     assert listed.returncode == 1
 
@@ -212,11 +224,14 @@ class Talker:
 def test_a_deletion_that_was_killed_half_way_is_completed_by_another(
     command: Command, cluster: ClusterSettings, tmp_path: Path
 ) -> None:
-    """It can't end before the last step of it while somebody talks, so that it is killed in the middle for certain."""
+    """It can't end before the last step of it while somebody talks, so that it is killed in the middle for
+    certain."""
     stopped(cluster)
     with Talker(cluster):
         env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
-        with KcontrolProcess("delete", "p", "--yes", log=tmp_path / "delete.log", env=env, cwd=tmp_path) as process:
+        with KcontrolProcess(
+            "delete", "p", "--yes", log=tmp_path / "delete.log", env=env, cwd=tmp_path
+        ) as process:
             until(lambda: "p/spec" not in newest(cluster), "it has begun", PATIENCE_S, process.text)
             process.kill()
     assert steps_topic(cluster) is not None
@@ -233,7 +248,10 @@ def test_a_deletion_that_was_killed_half_way_is_completed_by_another(
 
 def test_who_goes_on_writing_is_named(cluster: ClusterSettings) -> None:
     stopped(cluster)
-    with Talker(cluster), pytest.raises(ConfigurationError, match=r"goes on writing for pipeline 'p'.*'p/status' in"):
+    with (
+        Talker(cluster),
+        pytest.raises(ConfigurationError, match=r"goes on writing for pipeline 'p'.*'p/status' in"),
+    ):
         asyncio.run(delete(cluster, asyncio.run(look(cluster, "p")), longest_s=1))
     assert steps_topic(cluster) is not None
 
@@ -246,7 +264,11 @@ def test_a_coordinator_lets_go_of_a_deleted_pipeline_and_takes_up_one_that_is_su
     with KcontrolProcess("coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as process:
 
         def status() -> Status | None:
-            said = [one.record for one in control(cluster) if isinstance(one.record, Status) and one.record.pipeline == "p"]
+            said = [
+                one.record
+                for one in control(cluster)
+                if isinstance(one.record, Status) and one.record.pipeline == "p"
+            ]
             return said[-1] if said else None
 
         before = max(one.offset for one in control(cluster))
@@ -263,7 +285,12 @@ def test_a_coordinator_lets_go_of_a_deleted_pipeline_and_takes_up_one_that_is_su
         begun = len(control(cluster))
         ensure_topics(cluster, "p")
         say(cluster, replace(SPEC, checkpoint=CheckpointSpec("", 0, 0, 0)))
-        until(lambda: (s := status()) is not None and s.phase is PipelinePhase.STARTING, "it begins", PATIENCE_S, process.text)
+        until(
+            lambda: (s := status()) is not None and s.phase is PipelinePhase.STARTING,
+            "it begins",
+            PATIENCE_S,
+            process.text,
+        )
         said = status()
         assert said is not None
         assert (said.step, said.acknowledged, said.claim_epoch >= begun) == (0, (), True)

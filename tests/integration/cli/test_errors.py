@@ -50,13 +50,17 @@ def sentence(result: CompletedProcess[str], code: int) -> str:
     return said[0]
 
 
-def write_pipeline(directory: Path, name: str, input_topic: str = "numbers", output_topic: str = "copies") -> str:
+def write_pipeline(
+    directory: Path, name: str, input_topic: str = "numbers", output_topic: str = "copies"
+) -> str:
     file = directory / f"{name.replace('-', '_')}.py"
     file.write_text(PIPELINE.format(name=name, input=input_topic, output=output_topic))
     return str(file)
 
 
-@pytest.mark.parametrize("arguments", [("status", "p"), ("steps", "p"), ("log", "p"), ("pause", "p"), ("coordinator",)])
+@pytest.mark.parametrize(
+    "arguments", [("status", "p"), ("steps", "p"), ("log", "p"), ("pause", "p"), ("coordinator",)]
+)
 def test_no_broker(command: Command, arguments: tuple[str, ...]) -> None:
     said = sentence(command(*arguments, "--bootstrap-servers", NO_BROKER), 3)
     assert NO_BROKER in said
@@ -169,7 +173,9 @@ def test_wrong_java(command: Command, tmp_path: Path) -> None:
     assert "17" in said
 
 
-def test_control_topic_with_wrong_settings(command: Command, topic_factory: TopicFactory, tmp_path: Path) -> None:
+def test_control_topic_with_wrong_settings(
+    command: Command, topic_factory: TopicFactory, tmp_path: Path
+) -> None:
     topic = topic_factory("control", partitions=8, config={"cleanup.policy": "delete"})
     (tmp_path / "kcontrol.toml").write_text(f"[kafka.names]\ncontrol_topic = '{topic}'\n")
     said = sentence(command("coordinator"), 3)
@@ -195,10 +201,13 @@ def java(tmp_path: Path) -> FakeJava:
     program, started = tmp_path / "jdk" / "bin" / "java", tmp_path / "started"
     program.parent.mkdir(parents=True)
     program.write_text(
-        f'#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.2"\' >&2 && exit 0\ntouch {started}\nexit 1\n'
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.2"\' >&2 && exit 0\ntouch '
+        f"{started}\nexit 1\n"
     )
     program.chmod(0o755)
-    return FakeJava({"JAVA_HOME": str(program.parents[1]), "PATH": f"{program.parent}:/bin:/usr/bin"}, started)
+    return FakeJava(
+        {"JAVA_HOME": str(program.parents[1]), "PATH": f"{program.parent}:/bin:/usr/bin"}, started
+    )
 
 
 @pytest.mark.parametrize("name", ["submit", "node", "run"])
@@ -208,7 +217,10 @@ def test_topics_that_are_missing_are_named_before_spark_is_started(
     there = topic_factory("there")
     for file, missing in (
         (write_pipeline(tmp_path, f"early-{unique}-in", input_topic=f"no-{unique}"), f"no-{unique}"),
-        (write_pipeline(tmp_path, f"early-{unique}-out", input_topic=there, output_topic=f"none-{unique}"), f"none-{unique}"),
+        (
+            write_pipeline(tmp_path, f"early-{unique}-out", input_topic=there, output_topic=f"none-{unique}"),
+            f"none-{unique}",
+        ),
     ):
         said = command(name, file, **java.environment)
         assert missing in sentence(said, 3)
@@ -220,14 +232,21 @@ def test_a_schema_with_a_misspelt_type_is_named_before_spark_is_started(
     command: Command, tmp_path: Path, unique: str, java: FakeJava
 ) -> None:
     file = Path(write_pipeline(tmp_path, f"misspelt-{unique}"))
-    file.write_text(file.read_text().replace('topic="numbers"', 'topic="numbers", value_format="json", schema="n LONGG"'))
+    file.write_text(
+        file.read_text().replace('topic="numbers"', 'topic="numbers", value_format="json", schema="n LONGG"')
+    )
     assert "'LONGG' is not a type of Spark" in sentence(command("run", str(file), **java.environment), 2)
     assert not java.started.exists()
 
 
 @pytest.mark.parametrize("name", ["verify", "replay"])
 def test_an_input_that_is_gone_is_said_before_spark_is_started(
-    command: Command, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path, java: FakeJava, name: str
+    command: Command,
+    settings: ClusterSettings,
+    topic_factory: TopicFactory,
+    tmp_path: Path,
+    java: FakeJava,
+    name: str,
 ) -> None:
     steps = StepsMaker(settings, topic_factory)
     steps.step(1, {"delays": {0: [b"a"]}})

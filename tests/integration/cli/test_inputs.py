@@ -1,4 +1,5 @@
-"""`kcontrol pause-input`, `resume-input` and `skip` on a real broker, with a test in the place of the coordinator."""
+"""`kcontrol pause-input`, `resume-input` and `skip` on a real broker, with a test in the place of the
+coordinator."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ class Pipeline:
             try:
                 await log.read_to_end()
                 async for chunk in log.tail():
-                    asked = [one.offset for one in chunk if isinstance(one.record, InputDesired | SkipRequest)]
+                    asked = [
+                        one.offset for one in chunk if isinstance(one.record, InputDesired | SkipRequest)
+                    ]
                     if asked:
                         await log.append([Status(self.name, 1, phase, 0, "", (), 0, "", (), asked[-1])])
                         return
@@ -94,7 +97,9 @@ def pipeline(settings: ClusterSettings, topic_factory: TopicFactory, unique: str
     return Pipeline(settings, f"inputs-{unique}", topic)
 
 
-def test_a_pause_waits_for_the_coordinator_and_shows_in_the_status(command: Command, pipeline: Pipeline) -> None:
+def test_a_pause_waits_for_the_coordinator_and_shows_in_the_status(
+    command: Command, pipeline: Pipeline
+) -> None:
     pipeline.status(PipelinePhase.RUNNING)
     unheard = sentence(command("pause-input", pipeline.name, "in", "--timeout", "1"), 3)
     assert "is recorded, but not in force after 1 s: no coordinator has acted on it" in unheard
@@ -112,12 +117,16 @@ def test_a_pause_waits_for_the_coordinator_and_shows_in_the_status(command: Comm
     assert json.loads(result.stdout) == expected
 
 
-def test_a_skip_is_recorded_with_who_asked_and_waits_in_the_status(command: Command, pipeline: Pipeline) -> None:
+def test_a_skip_is_recorded_with_who_asked_and_waits_in_the_status(
+    command: Command, pipeline: Pipeline
+) -> None:
     pipeline.seen(RECORDS)
     pipeline.status(PipelinePhase.HALTED)
     with ThreadPoolExecutor() as pool:
         acting = pool.submit(pipeline.act_on_the_next_request, PipelinePhase.HALTED)
-        result = command("skip", pipeline.name, "--input", "in", "--partition", "0", "--to-offset", "8", "--by", "somebody")
+        result = command(
+            "skip", pipeline.name, "--input", "in", "--partition", "0", "--to-offset", "8", "--by", "somebody"
+        )
         acting.result()
     assert result.returncode == 0, result.stderr
     assert "partition 0: offsets 5 to 7 are skipped; step 1 begins at offset 8" in result.stdout
@@ -125,7 +134,9 @@ def test_a_skip_is_recorded_with_who_asked_and_waits_in_the_status(command: Comm
     (waiting,) = told["skips"]
     assert (waiting["from"], waiting["to"], waiting["by"], waiting["waits_for"]) == (NEXT, 8, "somebody", "")
     logged = [json.loads(line) for line in command("log", pipeline.name, "--json").stdout.splitlines()]
-    assert [(one["from"], one["to"], one["by"]) for one in logged if one["record"] == "SkipRequest"] == [(NEXT, 8, "somebody")]
+    assert [(one["from"], one["to"], one["by"]) for one in logged if one["record"] == "SkipRequest"] == [
+        (NEXT, 8, "somebody")
+    ]
 
 
 def test_what_can_not_be_is_refused_and_nothing_is_recorded(command: Command, pipeline: Pipeline) -> None:
@@ -145,6 +156,9 @@ def test_what_can_not_be_is_refused_and_nothing_is_recorded(command: Command, pi
 
 def test_a_pipeline_that_is_not_there(command: Command, settings: ClusterSettings) -> None:
     ensure_topics(settings)
-    asked = (("pause-input", "nobody", "in"), ("skip", "nobody", "--input", "in", "--partition", "0", "--to-offset", "1"))
+    asked = (
+        ("pause-input", "nobody", "in"),
+        ("skip", "nobody", "--input", "in", "--partition", "0", "--to-offset", "1"),
+    )
     for arguments in asked:
         assert "nobody" in sentence(command(*arguments), 10)

@@ -1,4 +1,5 @@
-"""`kcontrol serve` and `kcontrol wait` as processes, on a real Kafka: what one writes is what the other reads."""
+"""`kcontrol serve` and `kcontrol wait` as processes, on a real Kafka: what one writes is what the other
+reads."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSe
     return own
 
 
-def tell(cluster: ClusterSettings, *, steps: int, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = "") -> None:
+def tell(
+    cluster: ClusterSettings, *, steps: int, phase: PipelinePhase = PipelinePhase.RUNNING, reason: str = ""
+) -> None:
     """A pipeline `p` that has committed so many steps."""
 
     async def run() -> None:
@@ -81,7 +84,11 @@ def served(cluster: ClusterSettings, tmp_path: Path) -> Iterator[str]:
         process.says('"serve"')
         url = json.loads(process.text().splitlines()[0])["serve"].replace("0.0.0.0", "127.0.0.1")
         with httpx.Client(base_url=url, timeout=PATIENCE_S) as probe:
-            until(lambda: probe.get("/health/ready").status_code == 200, "the server is ready", hint=process.text)
+            until(
+                lambda: probe.get("/health/ready").status_code == 200,
+                "the server is ready",
+                hint=process.text,
+            )
         yield url
         assert process.terminate() == 0
         assert TOKEN not in process.text()
@@ -91,7 +98,9 @@ def test_a_server_answers_whoever_has_the_token(cluster: ClusterSettings, served
     tell(cluster, steps=2)
     with httpx.Client(base_url=served, timeout=PATIENCE_S) as stranger:
         assert stranger.get("/v1/pipelines").status_code == 401
-    with httpx.Client(base_url=served, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S) as client:
+    with httpx.Client(
+        base_url=served, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S
+    ) as client:
         until(lambda: client.get("/v1/pipelines/p/steps/2").status_code == 200, "the steps are seen")
         accepted = client.post("/v1/pipelines/p/pause").json()
         assert client.get(accepted["outcome"]).json()["state"] == "pending"
@@ -124,7 +133,9 @@ def test_serve_refuses_an_open_address_without_a_token(command: Command) -> None
     assert "--token-file" in sentence(command("serve", "--host", "0.0.0.0", "--port", "0"), 2)
 
 
-def test_wait_ends_when_the_record_is_in_a_committed_step(command: Command, cluster: ClusterSettings, tmp_path: Path) -> None:
+def test_wait_ends_when_the_record_is_in_a_committed_step(
+    command: Command, cluster: ClusterSettings, tmp_path: Path
+) -> None:
     tell(cluster, steps=1)
     arguments = ("wait", "p", "--token", "input:0:5,input:1:2", "--json")
     env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
@@ -168,7 +179,8 @@ def test_wait_tells_of_steps_before_the_checkpoint_of_dropped_ones_and_of_what_w
         return found
 
     assert [step("input:0:7"), step("input:0:11"), step("input:1:2")] == [3, 7, 3]
-    # Steps 1 and 2 were dropped: what they read is complete, and in which of them it was nobody knows any more.
+    # Steps 1 and 2 were dropped: what they read is complete, and in which of them it was nobody knows any
+    # more.
     assert step("input:0:5") is None
     assert "committed in a step that was dropped" in command("wait", "p", "--token", "input:0:5").stdout
     skipped = "step 8 went past input:0:15 at a user's request"
@@ -186,7 +198,11 @@ async def _a_log_with_a_checkpoint(cluster: ClusterSettings) -> None:
         await told.begin()
         for step in range(1, 7):
             await told.step(5 + step, step)
-        begin = next(x.offset for x in await steps.read_to_end() if isinstance(x.record, StepBoundary) and x.record.step == 5)
+        begin = next(
+            x.offset
+            for x in await steps.read_to_end()
+            if isinstance(x.record, StepBoundary) and x.record.step == 5
+        )
         part = SavedPart(0, 3, "manifest", 1, 10)
         await told.checkpoint(Checkpoint("p", 5, 1, begin, "file:///nowhere", (part,), 1, 2, "", 1, 0, begin))
         await told.step(12, 7, forget=("step/1", "step/2"))
@@ -205,37 +221,54 @@ def test_wait_says_what_can_never_be(command: Command, cluster: ClusterSettings)
     assert "--token" in sentence(command("wait", "p"), 2)
 
 
-def test_a_coordinator_serves_too_and_says_what_only_it_knows(cluster: ClusterSettings, tmp_path: Path) -> None:
+def test_a_coordinator_serves_too_and_says_what_only_it_knows(
+    cluster: ClusterSettings, tmp_path: Path
+) -> None:
     tell(cluster, steps=1)
     arguments = ("coordinator", "--http-port", "0", "--json")
     env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
     with KcontrolProcess(*arguments, log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as process:
         process.says('"serve"')
-        ready = next(json.loads(line) for line in process.text().splitlines() if line.startswith('{"coordinator"'))
+        ready = next(
+            json.loads(line) for line in process.text().splitlines() if line.startswith('{"coordinator"')
+        )
         with httpx.Client(base_url=ready["serve"], timeout=PATIENCE_S) as client:
             until(lambda: client.get("/health/ready").status_code == 200, "it is ready", hint=process.text)
             in_charge = 'kcontrol_coordinator_active{pipeline="p"} 1.0'
             until(lambda: in_charge in client.get("/metrics").text, "it is in charge", hint=process.text)
             claimed = f"{socket.gethostname()}:{process.pid}"
-            until(lambda: client.get("/v1/pipelines/p").json()["status"]["coordinator"] == claimed, "its claim is seen")
+            until(
+                lambda: client.get("/v1/pipelines/p").json()["status"]["coordinator"] == claimed,
+                "its claim is seen",
+            )
             accepted = client.post("/v1/pipelines/p/pause").json()
-            until(lambda: client.get(accepted["outcome"]).json()["state"] == "done", "it has paused", hint=process.text)
+            until(
+                lambda: client.get(accepted["outcome"]).json()["state"] == "done",
+                "it has paused",
+                hint=process.text,
+            )
             assert client.get("/v1/pipelines/p").json()["status"]["phase"] == "paused"
         assert process.terminate() == 0
 
 
-def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
-    command: Command, cluster: ClusterSettings, served: str, tmp_path: Path
-) -> None:
+def _left_behind(cluster: ClusterSettings) -> str:
+    """A pipeline and what its node said last; the topic that it reads."""
     topic = f"{cluster.prefix}-words"
     create_topic(cluster, topic, 2)
     topic_id = TopicAdmin(cluster).get(topic, "the input").topic_id
     limits = replace(SPEC.limits, heartbeat_timeout_ms=2_000)
     reads = replace(SPEC.inputs[0], topic=topic, topic_id=topic_id, start_offsets=(0, 0))
-    incarnation = asyncio.run(
-        _append(cluster, replace(SPEC, limits=limits, inputs=(reads,)), NodeJoin("p", 0, "n", "host-b", 42))
-    )
-    asyncio.run(_append(cluster, NodeState("p", 0, incarnation, NodePhase.CLOSED, 0, None, -1, -1, -1, (), "", 1, 0)))
+    spec, join = replace(SPEC, limits=limits, inputs=(reads,)), NodeJoin("p", 0, "n", "host-b", 42)
+    incarnation = asyncio.run(_append(cluster, spec, join))
+    state = NodeState("p", 0, incarnation, NodePhase.CLOSED, 0, None, -1, -1, -1, (), "", 1, 0)
+    asyncio.run(_append(cluster, state))
+    return topic
+
+
+def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
+    command: Command, cluster: ClusterSettings, served: str, tmp_path: Path
+) -> None:
+    topic = _left_behind(cluster)
     env = {"KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
     client = httpx.Client(base_url=served, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=PATIENCE_S)
 
@@ -243,30 +276,52 @@ def test_nobody_says_running_of_a_pipeline_whose_processes_were_killed(
         answer = client.get("/v1/pipelines/p")
         return answer.json()["status"] if answer.status_code == 200 else {}
 
-    with client, KcontrolProcess("coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as coordinator:
-        until(lambda: status().get("has_coordinator"), "the coordinator is heard of", PATIENCE_S, coordinator.text)
+    with (
+        client,
+        KcontrolProcess(
+            "coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path
+        ) as coordinator,
+    ):
+        until(
+            lambda: status().get("has_coordinator"),
+            "the coordinator is heard of",
+            PATIENCE_S,
+            coordinator.text,
+        )
         assert status()["phase"] == "starting"
         _produce(cluster, topic, 1_000)
-        until(lambda: status()["inputs"][0]["waiting"] == 1_000, "Kafka says what waits", PATIENCE_S, lambda: str(status()))
+        until(
+            lambda: status()["inputs"][0]["waiting"] == 1_000,
+            "Kafka says what waits",
+            PATIENCE_S,
+            lambda: str(status()),
+        )
         assert status()["nodes"][0]["phase"] == "silent"
         said = command("status", "p").stdout
         assert f":{coordinator.pid} (heard of" in said
         assert "node 0     silent" in said
         coordinator.kill()
-        until(lambda: status()["phase"] == "unknown", "the server misses it", PATIENCE_S, lambda: str(status()))
+        until(
+            lambda: status()["phase"] == "unknown", "the server misses it", PATIENCE_S, lambda: str(status())
+        )
         said = command("status", "p").stdout
         assert "pipeline   p: unknown (wanted: running)" in said
         assert f":{coordinator.pid} (not heard for" in said
         assert "1,000 offsets wait" in said
         facts = json.loads(command("status", "p", "--json").stdout)
-        assert (facts["has_coordinator"], facts["inputs"][0]["waiting"], facts["inputs"][0]["unasked"]) == (False, 1_000, "")
+        assert (facts["has_coordinator"], facts["inputs"][0]["waiting"], facts["inputs"][0]["unasked"]) == (
+            False,
+            1_000,
+            "",
+        )
         metrics = client.get("/metrics").text
         assert 'kcontrol_pipeline_phase{phase="unknown",pipeline="p"} 1.0' in metrics
         assert 'kcontrol_pipeline_coordinated{pipeline="p"} 0.0' in metrics
         assert 'kcontrol_input_lag_records{input="in",pipeline="p"} 1000.0' in metrics
         assert client.get("/v1/pipelines/p/errors").json()["errors"][0]["kind"] == "unknown"
         coordinator.start()
-        until(lambda: status()["phase"] == "starting", "the next incarnation is heard of", PATIENCE_S, coordinator.text)
+        starts = "the next incarnation is heard of"
+        until(lambda: status()["phase"] == "starting", starts, PATIENCE_S, coordinator.text)
 
 
 async def _append(cluster: ClusterSettings, *records: ControlRecord) -> int:

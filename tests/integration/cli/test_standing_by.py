@@ -1,4 +1,5 @@
-"""A node's process outlives a stop: it stands by without a JVM, and joins again when the pipeline is wanted."""
+"""A node's process outlives a stop: it stands by without a JVM, and joins again when the pipeline is
+wanted."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_a_node_stands_by_while_its_pipeline_is_stopped(settings: ClusterSetting
     arguments = ("node", str(PIPELINE_FILE), "--node", "0", "--master", "local[1]")
     with (
         KcontrolProcess(*arguments, log=tmp_path / "node.log", env=env, cwd=tmp_path) as node,
-        KcontrolProcess("coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as coordinator,
+        KcontrolProcess(
+            "coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path
+        ) as coordinator,
     ):
         node.says("joins", PATIENCE_S)
         coordinator.says("is ready", PATIENCE_S)
@@ -47,6 +50,11 @@ def test_a_node_stands_by_while_its_pipeline_is_stopped(settings: ClusterSetting
         assert json.loads(ask("status", orders.name, "--json"))["phase"] == "stopped"
         until(lambda: "java" not in children(node.pid), "its JVM has ended", PATIENCE_S)
         ask("pause", orders.name, "--timeout", "300")
-        until(lambda: len(joins()) >= 1 and node.text().count("joins (pid") == 2, "it joins again", PATIENCE_S, node.text)
+        until(
+            lambda: len(joins()) >= 1 and node.text().count("joins (pid") == 2,
+            "it joins again",
+            PATIENCE_S,
+            node.text,
+        )
         assert set(joins()) == {node.pid}, "it is the same process"
         assert node.terminate() == 0

@@ -1,4 +1,5 @@
-"""Makes steps as coordinator and tasks do, without Spark: one owner of the transaction, writers that join it."""
+"""Makes steps as coordinator and tasks do, without Spark: one owner of the
+transaction, writers that join it."""
 
 from __future__ import annotations
 
@@ -34,13 +35,16 @@ Rows = Mapping[int, Sequence[bytes]]
 
 
 class StepsMaker:
-    """A submitted pipeline with the outputs `delays` and `totals`, two partitions each. One event loop a call."""
+    """A submitted pipeline with the outputs `delays` and `totals`, two partitions each. One event loop a
+    call."""
 
     def __init__(self, settings: ClusterSettings, new_topic: TopicFactory) -> None:
         self.settings = settings.model_copy(update={"prefix": f"m{secrets.token_hex(4)}"})
         self.topics = {name: new_topic(name, partitions=PARTITIONS) for name in ("delays", "totals")}
         outputs = [KafkaOutput(name, topic=topic) for name, topic in self.topics.items()]
-        self.pipeline = Pipeline(PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs)
+        self.pipeline = Pipeline(
+            PIPELINE, inputs=[KafkaInput("flights", topic=new_topic("flights"))], outputs=outputs
+        )
         self.queries = [QueryFacts(name, (name,), "append", (), brings_key=False) for name in self.topics]
         self.spec = asyncio.run(submit(self.settings, self.pipeline, self.queries))
 
@@ -69,7 +73,9 @@ class StepsMaker:
     async def begin(self, transaction: KafkaTransaction) -> tuple[int, int]:
         producer = await transaction.init_producer(TIMEOUT_MS)
         every = [(topic, partition) for topic in self.topics.values() for partition in range(PARTITIONS)]
-        await transaction.add_partitions(*producer, [*every, (self.settings.names().steps_topic(PIPELINE), 0)])
+        await transaction.add_partitions(
+            *producer, [*every, (self.settings.names().steps_topic(PIPELINE), 0)]
+        )
         return producer
 
     def write(self, producer: tuple[int, int], number: int, outputs: Mapping[str, Rows]) -> list[OutputSlice]:
@@ -85,7 +91,10 @@ class StepsMaker:
     ) -> list[OutputSlice]:
         transactional_id = self.settings.names().transactional_id(PIPELINE)
         writer = TransactionWriter(
-            *(self.settings, transactional_id, *producer, number, BASE_MS + number), output, self.topics[output], PARTITIONS
+            *(self.settings, transactional_id, *producer, number, BASE_MS + number),
+            output,
+            self.topics[output],
+            PARTITIONS,
         )
         keys = pa.array([value[:1] for value in values], pa.binary())
         batch = pa.RecordBatch.from_arrays([keys, pa.array(values, pa.binary())], ["key", "value"])

@@ -1,4 +1,5 @@
-"""The feed of docker/compose.yaml on a real broker: its topics fit each other, and a carrier is always in one partition."""
+"""The feed of docker/compose.yaml on a real broker: its topics fit each other, and a
+carrier is always in one partition."""
 
 from __future__ import annotations
 
@@ -22,9 +23,13 @@ def test_it_makes_what_is_missing_and_sends_until_it_is_told_to_end(settings: Cl
     assert sorted(departures_feed.make_topics(servers, 1)) == sorted(departures_feed.TOPICS)
     assert departures_feed.make_topics(servers, 1) == []
     admin = TopicAdmin(settings)
-    assert {admin.get(name, name).partitions for name in departures_feed.TOPICS} == {departures_feed.PARTITIONS}
+    assert {admin.get(name, name).partitions for name in departures_feed.TOPICS} == {
+        departures_feed.PARTITIONS
+    }
     ended = threading.Event()
-    reader = Consumer({"bootstrap.servers": servers, "group.id": secrets.token_hex(4), "auto.offset.reset": "earliest"})
+    reader = Consumer(
+        {"bootstrap.servers": servers, "group.id": secrets.token_hex(4), "auto.offset.reset": "earliest"}
+    )
     reader.subscribe([departures_feed.TOPICS[0]])
     with ThreadPoolExecutor() as pool:
         try:

@@ -1,4 +1,5 @@
-"""The embedded broker lives as a broker does: it starts, stops, is killed, comes back with its data, and says what is wrong."""
+"""The embedded broker lives as a broker does: it starts, stops, is killed, comes back with
+its data, and says what is wrong."""
 
 from __future__ import annotations
 
@@ -76,7 +77,10 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 
 def test_a_second_broker_on_one_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
-    with EmbeddedBroker(tmp_path), pytest.raises(ClusterError, match="Another broker uses this data directory"):
+    with (
+        EmbeddedBroker(tmp_path),
+        pytest.raises(ClusterError, match="Another broker uses this data directory"),
+    ):
         EmbeddedBroker(tmp_path).start()
 
 

@@ -1,4 +1,5 @@
-"""Three embedded brokers are a cluster as production has it: it outlives any of them, and comes back after all were killed."""
+"""Three embedded brokers are a cluster as production has it: it outlives any of them, and
+comes back after all were killed."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def _produce(cluster: EmbeddedCluster, topic: str, *values: bytes) -> None:
 
 
 def _read(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": secrets.token_hex(4), "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": secrets.token_hex(4), "log_level": 0}
+    )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         return [message.value() or b"" for message in consumer.consume(count, DEADLINE_S)]
@@ -49,7 +52,11 @@ def _read(cluster: EmbeddedCluster, topic: str, count: int) -> list[bytes]:
 
 
 def _commit_a_transaction(cluster: EmbeddedCluster, topic: str, value: bytes) -> None:
-    options = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": secrets.token_hex(4), "log_level": 0}
+    options = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "transactional.id": secrets.token_hex(4),
+        "log_level": 0,
+    }
     producer = Producer(options)
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
@@ -81,7 +88,9 @@ def test_topics_are_on_all_three_and_a_write_needs_two(cluster3: EmbeddedCluster
 
 def test_the_group_coordinators_topic_is_as_safe(cluster3: EmbeddedCluster) -> None:
     topic = _new_topic(cluster3)
-    consumer = Consumer({"bootstrap.servers": cluster3.bootstrap_servers, "group.id": secrets.token_hex(4), "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": cluster3.bootstrap_servers, "group.id": secrets.token_hex(4), "log_level": 0}
+    )
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
     assert _replication(cluster3, "__consumer_offsets") == {3}

@@ -1,4 +1,5 @@
-"""A broker, or an address, that is there and says nothing is no obstacle: it is given up in bounded time, others are asked."""
+"""A broker, or an address, that is there and says nothing is no obstacle: it is given up in
+bounded time, others are asked."""
 
 from __future__ import annotations
 
@@ -75,7 +76,9 @@ def _behind(settings: ClusterSettings, *first: str) -> ClusterSettings:
     return ClusterSettings(bootstrap_servers=",".join([*first, settings.bootstrap_servers]), client=QUICK)
 
 
-def test_the_first_address_may_be_dead_or_silent(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_the_first_address_may_be_dead_or_silent(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("alive")
 
     async def main() -> None:
@@ -93,7 +96,9 @@ def test_the_first_address_may_be_dead_or_silent(settings: ClusterSettings, topi
     asyncio.run(main())
 
 
-def test_topics_are_looked_at_through_a_silent_first_address(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_topics_are_looked_at_through_a_silent_first_address(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("alive")
 
     async def main() -> None:
@@ -109,7 +114,9 @@ def test_when_every_address_is_silent_that_is_said_in_bounded_time() -> None:
         async with Silence().listening() as silence:
             rpc = KafkaRpc(ClusterSettings(bootstrap_servers=silence.address, client=QUICK))
             async with asyncio.timeout(DEADLINE_S):
-                with pytest.raises(RetriableError, match=f"no connection to {silence.address}: no answer within 1000 ms"):
+                with pytest.raises(
+                    RetriableError, match=f"no connection to {silence.address}: no answer within 1000 ms"
+                ):
                     await rpc.nodes()
             await rpc.close()
 
@@ -123,7 +130,9 @@ def test_a_time_that_is_none_is_refused(wrong: str) -> None:
         Patience.of(settings)
 
 
-def test_a_connection_that_hangs_fails_all_that_wait_on_it_and_others_are_asked(whole_cluster3: EmbeddedCluster) -> None:
+def test_a_connection_that_hangs_fails_all_that_wait_on_it_and_others_are_asked(
+    whole_cluster3: EmbeddedCluster,
+) -> None:
     settings = whole_cluster3.settings.model_copy(update={"client": QUICK})
     hung = 2
 
@@ -148,7 +157,9 @@ def test_a_connection_that_hangs_fails_all_that_wait_on_it_and_others_are_asked(
     asyncio.run(main())
 
 
-def test_reading_and_writing_go_on_at_the_new_leader_while_the_old_one_hangs(whole_cluster3: EmbeddedCluster) -> None:
+def test_reading_and_writing_go_on_at_the_new_leader_while_the_old_one_hangs(
+    whole_cluster3: EmbeddedCluster,
+) -> None:
     settings = whole_cluster3.settings
     topic = f"moving-{secrets.token_hex(3)}"
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers, "log_level": 0})
@@ -205,7 +216,9 @@ def test_a_batch_too_large_goes_in_parts_and_a_record_too_large_is_refused(
     asyncio.run(main())
 
 
-def test_an_appender_is_idempotent_beside_other_writers(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_an_appender_is_idempotent_beside_other_writers(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("shared")
 
     async def main() -> None:

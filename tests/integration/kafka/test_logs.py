@@ -1,4 +1,5 @@
-"""The logs on a real Kafka, where it is not kind: foreign records, compaction, topics recreated, brokers that restart."""
+"""The logs on a real Kafka, where it is not kind: foreign records, compaction, topics
+recreated, brokers that restart."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class Bench:
             self._until(name, there=True)
 
     def delete(self) -> None:
-        for name, deleted in self.admin.delete_topics([self.names.control_topic(), self.names.steps_topic(PIPELINE)]).items():
+        for name, deleted in self.admin.delete_topics(
+            [self.names.control_topic(), self.names.steps_topic(PIPELINE)]
+        ).items():
             deleted.result(_DEADLINE_S)
             self._until(name, there=False)
 
@@ -68,7 +71,9 @@ class Bench:
         failures: list[Any] = []
         producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
         for key, value in records:
-            producer.produce(topic, value, key, partition, on_delivery=lambda error, _: error and failures.append(error))
+            producer.produce(
+                topic, value, key, partition, on_delivery=lambda error, _: error and failures.append(error)
+            )
         assert producer.flush(_DEADLINE_S) == 0
         assert failures == []
 
@@ -99,19 +104,27 @@ def bench(settings: ClusterSettings) -> Bench:
 
 
 def _newer_desired() -> tuple[bytes, bytes, bytes]:
-    """A Desired as a later version might write it, with a field more: its schema's key and text, and the record."""
+    """A Desired as a later version might write it, with a field more: its schema's key and text, and the
+    record."""
     definition = json.loads(current_schemas()["Desired"].json)
     definition["fields"].append({"name": "comment", "type": "string", "default": "", "doc": "New."})
     schema = make_schema(definition)
     body = BytesIO()
     values = {"pipeline": PIPELINE, "mode": "paused", "request_id": "newer", "comment": "why"}
     schemaless_writer(body, schema.parsed, values)
-    return schema_key(schema.fingerprint).encode(), schema.json.encode(), MAGIC + schema.fingerprint + body.getvalue()
+    return (
+        schema_key(schema.fingerprint).encode(),
+        schema.json.encode(),
+        MAGIC + schema.fingerprint + body.getvalue(),
+    )
 
 
 @pytest.mark.parametrize("schema_first", [True, False])
-def test_records_of_a_newer_version_are_read_by_the_schema_in_the_partition(bench: Bench, schema_first: bool) -> None:
-    """Compaction leaves a schema that was published twice only at its second place, behind records that need it."""
+def test_records_of_a_newer_version_are_read_by_the_schema_in_the_partition(
+    bench: Bench, schema_first: bool
+) -> None:
+    """Compaction leaves a schema that was published twice only at its second place, behind records that need
+    it."""
     key, text, record = _newer_desired()
     pair = [(key, text), (b"flights/desired", record)]
     bench.put_control(*(pair if schema_first else reversed(pair)))
@@ -126,7 +139,9 @@ def test_records_of_a_newer_version_are_read_by_the_schema_in_the_partition(benc
 def test_what_does_not_belong_into_the_control_topic_is_counted_and_left_out(bench: Bench) -> None:
     codec = RecordCodec()
     good = codec.encode(desired(PIPELINE, "good"))
-    stranger = next(name for name in ("a", "b", "c") if control_partition(name, 8) != control_partition(PIPELINE, 8))
+    stranger = next(
+        name for name in ("a", "b", "c") if control_partition(name, 8) != control_partition(PIPELINE, 8)
+    )
     bench.put_control(
         (b"\xff\xfe", b"no text"),
         (b"flights/desired", b"not Avro"),
@@ -153,7 +168,11 @@ def test_what_does_not_belong_into_the_control_topic_is_counted_and_left_out(ben
 
 def test_a_damaged_record_in_the_steps_topic_is_never_passed_over(bench: Bench) -> None:
     codec = RecordCodec()
-    bench.put(bench.names.steps_topic(PIPELINE), 0, [(b"step/1", codec.encode(boundary(PIPELINE, 1))), (b"step/2", b"?")])
+    bench.put(
+        bench.names.steps_topic(PIPELINE),
+        0,
+        [(b"step/1", codec.encode(boundary(PIPELINE, 1))), (b"step/2", b"?")],
+    )
 
     async def scenario(stack: AsyncExitStack) -> None:
         with pytest.raises(DamagedRecordError, match="offset 1"):
@@ -247,7 +266,9 @@ def test_logs_go_on_after_the_broker_was_killed_and_started_again(tmp_path: Path
 
 def test_the_owner_does_not_go_on_while_a_transaction_hangs_in_the_steps_topic(bench: Bench) -> None:
     """What is committed can't be seen then, and the step would be made twice."""
-    hanging = Producer({"bootstrap.servers": bench.settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    hanging = Producer(
+        {"bootstrap.servers": bench.settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
+    )
     hanging.init_transactions(_DEADLINE_S)
     hanging.begin_transaction()
     hanging.produce(bench.names.steps_topic(PIPELINE), b"?", b"step/1")

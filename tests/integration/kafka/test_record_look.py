@@ -1,4 +1,5 @@
-"""What a broker has at an offset of an input: a record, one that was aborted, a marker, or nothing any more."""
+"""What a broker has at an offset of an input: a record, one that was aborted, a marker, or nothing any
+more."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _DEADLINE_S = 30.0
 
 
 def _fill(settings: ClusterSettings, topic: str) -> None:
-    """Offsets 0 to 4 plain, 5 and 6 aborted, 7 its marker, 8 and 9 committed, 10 its marker; then 0 and 1 are deleted."""
+    """Offsets 0 to 4 plain, 5 and 6 aborted, 7 its marker, 8 and 9 committed, 10 its
+    marker; then 0 and 1 are deleted."""
     plain = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for _ in range(5):
         plain.produce(topic, b"x", partition=0)
@@ -50,7 +52,9 @@ def test_a_record_is_told_from_an_aborted_one_a_marker_and_one_that_was_deleted(
     expected = [gone, gone, record, record, record, aborted, aborted, marker, record, record, marker]
     assert asyncio.run(held()) == expected
     assert asyncio.run(look.holds(replace(item, topic_id="A" * 22), 0, 3)) is Held.GONE
-    assert "no Kafka topic id" in str(asyncio.run(look.holds(replace(item, topic_id="T1"), 0, 3))).replace("not a", "no")
+    assert "no Kafka topic id" in str(asyncio.run(look.holds(replace(item, topic_id="T1"), 0, 3))).replace(
+        "not a", "no"
+    )
 
     made = boundary(1)
     slice_ = InputSlice("in", topic, found.topic_id, 0, 0, 11, 7, "0" * 32)
@@ -59,11 +63,20 @@ def test_a_record_is_told_from_an_aborted_one_a_marker_and_one_that_was_deleted(
         async def boundary_of(_: Completion) -> StepBoundary:
             return step
 
-        asked = [Completion(InputRecord(topic, 0, offset), "in", CompletionState.COMMITTED, 1) for offset in (0, 3, 5, 9, 10)]
+        asked = [
+            Completion(InputRecord(topic, 0, offset), "in", CompletionState.COMMITTED, 1)
+            for offset in (0, 3, 5, 9, 10)
+        ]
         told = asyncio.run(fates(replace(SPEC, inputs=(item,)), asked, boundary_of, look))
         return [one.state.value + ("?" if one.note else "") for one in told]
 
     # The step has read all of them, or began after the first two had gone.
-    assert states(replace(made, inputs=(slice_,))) == ["committed?", "committed", "aborted", "committed", "no record"]
+    assert states(replace(made, inputs=(slice_,))) == [
+        "committed?",
+        "committed",
+        "aborted",
+        "committed",
+        "no record",
+    ]
     later = replace(made, inputs=(replace(slice_, records=5, from_=2),))
     assert states(later)[1:] == ["committed", "aborted", "committed", "no record"]

@@ -1,4 +1,5 @@
-"""A log of steps on a real Kafka that records a step twice, as versions did that took a broker's word for the end of a log."""
+"""A log of steps on a real Kafka that records a step twice, as versions did that took a
+broker's word for the end of a log."""
 
 from __future__ import annotations
 
@@ -27,7 +28,11 @@ def test_a_doubled_step_is_listed_with_what_readers_saw_and_can_be_accepted(
     maker.step(3, {"delays": {0: [b"d"]}})
 
     # A commit is answered before its markers are written, and only then is it seen.
-    until(lambda: len(asyncio.run(find_doubles(maker.settings, PIPELINE))) == 1, "the double is seen", DEADLINE_S)
+    until(
+        lambda: len(asyncio.run(find_doubles(maker.settings, PIPELINE))) == 1,
+        "the double is seen",
+        DEADLINE_S,
+    )
     (twice,) = asyncio.run(find_doubles(maker.settings, PIPELINE))
     assert (twice.double.kind, twice.double.step, twice.accepted) == ("step", 2, False)
     (void,) = twice.void

@@ -29,7 +29,9 @@ WRITERS = 3
 _WAIT_S = 30.0
 
 
-def _write(maker: StepsMaker, producer: tuple[int, int], number: int, output: str, partition: int) -> list[OutputSlice]:
+def _write(
+    maker: StepsMaker, producer: tuple[int, int], number: int, output: str, partition: int
+) -> list[OutputSlice]:
     """Runs in another process."""
     values = [b"%d-%d" % (number, index) for index in range(50)]
     return maker.write_partition(producer, number, output, partition, values)
@@ -73,7 +75,9 @@ def test_read_committed_consumers_see_whole_steps_written_by_many_processes_and_
         await transaction.init_producer(TIMEOUT_MS)
         log = KafkaStepsLog(maker.settings, PIPELINE)
         stack.push_async_callback(log.close)
-        return [logged.record for logged in await log.read_to_end() if isinstance(logged.record, StepBoundary)]
+        return [
+            logged.record for logged in await log.read_to_end() if isinstance(logged.record, StepBoundary)
+        ]
 
     async def main() -> list[StepBoundary]:
         with ProcessPoolExecutor(WRITERS, multiprocessing.get_context("spawn")) as pool:
@@ -87,7 +91,9 @@ def test_read_committed_consumers_see_whole_steps_written_by_many_processes_and_
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
-def test_a_writer_that_comes_late_is_refused(settings: ClusterSettings, topic_factory: TopicFactory, ends: str) -> None:
+def test_a_writer_that_comes_late_is_refused(
+    settings: ClusterSettings, topic_factory: TopicFactory, ends: str
+) -> None:
     maker = StepsMaker(settings, topic_factory)
 
     async def main() -> tuple[int, int]:

@@ -38,7 +38,9 @@ def test_it_begins_at_once_where_nobody_has_asked_for_anything(settings: Cluster
     assert waited == []
 
 
-def test_it_waits_while_the_pipeline_is_stopped_and_goes_on_when_it_is_to_run(settings: ClusterSettings) -> None:
+def test_it_waits_while_the_pipeline_is_stopped_and_goes_on_when_it_is_to_run(
+    settings: ClusterSettings,
+) -> None:
     async def scenario() -> None:
         cluster = own(settings)
         await asyncio.to_thread(ensure_topics, cluster, "p", 2)
@@ -58,7 +60,9 @@ def test_it_waits_while_the_pipeline_is_stopped_and_goes_on_when_it_is_to_run(se
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
 
 
-def test_it_waits_on_when_the_pipeline_is_deleted_and_goes_on_when_that_is_submitted_again(settings: ClusterSettings) -> None:
+def test_it_waits_on_when_the_pipeline_is_deleted_and_goes_on_when_that_is_submitted_again(
+    settings: ClusterSettings,
+) -> None:
     async def scenario() -> None:
         cluster = own(settings)
         await asyncio.to_thread(ensure_topics, cluster, "p", 2)

@@ -32,7 +32,9 @@ def maker(settings: ClusterSettings, topic_factory: TopicFactory) -> StepsMaker:
 
 
 def _outputs(number: int) -> dict[str, Rows]:
-    delays = {partition: [b"%d-%d-%d" % (number, partition, index) for index in range(3)] for partition in (0, 1)}
+    delays = {
+        partition: [b"%d-%d-%d" % (number, partition, index) for index in range(3)] for partition in (0, 1)
+    }
     return {"delays": delays, "totals": {1: [b"total-%d" % number]}}
 
 
@@ -41,7 +43,10 @@ def _values(step: Step) -> dict[str, list[bytes | None]]:
 
 
 def _expected(number: int) -> dict[str, list[bytes]]:
-    return {name: [value for _, values in sorted(rows.items()) for value in values] for name, rows in _outputs(number).items()}
+    return {
+        name: [value for _, values in sorted(rows.items()) for value in values]
+        for name, rows in _outputs(number).items()
+    }
 
 
 def _take(consumer: StepConsumer, count: int) -> list[Step]:
@@ -70,15 +75,21 @@ def test_records_have_their_place_and_no_header_of_kcontrol(maker: StepsMaker) -
     assert (records[0].headers, records[0].timestamp_ms) == ((), BASE_MS + 1)
 
 
-@pytest.mark.parametrize(("options", "first"), [({"from_step": 2}, 2), ({"after_step": 2}, 3), ({"after_step": 0}, 1), ({}, 1)])
+@pytest.mark.parametrize(
+    ("options", "first"), [({"from_step": 2}, 2), ({"after_step": 2}, 3), ({"after_step": 0}, 1), ({}, 1)]
+)
 def test_it_begins_where_it_is_asked_to(maker: StepsMaker, options: dict[str, int], first: int) -> None:
     for number in (1, 2, 3):
         maker.step(number, _outputs(number))
-    with StepConsumer(PIPELINE, bootstrap_servers=None, settings=maker.settings, timeout=_WAIT_S, **options) as consumer:
+    with StepConsumer(
+        PIPELINE, bootstrap_servers=None, settings=maker.settings, timeout=_WAIT_S, **options
+    ) as consumer:
         assert next(consumer).number == first
 
 
-def test_it_waits_for_the_next_step_and_ends_after_the_timeout_to_be_taken_up_again(maker: StepsMaker) -> None:
+def test_it_waits_for_the_next_step_and_ends_after_the_timeout_to_be_taken_up_again(
+    maker: StepsMaker,
+) -> None:
     maker.step(1, _outputs(1))
     with StepConsumer(PIPELINE, maker.settings, timeout=_NOTHING_COMES_S) as consumer:
         assert next(consumer).number == 1
@@ -121,7 +132,9 @@ def test_what_differs_from_the_boundary_is_an_error(maker: StepsMaker, change: d
     boundary = maker.step(1, _outputs(1))
     false = tuple(replace(part, **change) for part in boundary.outputs)
     reader = StepReader(maker.settings, maker.spec, None, verify_digests=True)
-    with pytest.raises(DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"):
+    with pytest.raises(
+        DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"
+    ):
         reader.read(replace(boundary, outputs=false))
 
 
@@ -142,7 +155,9 @@ def test_a_step_that_is_streamed_is_never_held_whole(maker: StepsMaker) -> None:
     rows = _large(1)["delays"]
     maker.step(1, {"delays": rows, "totals": {0: [b"end"]}})
     size = sum(len(value) for values in rows.values() for value in values)
-    with StepConsumer(PIPELINE, maker.settings, timeout=_WAIT_S, verify_digests=False, max_bytes_held=_HELD_BYTES) as consumer:
+    with StepConsumer(
+        PIPELINE, maker.settings, timeout=_WAIT_S, verify_digests=False, max_bytes_held=_HELD_BYTES
+    ) as consumer:
         step = next(consumer.streamed())
         in_arrow = pa.total_allocated_bytes()
         tracemalloc.start()
@@ -197,14 +212,18 @@ def test_a_streamed_step_in_which_something_is_wrong_is_not_taken(maker: StepsMa
     reader = StepReader(maker.settings, maker.spec, None, verify_digests=False, max_bytes_held=_HELD_BYTES)
     taken: list[int] = []
     step = StreamedStep(reader, false, lambda: taken.append(1))
-    with pytest.raises(DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"):
+    with pytest.raises(
+        DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"
+    ):
         list(step.chunks())
     assert (taken, step.is_taken) == ([], False)
 
 
 def test_pieces_are_cut_by_size_and_lose_no_row() -> None:
     values = [b"x" * size for size in (10, 900_000, 10, 300, 2_000_000, 0, 5)]
-    batch = pa.RecordBatch.from_arrays([pa.array([None] * 7, pa.binary()), pa.array(values, pa.binary())], ["key", "value"])
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([None] * 7, pa.binary()), pa.array(values, pa.binary())], ["key", "value"]
+    )
     cut = list(pieces(batch, 1_000_000))
     assert [value for piece in cut for value in piece.column(1).to_pylist()] == values
     assert [piece.num_rows for piece in cut] == [4, 1, 2]
@@ -257,7 +276,10 @@ def test_a_step_that_is_no_longer_in_the_log_is_named_with_the_oldest_one(maker:
         (lambda settings: StepConsumer("nobody", settings), NotFoundError),
         (lambda settings: StepConsumer(PIPELINE, settings, from_step=1, after_step=1), ConfigurationError),
         (lambda settings: StepConsumer(PIPELINE, settings, from_step=0), ConfigurationError),
-        (lambda settings: StepConsumer(PIPELINE, settings, bootstrap_servers="127.0.0.1:1"), ConfigurationError),
+        (
+            lambda settings: StepConsumer(PIPELINE, settings, bootstrap_servers="127.0.0.1:1"),
+            ConfigurationError,
+        ),
     ],
 )
 def test_what_cant_be_is_an_error_at_once(

@@ -1,4 +1,5 @@
-"""Places in a long log of steps are found without reading it: by step, and the newest checkpoint from the end."""
+"""Places in a long log of steps are found without reading it: by step, and the newest checkpoint from the
+end."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ async def _offset(settings: ClusterSettings, step: int) -> int:
         read = await log.read_to_end()
     finally:
         await log.close()
-    return next(one.offset for one in read if isinstance(one.record, StepBoundary) and one.record.step == step)
+    return next(
+        one.offset for one in read if isinstance(one.record, StepBoundary) and one.record.step == step
+    )
 
 
 def test_steps_and_checkpoints_are_found(long_log: Callable[[Body], None]) -> None:
@@ -80,7 +83,9 @@ def test_steps_and_checkpoints_are_found(long_log: Callable[[Body], None]) -> No
             assert newest is not None
             assert newest.step == SAVED
             read = await log.read_to_end()
-            assert [one.record.step for one in read if isinstance(one.record, StepBoundary)] == list(range(SAVED, STEPS + 1))
+            assert [one.record.step for one in read if isinstance(one.record, StepBoundary)] == list(
+                range(SAVED, STEPS + 1)
+            )
         finally:
             await log.close()
 

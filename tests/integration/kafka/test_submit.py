@@ -33,7 +33,14 @@ from kcontrol.core.model import (
     Status,
 )
 from kcontrol.definition.resolve import QueryFacts
-from kcontrol.errors import ConfigurationError, InputGoneError, NotFoundError, RetriableError, SpecChangedError, TopicError
+from kcontrol.errors import (
+    ConfigurationError,
+    InputGoneError,
+    NotFoundError,
+    RetriableError,
+    SpecChangedError,
+    TopicError,
+)
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import StepsMaker
@@ -58,7 +65,9 @@ class Flights:
         outputs = [KafkaOutput("delays", topic=self.target)]
         return Pipeline(name, **{"inputs": inputs, "outputs": outputs, **changes})
 
-    def submit(self, pipeline: Pipeline, queries: Sequence[QueryFacts] = (QUERY,), **options: Any) -> PipelineSpec:
+    def submit(
+        self, pipeline: Pipeline, queries: Sequence[QueryFacts] = (QUERY,), **options: Any
+    ) -> PipelineSpec:
         return asyncio.run(submit(self.settings, pipeline, queries, **options))
 
     def produce(self, count: int, partition: int = 0) -> None:
@@ -71,7 +80,11 @@ class Flights:
         async def read() -> list[PipelineSpec]:
             log = await KafkaControlLog.open(self.settings, name)
             try:
-                return [entry.record for entry in await log.read_to_end() if isinstance(entry.record, PipelineSpec)]
+                return [
+                    entry.record
+                    for entry in await log.read_to_end()
+                    if isinstance(entry.record, PipelineSpec)
+                ]
             finally:
                 await log.close()
 
@@ -89,7 +102,10 @@ def test_the_first_submission_logs_what_was_found_in_kafka(flights: Flights) -> 
     admin = TopicAdmin(flights.settings)
     assert spec.inputs[0].start_offsets == (0, 5)
     assert spec.inputs[0].topic_id == admin.get(flights.source, "input").topic_id
-    assert (spec.outputs[0].partitions, spec.outputs[0].topic_id) == (3, admin.get(flights.target, "output").topic_id)
+    assert (spec.outputs[0].partitions, spec.outputs[0].topic_id) == (
+        3,
+        admin.get(flights.target, "output").topic_id,
+    )
     assert flights.specs_logged() == [spec]
 
 
@@ -126,7 +142,11 @@ def test_without_state_the_number_of_nodes_may_change(flights: Flights) -> None:
     flights.produce(5)
     first = flights.submit(flights.pipeline(start="latest"))
     grown = flights.submit(flights.pipeline(nodes=2))
-    assert (grown.nodes, grown.inputs[0].node_of, grown.inputs[0].start_offsets) == (2, (0, 1), first.inputs[0].start_offsets)
+    assert (grown.nodes, grown.inputs[0].node_of, grown.inputs[0].start_offsets) == (
+        2,
+        (0, 1),
+        first.inputs[0].start_offsets,
+    )
     assert grown.compatible_with == (first.fingerprint,)
     assert flights.submit(flights.pipeline()).compatible_with == (grown.fingerprint,)
 
@@ -171,21 +191,28 @@ async def node_at_work(settings: ClusterSettings) -> AsyncIterator[None]:
         await log.close()
 
 
-def test_nodes_of_the_old_number_that_go_on_are_not_pushed_aside(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_the_old_number_that_go_on_are_not_pushed_aside(
+    flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(old_nodes, "LONGEST_S", 3.0)
     flights.submit(flights.pipeline())
 
     async def both() -> None:
         async with node_at_work(flights.settings):
-            with pytest.raises(ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it first"):
+            with pytest.raises(
+                ConfigurationError, match=r"runs with nodes = 1 \(node 0 is at work\): stop it first"
+            ):
                 await submit(flights.settings, flights.pipeline(nodes=2), [QUERY])
 
     asyncio.run(both())
     assert [spec.nodes for spec in flights.specs_logged()] == [1]
 
 
-def test_a_node_of_the_new_number_is_not_taken_for_an_old_one(flights: Flights, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another node has submitted the new number since this one read the old: who speaks now is at work by the new one."""
+def test_a_node_of_the_new_number_is_not_taken_for_an_old_one(
+    flights: Flights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node has submitted the new number since this one read the old: who speaks
+    now is at work by the new one."""
     monkeypatch.setattr(old_nodes, "LONGEST_S", 3.0)
     flights.submit(flights.pipeline())
     flights.submit(flights.pipeline(nodes=2))

@@ -20,7 +20,9 @@ TIMEOUT_S = 30.0
 
 
 def _settings(cluster: EmbeddedCluster, **more: int) -> ClusterSettings:
-    return ClusterSettings(bootstrap_servers=cluster.bootstrap_servers, prefix=f"safe-{secrets.token_hex(3)}", **more)
+    return ClusterSettings(
+        bootstrap_servers=cluster.bootstrap_servers, prefix=f"safe-{secrets.token_hex(3)}", **more
+    )
 
 
 def test_one_broker_is_named_as_such(settings: ClusterSettings) -> None:
@@ -66,5 +68,7 @@ def test_replication_can_be_set_and_what_can_not_be_is_refused(cluster3: Embedde
     assert "is replicated twice" in safety_now(settings, None).sentences[0]
     with pytest.raises(TopicError, match="replication_factor is 4, but the cluster has 3 brokers"):
         ensure_topics(_settings(cluster3, replication_factor=4))
-    with pytest.raises(ConfigurationError, match="min_insync_replicas is 3, but kcontrol's topics have 2 replicas"):
+    with pytest.raises(
+        ConfigurationError, match="min_insync_replicas is 3, but kcontrol's topics have 2 replicas"
+    ):
         ensure_topics(_settings(cluster3, replication_factor=2, min_insync_replicas=3))

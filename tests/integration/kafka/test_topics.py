@@ -1,4 +1,5 @@
-"""kcontrol's own topics are created right, wrong ones are refused with what is wrong and what to do, and so are clusters."""
+"""kcontrol's own topics are created right, wrong ones are refused with what is wrong and
+what to do, and so are clusters."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ def own(settings: ClusterSettings) -> ClusterSettings:
 def test_missing_topics_are_created_compacted_and_found_right_afterwards(own: ClusterSettings) -> None:
     ensure_topics(own, "flights")
     admin = TopicAdmin(own)
-    control, steps = admin.get(f"{own.prefix}.control", "control"), admin.get(f"{own.prefix}.flights.steps", "steps")
+    control, steps = (
+        admin.get(f"{own.prefix}.control", "control"),
+        admin.get(f"{own.prefix}.flights.steps", "steps"),
+    )
     assert (control.partitions, steps.partitions) == (CONTROL_PARTITIONS, 1)
     assert {control.config["cleanup.policy"], steps.config["cleanup.policy"]} == {"compact"}
     ensure_topics(own, "flights")
@@ -45,7 +49,9 @@ def test_missing_topics_are_created_compacted_and_found_right_afterwards(own: Cl
         (3, {"cleanup.policy": "compact"}, r"has 3 partitions and must have 8"),
     ],
 )
-def test_a_wrong_control_topic_is_refused(own: ClusterSettings, partitions: int, config: dict[str, str], said: str) -> None:
+def test_a_wrong_control_topic_is_refused(
+    own: ClusterSettings, partitions: int, config: dict[str, str], said: str
+) -> None:
     admin = AdminClient({"bootstrap.servers": own.bootstrap_servers})
     name = f"{own.prefix}.control"
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(30)
@@ -66,7 +72,9 @@ def test_a_missing_topic_is_named_with_what_it_is_for(own: ClusterSettings) -> N
 
 def test_offsets_are_those_of_committed_records(own: ClusterSettings, topic_factory: TopicFactory) -> None:
     topic = topic_factory("offsets", partitions=2)
-    producer = Producer({"bootstrap.servers": own.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer = Producer(
+        {"bootstrap.servers": own.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
+    )
     producer.init_transactions(30)
     producer.begin_transaction()
     for _ in range(3):
@@ -85,7 +93,9 @@ def test_offsets_are_those_of_committed_records(own: ClusterSettings, topic_fact
 
 def test_a_compacted_input_without_lag_is_warned_of() -> None:
     compacted = TopicState("users", "id", 1, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "0"})
-    patient = TopicState("events", "id", 1, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "90000"})
+    patient = TopicState(
+        "events", "id", 1, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "90000"}
+    )
     plain = TopicState("clicks", "id", 1, 1, {"cleanup.policy": "delete"})
     (said,) = compaction_warnings([compacted, patient, plain], 60_000)
     assert "'users'" in said
@@ -100,7 +110,8 @@ def test_a_new_enough_cluster_is_accepted(own: ClusterSettings) -> None:
 
 
 def test_an_older_cluster_is_refused(own: ClusterSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker of these tests, were EndTxn's newest version here the sign of the first release that is good enough."""
+    """The broker of these tests, were EndTxn's newest version here the sign of the first release that is good
+    enough."""
     monkeypatch.setattr(cluster, "_END_TXN_OF_4_0", 99)
     with pytest.raises(ClusterError, match=r"broker 1 is older than 4\.0.*KIP-890"):
         asyncio.run(check_cluster(own))
@@ -116,12 +127,17 @@ def test_an_address_where_nobody_listens_is_named() -> None:
         TopicAdmin(ClusterSettings(bootstrap_servers=address), timeout_s=2).find("any")
 
 
-def test_what_kafka_has_of_a_topic_and_what_it_will_soon_take(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_what_kafka_has_of_a_topic_and_what_it_will_soon_take(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     """Of a retention of an hour the last quarter is soon."""
     topic, minute_ms = topic_factory("kept", 2), 60_000
     admin, now_ms = AdminClient({"bootstrap.servers": settings.bootstrap_servers}), round(time.time() * 1000)
     limits = {"retention.ms": str(60 * minute_ms), "retention.bytes": "1000000"}
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in limits.items()]
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in limits.items()
+    ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     admin.incremental_alter_configs([resource])[resource].result(30)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})

@@ -1,4 +1,5 @@
-"""An input watcher tells of committed input as it arrives, of retention, and of topics that are not the same any more."""
+"""An input watcher tells of committed input as it arrives, of retention, and of topics
+that are not the same any more."""
 
 from __future__ import annotations
 
@@ -57,12 +58,16 @@ def _produce(settings: ClusterSettings, topic: str, partition: int, count: int =
 
 
 def _transactional(settings: ClusterSettings) -> Producer:
-    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)})
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": secrets.token_hex(4)}
+    )
     producer.init_transactions(_DEADLINE_S)
     return producer
 
 
-def test_the_first_arrival_comes_at_once_and_says_what_is_there(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_the_first_arrival_comes_at_once_and_says_what_is_there(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("watched", partitions=3)
     _produce(settings, topic, 1, 4)
 
@@ -87,7 +92,9 @@ def test_records_wake_it_up_in_any_partition(settings: ClusterSettings, topic_fa
     _watch(settings, topic, [0, 1], scenario)
 
 
-def test_an_open_transaction_is_not_input_until_it_is_committed(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_an_open_transaction_is_not_input_until_it_is_committed(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("watched", partitions=2)
     producer = _transactional(settings)
 
@@ -216,7 +223,9 @@ def test_a_topic_that_was_deleted_or_made_anew_is_not_the_same(
         async for partitions, _ in arrivals:
             if partitions[0].topic_id == GONE_TOPIC_ID:
                 break
-        await asyncio.to_thread(lambda: admin.create_topics([NewTopic(topic, anew, 1)])[topic].result(_DEADLINE_S))
+        await asyncio.to_thread(
+            lambda: admin.create_topics([NewTopic(topic, anew, 1)])[topic].result(_DEADLINE_S)
+        )
         async for partitions, _ in arrivals:
             if partitions[0].topic_id not in (GONE_TOPIC_ID, first.topic_id):
                 break
@@ -225,12 +234,16 @@ def test_a_topic_that_was_deleted_or_made_anew_is_not_the_same(
     _watch(settings, topic, [0, 1], scenario)
 
 
-def test_busy_input_is_not_reported_for_each_batch(settings: ClusterSettings, topic_factory: TopicFactory) -> None:
+def test_busy_input_is_not_reported_for_each_batch(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
     topic = topic_factory("watched")
     count = 3000
 
     def produce() -> None:
-        producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 1})
+        producer = Producer(
+            {"bootstrap.servers": settings.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 1}
+        )
         for _ in range(count):
             producer.produce(topic, b"x", partition=0)
             producer.poll(0)

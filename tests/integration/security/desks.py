@@ -21,7 +21,8 @@ prefix = "{prefix}"
 
 @dataclass
 class Desk:
-    """Where one principal works. The password is in the environment, not in the file. said: everything its commands printed."""
+    """Where one principal works. The password is in the environment, not in the file. said:
+    everything its commands printed."""
 
     directory: Path
     settings: ClusterSettings
@@ -32,10 +33,16 @@ class Desk:
         self.directory.mkdir()
         shown = {**self.settings.client, "sasl.password": "${KAFKA_PASSWORD}"}
         client = "\n".join(f'"{name}" = "{value}"' for name, value in shown.items())
-        text = _FILE.format(servers=self.settings.bootstrap_servers, prefix=self.settings.prefix, client=client)
+        text = _FILE.format(
+            servers=self.settings.bootstrap_servers, prefix=self.settings.prefix, client=client
+        )
         (self.directory / "kcontrol.toml").write_text(text)
         home = str(self.directory / "home")
-        self.env = {**self.env, "KAFKA_PASSWORD": self.settings.client["sasl.password"], "XDG_DATA_HOME": home}
+        self.env = {
+            **self.env,
+            "KAFKA_PASSWORD": self.settings.client["sasl.password"],
+            "XDG_DATA_HOME": home,
+        }
 
     def command(self, *arguments: str, timeout_s: float = 240.0) -> CompletedProcess[str]:
         """Run `kcontrol ...` to its end."""

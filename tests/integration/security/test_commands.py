@@ -1,4 +1,5 @@
-"""What commands say, and with which exit code they end, when Kafka refuses them or does not allow what they need."""
+"""What commands say, and with which exit code they end, when Kafka refuses them or does not allow what they
+need."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def test_a_coordinator_that_may_not_join_its_group_ends_and_says_so(desk: Desk) 
     assert f"the operation Read on group '{desk.settings.prefix}.coordinator'" in said
 
 
-def test_a_coordinator_that_may_be_in_its_group_no_longer_ends_and_says_so(desk: Desk, secured: SecuredBroker) -> None:
+def test_a_coordinator_that_may_be_in_its_group_no_longer_ends_and_says_so(
+    desk: Desk, secured: SecuredBroker
+) -> None:
     user = desk.settings.client["sasl.username"]
     right = group_right(f"{desk.settings.prefix}.coordinator", Operation.READ)
     secured.grant({user: [right]})
@@ -57,7 +60,10 @@ def test_a_wrong_password_ends_every_command_at_once(desk: Desk) -> None:
     desk.env = {**desk.env, "KAFKA_PASSWORD": "wr0ng-marker"}
     for arguments in (("status", "p"), ("coordinator",)):
         said = sentence(desk.command(*arguments), DENIED)
-        assert f"does not accept the login of User:{desk.settings.client['sasl.username']} by SCRAM-SHA-512" in said
+        assert (
+            f"does not accept the login of User:{desk.settings.client['sasl.username']} by SCRAM-SHA-512"
+            in said
+        )
     assert "marker" not in desk.said
 
 
@@ -75,12 +81,18 @@ def test_the_rights_of_a_role_are_printed_as_commands_without_any_credentials(de
     printed = desk.command("acls", file, "--role", "node", "--principal", "User:a b")
     assert printed.returncode == 0, printed.stderr
     grants = printed.stdout.splitlines()[1:]
-    begin = f"kafka-acls.sh --bootstrap-server {desk.settings.bootstrap_servers} --add --allow-principal 'User:a b' "
+    begin = (
+        f"kafka-acls.sh --bootstrap-server {desk.settings.bootstrap_servers} --add --allow-principal "
+        "'User:a b' "
+    )
     assert all(line.startswith(begin) for line in grants)
     assert [line.removeprefix(begin) for line in grants if "--topic numbers" in line] == [
         "--operation Read --operation DescribeConfigs --topic numbers"
     ]
-    assert any(line.endswith(f"--operation Write --transactional-id {desk.settings.prefix}.granted") for line in grants)
+    assert any(
+        line.endswith(f"--operation Write --transactional-id {desk.settings.prefix}.granted")
+        for line in grants
+    )
     assert not any("Create" in line for line in grants)
     more = desk.command("acls", file, "--role", "node", "--principal", "User:a b", "--optional").stdout
     assert "--operation Create --topic it-s.odd" in more

@@ -1,4 +1,5 @@
-"""Every client speaks to a broker that wants to know who it is and encrypts what is said; what is refused is said at once."""
+"""Every client speaks to a broker that wants to know who it is and encrypts what is said;
+what is refused is said at once."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ async def _use_everything(settings: ClusterSettings) -> None:
         await transaction.add_partitions(*producer, [(settings.names().steps_topic(PIPELINE), 0)])
         await commit(transaction, steps, producer, boundary(PIPELINE, 1))
         await transaction.init_producer(30_000)
-        assert [logged.record for logged in await steps.read_settled(transaction.log_end)] == [boundary(PIPELINE, 1)]
+        assert [logged.record for logged in await steps.read_settled(transaction.log_end)] == [
+            boundary(PIPELINE, 1)
+        ]
 
 
 def everything(settings: ClusterSettings) -> list:
@@ -85,7 +88,9 @@ def endpoint() -> Iterator[TokenEndpoint]:
             self.send_header("Content-Type", "application/json")
             self.end_headers()
             self.wfile.write(
-                json.dumps({"access_token": signed(found.subject), "expires_in": 3600}).encode() if known else b"{}"
+                json.dumps({"access_token": signed(found.subject), "expires_in": 3600}).encode()
+                if known
+                else b"{}"
             )
 
         def log_message(self, format: str, *args: object) -> None:
@@ -101,7 +106,14 @@ def endpoint() -> Iterator[TokenEndpoint]:
 
 def signed(subject: str, key: str = "tokens") -> str:
     now_s = int(time.time())
-    claims = {"sub": subject, "aud": AUDIENCE, "iss": "tests", "iat": now_s, "exp": now_s + 3_600, "scope": "kafka"}
+    claims = {
+        "sub": subject,
+        "aud": AUDIENCE,
+        "iss": "tests",
+        "iat": now_s,
+        "exp": now_s + 3_600,
+        "scope": "kafka",
+    }
     return rsa_key(key).token(claims)
 
 
@@ -116,7 +128,11 @@ def forged_token() -> tuple[str, float]:
 
 
 def oauth(secured: SecuredBroker, **more: str) -> dict[str, str]:
-    client = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(secured.authority), "sasl.mechanisms": "OAUTHBEARER"}
+    client = {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(secured.authority),
+        "sasl.mechanisms": "OAUTHBEARER",
+    }
     return {**client, **{name.replace("_", "."): value for name, value in more.items()}}
 
 
@@ -158,12 +174,16 @@ def test_all_clients_log_in_with_a_certificate(secured: SecuredBroker) -> None:
     settings = secured.settings(client, "MUTUAL", secured.unique("login"))
     secured.grant({f"CN={CERTIFICATE_OWNER}": everything(settings)})
     asyncio.run(_use_everything(settings))
-    anonymous = secured.settings({name: client[name] for name in ("security.protocol", "ssl.ca.location")}, "MUTUAL")
+    anonymous = secured.settings(
+        {name: client[name] for name in ("security.protocol", "ssl.ca.location")}, "MUTUAL"
+    )
     with pytest.raises(AccessError, match=r"TLS failed.*ssl\.certificate\.location"):
         asyncio.run(check_cluster(anonymous))
 
 
-def test_all_clients_log_in_with_tokens_of_an_endpoint(secured: SecuredBroker, endpoint: TokenEndpoint) -> None:
+def test_all_clients_log_in_with_tokens_of_an_endpoint(
+    secured: SecuredBroker, endpoint: TokenEndpoint
+) -> None:
     settings = secured.settings(oidc(secured, endpoint), "SECURE", secured.unique("login"))
     secured.grant({endpoint.subject: everything(settings)})
     asyncio.run(_use_everything(settings))
@@ -178,7 +198,8 @@ def test_all_clients_log_in_with_tokens_of_a_users_function(secured: SecuredBrok
 
 
 async def _first_words(settings: ClusterSettings) -> list[str]:
-    """What each kind of client says to a broker that refuses it, by aiokafka's bare client, its producer, and librdkafka."""
+    """What each kind of client says to a broker that refuses it, by aiokafka's bare
+    client, its producer, and librdkafka."""
 
     async def look() -> None:
         await asyncio.to_thread(TopicAdmin(settings).find, "anything")
@@ -204,7 +225,9 @@ def test_a_wrong_password_is_said_at_once_by_every_client_and_not_shown(secured:
         assert "wr0ng-marker" not in said
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_by_every_client(secured: SecuredBroker, tmp_path: Path) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_refused_by_every_client(
+    secured: SecuredBroker, tmp_path: Path
+) -> None:
     user, stranger = secured.unique("careful"), tmp_path / "stranger.pem"
     secured.add_users(user)
     stranger.write_text(rsa_key("client").certificate_pem("broker"))
@@ -220,9 +243,13 @@ def test_a_mechanism_that_the_broker_does_not_have_is_named(secured: SecuredBrok
         asyncio.run(check_cluster(secured.settings(secured.client(user, "SCRAM-SHA-256"))))
 
 
-def test_an_endpoint_that_refuses_us_is_named_and_the_secret_is_not(secured: SecuredBroker, endpoint: TokenEndpoint) -> None:
+def test_an_endpoint_that_refuses_us_is_named_and_the_secret_is_not(
+    secured: SecuredBroker, endpoint: TokenEndpoint
+) -> None:
     settings = secured.settings(oidc(secured, endpoint, "wr0ng-marker"))
-    with pytest.raises(AccessError, match=rf"{endpoint.address} gives no OAuth token: it answers 401") as raised:
+    with pytest.raises(
+        AccessError, match=rf"{endpoint.address} gives no OAuth token: it answers 401"
+    ) as raised:
         asyncio.run(check_cluster(settings))
     assert "wr0ng-marker" not in str(raised.value)
 
@@ -245,6 +272,8 @@ def test_an_anonymous_client_is_told_so(secured: SecuredBroker) -> None:
     async def look() -> None:
         await KafkaControlLog.open(settings, PIPELINE)
 
-    with pytest.raises(AccessError, match=r"User:ANONYMOUS \(no credentials are set\) the operation Read on topic"):
+    with pytest.raises(
+        AccessError, match=r"User:ANONYMOUS \(no credentials are set\) the operation Read on topic"
+    ):
         asyncio.run(look())
     assert issubclass(AccessError, KcontrolError)

@@ -1,8 +1,9 @@
-"""A whole pipeline on a secured broker, each process as a principal of its own with exactly its role's rights.
+"""A whole pipeline on a secured broker, each process as a principal of its own with exactly its role's
+rights.
 
-Passwords hold a word that is looked for in everything that is said, logged, written to topics and disks, and on the command
-lines of every process. Rights are taken away while it runs: it halts at once and says what to grant. One story, because each
-start of Spark takes seconds.
+Passwords hold a word that is looked for in everything that is said, logged, written to topics and disks, and
+on the command lines of every process. Rights are taken away while it runs: it halts at once and says what to
+grant. One story, because each start of Spark takes seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Office:
         self.secured = secured
         self.directory = directory
         self.name, prefix = secured.unique("orders"), secured.unique("office")
-        self.topics = Topics((f"{self.name}-orders", f"{self.name}-payments"), (f"{self.name}-totals", f"{self.name}-copies"))
+        self.topics = Topics(
+            (f"{self.name}-orders", f"{self.name}-payments"), (f"{self.name}-totals", f"{self.name}-copies")
+        )
         for topic in (*self.topics.inputs, *self.topics.outputs):
             secured.create_topic(topic, 2)
         admin = secured.admin_settings(prefix)
@@ -52,14 +55,19 @@ class Office:
         self.events.mkdir()
         (directory / "spark-defaults.conf").write_text(_SPARK_DEFAULTS.format(events=self.events))
         self.rights = {
-            role: [need.right for need in needs(role, admin.names(), self.name, self.topics) if not need.optional]
+            role: [
+                need.right for need in needs(role, admin.names(), self.name, self.topics) if not need.optional
+            ]
             for role in Role
         }
         self.users = {role: secured.unique(f"the-{role}") for role in Role}
         secured.add_users(*self.users.values())
         secured.grant({self.users[role]: rights for role, rights in self.rights.items()})
         env = {"ORDERS_PIPELINE": self.name, "SPARK_CONF_DIR": str(directory)}
-        self.desks = {role: Desk(directory / role.value, secured.of(user, prefix), env) for role, user in self.users.items()}
+        self.desks = {
+            role: Desk(directory / role.value, secured.of(user, prefix), env)
+            for role, user in self.users.items()
+        }
         self.sent = 0
 
     def produce(self, count: int) -> None:
@@ -80,10 +88,17 @@ class Office:
         """How many payments are in committed steps."""
         result = self.desks[Role.VIEWER].command("steps", self.name, "--json")
         steps = [json.loads(line) for line in result.stdout.splitlines()]
-        return sum(piece["records"] for step in steps for piece in step["inputs"] if piece["input"] == "payments")
+        return sum(
+            piece["records"] for step in steps for piece in step["inputs"] if piece["input"] == "payments"
+        )
 
     def until_done(self) -> None:
-        until(lambda: self.payments_done() == self.sent, "all is committed", PATIENCE_S, lambda: str(self.status()))
+        until(
+            lambda: self.payments_done() == self.sent,
+            "all is committed",
+            PATIENCE_S,
+            lambda: str(self.status()),
+        )
 
     def right(self, role: Role, end: str) -> Right:
         return next(right for right in self.rights[role] if right.name.endswith(end))
@@ -99,9 +114,17 @@ def halts_until_granted(office: Office, role: Role, right: Right, more: int) -> 
     user = office.users[role]
     office.secured.revoke(user, right)
     office.produce(more)
-    until(lambda: office.status()["phase"] == "halted", "it has halted", PATIENCE_S, lambda: str(office.status()))
+    until(
+        lambda: office.status()["phase"] == "halted",
+        "it has halted",
+        PATIENCE_S,
+        lambda: str(office.status()),
+    )
     reason = office.status()["reason"]
-    assert f"does not allow User:{user} the operation Write on {right.resource}. Grant it: kafka-acls.sh" in reason
+    assert (
+        f"does not allow User:{user} the operation Write on {right.resource}. Grant it: kafka-acls.sh"
+        in reason
+    )
     office.secured.grant({user: [right]})
     resumed = office.desks[Role.OPERATOR].command("resume", office.name)
     assert resumed.returncode == 0, resumed.stderr
@@ -133,7 +156,9 @@ def test_a_pipeline_whose_parts_have_only_their_own_rights_and_keep_every_secret
         for wish in ("pause", "resume", "stop"):
             assert operator.command(wish, office.name).returncode == 0, operator.said
         for name in ("orders", "payments"):
-            skip = operator.command("skip", office.name, "--input", name, "--partition", "0", "--to-offset", "0")
+            skip = operator.command(
+                "skip", office.name, "--input", name, "--partition", "0", "--to-offset", "0"
+            )
             assert "steps never go back" in skip.stderr
         node.says("stands by", PATIENCE_S)
         assert node.terminate() == 0
@@ -168,4 +193,6 @@ def _check_secrets(office: Office, lines: list[str]) -> None:
         for user in office.users.values():
             assert f"{MARKER}-{user}-pw".encode() not in content, file
     for file in events:
-        assert not re.search(rb"secret\W+[0-9a-f]{64}", file.read_bytes()), f"{file} holds the side channel's secret"
+        assert not re.search(rb"secret\W+[0-9a-f]{64}", file.read_bytes()), (
+            f"{file} holds the side channel's secret"
+        )

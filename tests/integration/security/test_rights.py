@@ -1,7 +1,8 @@
-"""Each role works with exactly the rights that docs/security.md lists, and says which one is missing when one is.
+"""Each role works with exactly the rights that docs/security.md lists, and says which one is missing when one
+is.
 
-What was needed is read from the broker's authorizer, so a right that a role does not need is found as well as one that is
-missing. Here a role's Kafka side is driven by the test; test_pipeline.py runs the real processes.
+What was needed is read from the broker's authorizer, so a right that a role does not need is found as well as
+one that is missing. Here a role's Kafka side is driven by the test; test_pipeline.py runs the real processes.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ _RECORDS = 3
 
 
 class World:
-    """A pipeline with one committed step, which the admin has made, and users who may do what their role needs."""
+    """A pipeline with one committed step, which the admin has made, and users who may do what their role
+    needs."""
 
     def __init__(self, secured: SecuredBroker) -> None:
         self.secured = secured
@@ -62,7 +64,9 @@ class World:
         self.last_step = 1
         self.maker.step(self.last_step, {"delays": {0: [b"a"]}, "totals": {1: [b"b"]}})
 
-    def _new_topic(self, stem: str = "topic", partitions: int = 1, config: dict[str, str] | None = None) -> str:
+    def _new_topic(
+        self, stem: str = "topic", partitions: int = 1, config: dict[str, str] | None = None
+    ) -> str:
         name = self.secured.unique(f"rights-{stem}")
         self.secured.create_topic(name, partitions, config)
         self.input = name
@@ -82,7 +86,9 @@ class World:
         if without is not None:
             index, operation = without
             right = rights[index]
-            rights[index] = replace(right, operations=tuple(each for each in right.operations if each is not operation))
+            rights[index] = replace(
+                right, operations=tuple(each for each in right.operations if each is not operation)
+            )
         self.secured.add_users(name)
         self.secured.grant({name: rights})
         return name
@@ -96,7 +102,7 @@ def world(secured: SecuredBroker) -> World:
     return World(secured)
 
 
-# --- the Kafka side of each role ----------------------------------------------------------------------------------------
+# --- the Kafka side of each role ----------------------------------------------------------------------------
 
 
 async def coordinate(world: World, settings: ClusterSettings) -> None:
@@ -148,7 +154,10 @@ async def work(world: World, settings: ClusterSettings) -> None:
 async def consume(world: World, settings: ClusterSettings) -> None:
     def first() -> None:
         with StepConsumer(PIPELINE, settings, from_step=1, timeout=30) as steps:
-            assert {name: len(records) for name, records in next(iter(steps)).records.items()} == {"delays": 1, "totals": 1}
+            assert {name: len(records) for name, records in next(iter(steps)).records.items()} == {
+                "delays": 1,
+                "totals": 1,
+            }
 
     await asyncio.to_thread(first)
 
@@ -176,7 +185,9 @@ async def operate(world: World, settings: ClusterSettings) -> None:
 
 async def replay(world: World, settings: ClusterSettings) -> None:
     await view(world, settings)
-    read = RangeReader(settings).read("flights", world.input, world.maker.spec.inputs[0].topic_id, 0, 0, _RECORDS)
+    read = RangeReader(settings).read(
+        "flights", world.input, world.maker.spec.inputs[0].topic_id, 0, 0, _RECORDS
+    )
     assert await asyncio.to_thread(list, read)
 
 
@@ -194,7 +205,7 @@ def run(world: World, role: Role, settings: ClusterSettings) -> None:
     asyncio.run(asyncio.wait_for(JOBS[role](world, settings), _DEADLINE_S))
 
 
-# --- tests ----------------------------------------------------------------------------------------------------------------
+# --- tests --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", Role)
@@ -202,7 +213,9 @@ def test_a_role_works_with_exactly_what_is_listed(world: World, role: Role) -> N
     user = world.user(role)
     run(world, role, world.settings(user))
     expected = granted(need.right for need in world.needs(role))
-    eventually(lambda: world.secured.used(user) >= expected, f"all of {expected - world.secured.used(user)} was used")
+    eventually(
+        lambda: world.secured.used(user) >= expected, f"all of {expected - world.secured.used(user)} was used"
+    )
     assert world.secured.used(user) == expected
 
 
@@ -224,7 +237,9 @@ def _each() -> list[Missing]:
     return [
         Missing(role, index, operation)
         for role in Role
-        for index, need in enumerate(each for each in needs(role, Names(), PIPELINE, topics) if not each.optional)
+        for index, need in enumerate(
+            each for each in needs(role, Names(), PIPELINE, topics) if not each.optional
+        )
         for operation in need.right.operations
     ]
 
@@ -236,7 +251,8 @@ def test_a_right_that_is_missing_is_named_with_what_grants_it(world: World, miss
     with pytest.raises(AccessError) as raised:
         run(world, missing.role, world.settings(user))
     said = str(raised.value)
-    # A topic that may not even be described is said to need all that is wanted of it: what of it is granted can't be seen.
+    # A topic that may not even be described is said to need all that is wanted of it: what
+    # of it is granted can't be seen.
     named = rf"does not allow User:{user} the operation (\w+ and )*{missing.operation.value}( and \w+)* on {right.resource}\. "
     assert re.search(named, said), said
     options = rf"--allow-principal User:{user} .*--operation {missing.operation.value} .*--{right.kind.value} {right.name}$"
@@ -261,15 +277,22 @@ def test_topics_are_made_only_by_who_may(world: World, secured: SecuredBroker, r
     ensure_topics(secured.of(user, prefix), pipeline)
 
 
-def test_a_log_of_steps_is_deleted_only_by_who_may_and_a_refused_deletion_can_be_completed(secured: SecuredBroker) -> None:
+def test_a_log_of_steps_is_deleted_only_by_who_may_and_a_refused_deletion_can_be_completed(
+    secured: SecuredBroker,
+) -> None:
     world = World(secured)
     user, steps = world.user(Role.OPERATOR), world.names.steps_topic(PIPELINE)
     settings = world.settings(user)
     every = needs(Role.OPERATOR, world.names, PIPELINE, world.topics)
     (deletes,) = [need.right for need in every if Operation.DELETE in need.right.operations]
     secured.grant({user: [replace(deletes, operations=(Operation.DESCRIBE_CONFIGS,))]})
-    eventually(lambda: asyncio.run(look(settings, PIPELINE)).steps_topic == steps, "the log of steps can be looked at")
-    with pytest.raises(AccessError, match=f"User:{user} the operation Delete on topic '{steps}'.*--operation Delete"):
+    eventually(
+        lambda: asyncio.run(look(settings, PIPELINE)).steps_topic == steps,
+        "the log of steps can be looked at",
+    )
+    with pytest.raises(
+        AccessError, match=f"User:{user} the operation Delete on topic '{steps}'.*--operation Delete"
+    ):
         asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
     secured.grant({user: [deletes]})
     asyncio.run(delete(settings, asyncio.run(look(settings, PIPELINE))))
@@ -280,22 +303,36 @@ def test_a_log_of_steps_is_deleted_only_by_who_may_and_a_refused_deletion_can_be
 def test_safety_is_looked_at_as_far_as_rights_go_and_the_rest_is_said(world: World, tmp_path: Path) -> None:
     user, spec = world.user(Role.VIEWER), world.maker.spec
     settings = world.settings(user)
-    names = {*world.topics.outputs, world.input, world.names.control_topic(), world.names.steps_topic(PIPELINE), TRANSACTIONS}
+    names = {
+        *world.topics.outputs,
+        world.input,
+        world.names.control_topic(),
+        world.names.steps_topic(PIPELINE),
+        TRANSACTIONS,
+    }
     said = safety_now(settings, spec).sentences
     for name in names:
-        assert any(f"'{name}'" in sentence and "can't be looked at" in sentence for sentence in said), (name, said)
+        assert any(f"'{name}'" in sentence and "can't be looked at" in sentence for sentence in said), (
+            name,
+            said,
+        )
     shown = Desk(tmp_path / "desk", settings).command("status", PIPELINE, "--json")
     assert shown.returncode == 0, shown.stderr
     status = json.loads(shown.stdout)
     assert status["step"] == world.last_step
     assert (status["unsafe"], status["unsafe_age_ms"]) == (list(said), 0)
 
-    optional = [need.right for need in needs(Role.VIEWER, world.names, PIPELINE, world.topics) if need.optional]
+    optional = [
+        need.right for need in needs(Role.VIEWER, world.names, PIPELINE, world.topics) if need.optional
+    ]
     world.secured.grant({user: [*[need.right for need in world.needs(Role.VIEWER)], *optional]})
-    eventually(lambda: not any("looked at" in each for each in safety_now(settings, spec).sentences), "all can be looked at")
-    assert {(kind, name) for kind, name, operation in world.secured.used(user) if operation == "DESCRIBE_CONFIGS"} == {
-        ("TOPIC", name) for name in names
-    }
+    eventually(
+        lambda: not any("looked at" in each for each in safety_now(settings, spec).sentences),
+        "all can be looked at",
+    )
+    assert {
+        (kind, name) for kind, name, operation in world.secured.used(user) if operation == "DESCRIBE_CONFIGS"
+    } == {("TOPIC", name) for name in names}
 
 
 async def _until_the_end(arrivals: AsyncIterator[object]) -> None:
@@ -313,7 +350,9 @@ def test_a_right_that_is_taken_away_ends_a_watcher_at_once(world: World, secured
             await anext(arrivals)
             right = next(need.right for need in world.needs(Role.NODE) if need.right.name == world.input)
             await asyncio.to_thread(secured.revoke, user, replace(right, operations=(Operation.READ,)))
-            with pytest.raises(AccessError, match=f"watching an input: .*User:{user} the operation Read on topic"):
+            with pytest.raises(
+                AccessError, match=f"watching an input: .*User:{user} the operation Read on topic"
+            ):
                 await _until_the_end(arrivals)
         finally:
             await arrivals.aclose()

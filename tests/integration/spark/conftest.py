@@ -1,4 +1,5 @@
-"""One Spark session for all tests of the engine, and a maker of steppers, each of which plays the coordinator of a pipeline."""
+"""One Spark session for all tests of the engine, and a maker of steppers, each of which plays
+the coordinator of a pipeline."""
 
 from __future__ import annotations
 
@@ -32,9 +33,11 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path) -> RunScenario:
-    """`run_scenario(queries, scenario, inputs={name: partitions}, ...)` makes topics, a pipeline and its engine, then awaits
-    `scenario(stepper)`.
+def run_scenario(
+    spark: SparkSession, settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
+) -> RunScenario:
+    """`run_scenario(queries, scenario, inputs={name: partitions}, ...)` makes topics, a pipeline and its
+    engine, then awaits `scenario(stepper)`.
 
     queries: functions for `@pipeline.query`. inputs, outputs: name to (partitions, more arguments).
     """
@@ -53,7 +56,9 @@ def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: 
                 KafkaInput(name, topic=topic_factory(name, n), **_with_topics(more, topic_factory))
                 for name, (n, more) in inputs.items()
             ],
-            outputs=[KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()],
+            outputs=[
+                KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()
+            ],
             layout=layout or TaskLayout(),
         )
         for query in queries:
@@ -61,7 +66,9 @@ def run_scenario(spark: SparkSession, settings: ClusterSettings, topic_factory: 
         create_topic(settings, Names(settings.prefix).steps_topic(pipeline.name))
 
         async def body() -> None:
-            stepper = Stepper(spark, settings, pipeline, tmp_path, allow_nondeterministic=allow_nondeterministic)
+            stepper = Stepper(
+                spark, settings, pipeline, tmp_path, allow_nondeterministic=allow_nondeterministic
+            )
             try:
                 await scenario(stepper)
             finally:

@@ -1,7 +1,8 @@
-"""Scenarios that need a Spark of their own: `python -m tests.integration.spark.other_master SCENARIO BOOTSTRAP DIR`.
+"""Scenarios that need a Spark of their own: `python -m
+tests.integration.spark.other_master SCENARIO BOOTSTRAP DIR`.
 
-A Python process can hold one Spark context, and these need masters that kcontrol refuses or that lose executors. Each ends
-with exit code 0 and the line OK, or with a traceback.
+A Python process can hold one Spark context, and these need masters that kcontrol refuses or that lose
+executors. Each ends with exit code 0 and the line OK, or with a traceback.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def stepper_for(spark: SparkSession, bootstrap: str, scratch: Path, query: Any) 
     settings = ClusterSettings(bootstrap_servers=bootstrap)
     name = f"p{secrets.token_hex(4)}"
     pipeline = Pipeline(
-        name, inputs=[KafkaInput("events", topic=f"{name}-in")], outputs=[KafkaOutput("out", topic=f"{name}-out")]
+        name,
+        inputs=[KafkaInput("events", topic=f"{name}-in")],
+        outputs=[KafkaOutput("out", topic=f"{name}-out")],
     )
     pipeline.query(query)
     for topic in (f"{name}-in", f"{name}-out", Names(settings.prefix).steps_topic(name)):
@@ -75,7 +78,8 @@ def stepper_for(spark: SparkSession, bootstrap: str, scratch: Path, query: Any) 
 
 
 async def rerun_task(bootstrap: str, scratch: Path) -> None:
-    """`local[2,4]` runs a failed task again whatever `spark.task.maxFailures` says. The attempt must end, not write."""
+    """`local[2,4]` runs a failed task again whatever `spark.task.maxFailures` says. The attempt must end, not
+    write."""
 
     def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -101,7 +105,8 @@ async def rerun_task(bootstrap: str, scratch: Path) -> None:
 
 
 async def lost_executor(bootstrap: str, scratch: Path) -> None:
-    """An executor is killed in the middle of an attempt: it ends as lost, and the step is right when it runs again."""
+    """An executor is killed in the middle of an attempt: it ends as lost, and the step is right when it runs
+    again."""
     started = scratch / "started"
 
     def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,7 +141,9 @@ def _kill_executor_behind(started: Path) -> None:
         assert time.monotonic() < deadline, "no task began"
         time.sleep(0.05)
     worker = psutil.Process(int(started.read_text()))
-    executor = next(parent for parent in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(parent.cmdline()))
+    executor = next(
+        parent for parent in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(parent.cmdline())
+    )
     executor.kill()
 
 

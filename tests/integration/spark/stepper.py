@@ -1,4 +1,5 @@
-"""Plays the coordinator for one engine: divides, owns the transaction, commits or aborts, and keeps the log of boundaries."""
+"""Plays the coordinator for one engine: divides, owns the transaction, commits or aborts,
+and keeps the log of boundaries."""
 
 from __future__ import annotations
 
@@ -59,7 +60,9 @@ class Stepper:
         self._loop = asyncio.get_running_loop()
         self.failed = asyncio.Event()
         self.host = ChannelEndpoint(self.spark, self.settings)
-        self.bound: BoundQueries = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
+        self.bound: BoundQueries = bind(
+            self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic
+        )
         self.spec: PipelineSpec = self._spec()
         self.engine = self._engine()
         self.transaction = KafkaTransaction(self.settings, self.pipeline.name)
@@ -69,22 +72,29 @@ class Stepper:
 
     def _engine(self) -> SparkEngine:
         place = NodePlace(0, self.work_root, "log")
-        return SparkEngine(self.spark, self.bound, self.host, place, self.spec, self.incarnation, self._on_failure)
+        return SparkEngine(
+            self.spark, self.bound, self.host, place, self.spec, self.incarnation, self._on_failure
+        )
 
     def _on_failure(self, error: BaseException) -> None:
         self.failures.append(error)
         self._loop.call_soon_threadsafe(self.failed.set)
 
     def _spec(self) -> PipelineSpec:
-        topics = AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
+        topics = (
+            AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
+        )
         inputs = {
             i.name: FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
             for i in self.pipeline.inputs
         }
         written = {o.name: o.topic for o in self.pipeline.outputs}
-        written |= {i.dead_letter_output: i.dead_letter_topic for i in self.pipeline.inputs if i.dead_letter_topic}
+        written |= {
+            i.dead_letter_output: i.dead_letter_topic for i in self.pipeline.inputs if i.dead_letter_topic
+        }
         outputs = {
-            name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions)) for name, topic in written.items()
+            name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
+            for name, topic in written.items()
         }
         return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
 
@@ -102,7 +112,9 @@ class Stepper:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
         self.spec = self._spec()
 
-    def produce(self, name: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = 0) -> None:
+    def produce(
+        self, name: str, records: Sequence[tuple[bytes | None, bytes | None]], partition: int = 0
+    ) -> None:
         topic = self.pipeline.input(name).topic
         for key, value in records:
             self._producer.produce(topic, value, key, partition)
@@ -114,7 +126,9 @@ class Stepper:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """How far committed input reaches now."""
-        found = partition_ends(self.settings.bootstrap_servers, {item.topic for item in self.spec.inputs}, "read_committed")
+        found = partition_ends(
+            self.settings.bootstrap_servers, {item.topic for item in self.spec.inputs}, "read_committed"
+        )
         return {
             (item.name, partition): found[item.topic, partition]
             for item in self.spec.inputs
@@ -124,7 +138,12 @@ class Stepper:
     def division(self, to: Mapping[tuple[str, int], int]) -> tuple[InputRange, ...]:
         return tuple(
             InputRange(
-                i.name, i.topic, i.topic_id, p, self.positions[i.name, p], to.get((i.name, p), self.positions[i.name, p])
+                i.name,
+                i.topic,
+                i.topic_id,
+                p,
+                self.positions[i.name, p],
+                to.get((i.name, p), self.positions[i.name, p]),
             )
             for i in self.spec.inputs
             for p in range(len(i.start_offsets))
@@ -136,7 +155,9 @@ class Stepper:
         layout = layout_of(self.spec, division)
         partitions = [(o.topic, p) for o in self.spec.outputs for p in range(o.partitions)]
         names = Names(self.settings.prefix)
-        await self.transaction.add_partitions(producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)])
+        await self.transaction.add_partitions(
+            producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)]
+        )
         self._attempts += 1
         return StepWork(
             step=step,
@@ -168,13 +189,17 @@ class Stepper:
             watermark_moved=result.watermark_moved,
             late_rows=result.late_rows,
         )
-        await commit_at_end(self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary)
+        await commit_at_end(
+            self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary
+        )
         self.log[work.step] = boundary
         for item in work.division:
             self.positions[item.input, item.partition] = item.to
         return boundary
 
-    async def step(self, to: Mapping[tuple[str, int], int] | None = None, now_ms: int | None = None) -> StepBoundary:
+    async def step(
+        self, to: Mapping[tuple[str, int], int] | None = None, now_ms: int | None = None
+    ) -> StepBoundary:
         """A whole step over everything that is there, or up to `to`."""
         work = await self.begin(len(self.log) + 1, self.division(self.ends() if to is None else to), now_ms)
         result = await self.engine.run_step(work, None)
@@ -219,7 +244,14 @@ class Stepper:
 def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:
     for message in read_topics(settings.bootstrap_servers, [topic]):
         headers = tuple(message.headers() or ())
-        yield Row(int(dict(headers)["step"]), message.partition(), message.offset(), message.key(), message.value(), headers)
+        yield Row(
+            int(dict(headers)["step"]),
+            message.partition(),
+            message.offset(),
+            message.key(),
+            message.value(),
+            headers,
+        )
 
 
 def topic_id(settings: ClusterSettings, topic: str) -> str:

@@ -1,4 +1,5 @@
-"""kcontrol.attach: a pipeline inside an application's own session, with a real coordinator in a process of its own."""
+"""kcontrol.attach: a pipeline inside an application's own session, with a real
+coordinator in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ DEADLINE_S = 120.0
 
 @pytest.fixture
 def coordinator(settings: ClusterSettings) -> Iterator[None]:
-    command = [sys.executable, "-m", "kcontrol.cli", "coordinator", "--bootstrap-servers", settings.bootstrap_servers]
+    command = [
+        sys.executable,
+        "-m",
+        "kcontrol.cli",
+        "coordinator",
+        "--bootstrap-servers",
+        settings.bootstrap_servers,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     yield
     process.terminate()
@@ -36,7 +44,9 @@ def coordinator(settings: ClusterSettings) -> Iterator[None]:
 def pipeline_on(source: str, target: str) -> kcontrol.Pipeline:
     return kcontrol.Pipeline(
         f"attached-{secrets.token_hex(3)}",
-        inputs=[kcontrol.KafkaInput("events", topic=source, value_format="json", schema="name string, n long")],
+        inputs=[
+            kcontrol.KafkaInput("events", topic=source, value_format="json", schema="name string, n long")
+        ],
         outputs=[kcontrol.KafkaOutput("sums", topic=target, key="name", value_format="json")],
     )
 
@@ -52,7 +62,9 @@ def test_an_application_writes_what_arrives_and_stops(
     app.start()
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     for number in range(10):
-        producer.produce(source, json.dumps({"name": "ab"[number % 2], "n": number}).encode(), partition=number % 2)
+        producer.produce(
+            source, json.dumps({"name": "ab"[number % 2], "n": number}).encode(), partition=number % 2
+        )
     assert producer.flush(30) == 0
     latest: dict[str, int] = {}
     deadline = time.monotonic() + DEADLINE_S

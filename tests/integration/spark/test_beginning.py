@@ -62,7 +62,9 @@ def test_a_new_node_goes_on_after_the_last_step(run_scenario: RunScenario, after
         assert sorted((row.step, row.value) for row in stepper.committed("out")) == [
             (step, f"N{step}".encode()) for step in steps
         ]
-        assert sorted(row.step for row in stepper.committed("twice")) == [step for step in steps for _ in range(2)]
+        assert sorted(row.step for row in stepper.committed("twice")) == [
+            step for step in steps for _ in range(2)
+        ]
         assert {(row.step, row.value) for row in stepper.committed("both")} == {
             (step, f"{name}{step}".encode()) for step in steps for name in "no"
         }
@@ -76,4 +78,6 @@ def test_a_pipeline_with_state_can_not(run_scenario: RunScenario) -> None:
         with pytest.raises(ConfigurationError, match="keeps state begins at step 0, not 4"):
             await stepper.engine.open(4, create=True)
 
-    run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (2, {"key": "name", "value_format": "json"})})
+    run_scenario(
+        [counts], scenario, {"numbers": (2, {})}, {"out": (2, {"key": "name", "value_format": "json"})}
+    )

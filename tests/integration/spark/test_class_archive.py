@@ -23,7 +23,9 @@ print(spark.range(5).count())
 def start_spark(cache: Path, log: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", PROGRAM, str(log)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    )
 
 
 def test_a_session_starts_from_the_archive_that_was_made(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ def read(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
         inputs=[
             KafkaInput("events", topic="e"),
             KafkaInput("others", topic="o"),
-            KafkaInput("parsed", topic="j", value_format="json", schema="a bigint, b string", on_bad_record="skip"),
+            KafkaInput(
+                "parsed", topic="j", value_format="json", schema="a bigint, b string", on_bad_record="skip"
+            ),
         ],
         outputs=[KafkaOutput("out", topic="out")],
     )
@@ -55,16 +57,24 @@ def with_window(frame: DataFrame) -> DataFrame:
 
 def through_a_view(frame: DataFrame) -> DataFrame:
     frame.createOrReplaceTempView("seen")
-    return frame.sparkSession.sql("select v from (select value as v, offset from seen where partition = 0) where offset > 3")
+    return frame.sparkSession.sql(
+        "select v from (select value as v, offset from seen where partition = 0) where offset > 3"
+    )
 
 
 ONE_INPUT: list[Any] = [
     pytest.param(lambda frame: frame, ALL, id="all of them"),
     pytest.param(lambda frame: frame.select("value"), ("value",), id="one"),
     pytest.param(
-        lambda frame: frame.drop("topic", "offset"), ("key", "value", "partition", "timestamp", "timestampType"), id="a few"
+        lambda frame: frame.drop("topic", "offset"),
+        ("key", "value", "partition", "timestamp", "timestampType"),
+        id="a few",
     ),
-    pytest.param(lambda frame: frame.filter("timestampType = 0").select("value"), ("value", "timestampType"), id="in a filter"),
+    pytest.param(
+        lambda frame: frame.filter("timestampType = 0").select("value"),
+        ("value", "timestampType"),
+        id="in a filter",
+    ),
     pytest.param(
         lambda frame: frame.withColumn("a", F.col("topic")).withColumn("b", F.col("offset")).select("a"),
         ("topic",),
@@ -72,14 +82,18 @@ ONE_INPUT: list[Any] = [
     ),
     pytest.param(lambda frame: frame.groupBy().count(), (), id="none"),
     pytest.param(with_window, ("key", "timestamp"), id="window"),
-    pytest.param(lambda frame: frame.dropDuplicates(["key"]).select("value"), ("key", "value"), id="distinct by key"),
+    pytest.param(
+        lambda frame: frame.dropDuplicates(["key"]).select("value"), ("key", "value"), id="distinct by key"
+    ),
     pytest.param(
         lambda frame: frame.select("value", "key").mapInArrow(same, "value binary, key binary").select("key"),
         ("key", "value"),
         id="function",
     ),
     pytest.param(lambda frame: frame.mapInArrow(same, frame.schema).select("key"), ALL, id="function of all"),
-    pytest.param(lambda frame: frame.select("value").union(frame.select("key")), ("key", "value"), id="read twice"),
+    pytest.param(
+        lambda frame: frame.select("value").union(frame.select("key")), ("key", "value"), id="read twice"
+    ),
     pytest.param(lambda frame: frame.union(frame).select("key"), ALL, id="union: by position"),
     pytest.param(lambda frame: frame.distinct().select("key"), ALL, id="distinct"),
     pytest.param(through_a_view, ("value", "partition", "offset"), id="view"),
@@ -87,7 +101,9 @@ ONE_INPUT: list[Any] = [
 
 
 @pytest.mark.parametrize(("change", "columns"), ONE_INPUT)
-def test_columns_of_one_input(read: Callable[[str], DataFrame], change: Change, columns: tuple[str, ...]) -> None:
+def test_columns_of_one_input(
+    read: Callable[[str], DataFrame], change: Change, columns: tuple[str, ...]
+) -> None:
     assert columns_used(change(read("events"))) == {"events": columns}
 
 
@@ -116,7 +132,9 @@ def test_what_is_not_used_is_null_and_the_digest_is_that_of_the_record(
     assert counted == counted_again
     assert some.schema == whole.schema == range_schema(headers=True)
     for name in whole.column_names:
-        expected = whole[name] if name in ("offset", "value") else pa.chunked_array([pa.nulls(3, whole[name].type)])
+        expected = (
+            whole[name] if name in ("offset", "value") else pa.chunked_array([pa.nulls(3, whole[name].type)])
+        )
         assert some[name].to_pylist() == expected.to_pylist()
 
 
@@ -132,7 +150,9 @@ def _read(*what: Any, **more: Any) -> tuple[pa.Table, list[Any]]:
 
 def offsets(numbers: DataFrame) -> dict[str, DataFrame]:
     text = F.concat_ws(",", F.col("key").cast("string"), "topic", "partition", "offset", "timestampType")
-    late = numbers.withColumn("unused", F.col("value")).filter(F.col("timestamp") > F.lit("2001-01-01").cast("timestamp"))
+    late = numbers.withColumn("unused", F.col("value")).filter(
+        F.col("timestamp") > F.lit("2001-01-01").cast("timestamp")
+    )
     return {"places": late.select(text.alias("value")), "values": numbers.select("value")}
 
 

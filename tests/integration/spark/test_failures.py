@@ -40,7 +40,8 @@ def ratios(events: Any) -> Any:
 
 
 async def failed_step(stepper: Stepper) -> tuple[StepWork, StepFailedError]:
-    """An attempt at the next step that must fail; aborted and rolled back, as the coordinator would have it."""
+    """An attempt at the next step that must fail; aborted and rolled back, as the coordinator would have
+    it."""
     step = len(stepper.log) + 1
     work = await stepper.begin(step, stepper.division(stepper.ends()))
     with pytest.raises(StepFailedError) as failed:
@@ -50,7 +51,9 @@ async def failed_step(stepper: Stepper) -> tuple[StepWork, StepFailedError]:
     return work, failed.value
 
 
-def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(run_scenario: RunScenario) -> None:
+def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(
+    run_scenario: RunScenario,
+) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"5"), (None, b"0")])
@@ -64,7 +67,9 @@ def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(run_
     run_scenario([ratios], scenario, INPUT, OUTPUT)
 
 
-def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lost(run_scenario: RunScenario) -> None:
+def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lost(
+    run_scenario: RunScenario,
+) -> None:
     def asking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             raise ConnectionResetError(104, "Connection reset by peer")
@@ -85,7 +90,9 @@ def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lo
     run_scenario([asked], scenario, INPUT, OUTPUT)
 
 
-def test_a_member_that_this_spark_lacks_is_named(run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_this_spark_lacks_is_named(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
@@ -93,7 +100,10 @@ def test_a_member_that_this_spark_lacks_is_named(run_scenario: RunScenario, monk
             other.setattr(sink, "execution_of", lambda query: execution_of(query).executionOnce())
             _, error = await failed_step(stepper)
         assert error.kind is FailureKind.QUERY
-        assert "query 'out': this Spark lacks what kcontrol needs of it: Method executionOnce([]); use" in str(error)
+        assert (
+            "query 'out': this Spark lacks what kcontrol needs of it: Method executionOnce([]); use"
+            in str(error)
+        )
         await stepper.step()
 
     run_scenario([values], scenario, INPUT, OUTPUT)
@@ -188,7 +198,9 @@ def test_a_fenced_writer_says_so(run_scenario: RunScenario) -> None:
     run_scenario([values], scenario, INPUT, OUTPUT)
 
 
-def test_a_replay_that_differs_from_the_log_says_what_differs(run_scenario: RunScenario, tmp_path: Path) -> None:
+def test_a_replay_that_differs_from_the_log_says_what_differs(
+    run_scenario: RunScenario, tmp_path: Path
+) -> None:
     version = tmp_path / "version"
     version.write_text("1")
 
@@ -207,7 +219,9 @@ def test_a_replay_that_differs_from_the_log_says_what_differs(run_scenario: RunS
         await stepper.replay(1)
         version.write_text("2")
         await stepper.engine.open(0, create=True)
-        with pytest.raises(StepFailedError, match="step 1: output 'out' partition 0 differs: the log has 1 rec") as failed:
+        with pytest.raises(
+            StepFailedError, match="step 1: output 'out' partition 0 differs: the log has 1 rec"
+        ) as failed:
             await stepper.replay(1)
         assert failed.value.kind == FailureKind.DIGEST
         assert [row.value for row in stepper.committed("out")] == [b"1"]
@@ -216,7 +230,8 @@ def test_a_replay_that_differs_from_the_log_says_what_differs(run_scenario: RunS
 
 
 def test_a_replay_of_other_input_is_stopped_by_its_input(run_scenario: RunScenario) -> None:
-    """By the digest of the version in the log, before any output is compared, and though the query fails on it."""
+    """By the digest of the version in the log, before any output is compared, and though the query fails on
+    it."""
 
     async def refused(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -240,7 +255,9 @@ def test_a_replay_of_other_input_is_stopped_by_its_input(run_scenario: RunScenar
         stepper.log[1] = replace(made, inputs=(replace(item, digest=untimed.digest, digest_version=1),))
         await stepper.engine.open(0, create=True)
         [again] = (await stepper.replay(1)).inputs
-        assert (again.digest, again.digest_version) == (untimed.digest, 1), "as an older kcontrol has written it"
+        assert (again.digest, again.digest_version) == (untimed.digest, 1), (
+            "as an older kcontrol has written it"
+        )
 
         stepper.log[1] = replace(made, inputs=(replace(item, digest=untimed.digest),), outputs=())
         await refused(stepper)

@@ -1,4 +1,5 @@
-"""Values in and out: JSON and Avro, three ways to treat a bad record, keys, headers and partitions, kinds of digest."""
+"""Values in and out: JSON and Avro, three ways to treat a bad record, keys, headers and partitions, kinds of
+digest."""
 
 from __future__ import annotations
 
@@ -55,7 +56,10 @@ def test_a_bad_record_halts_and_says_where_it_is(run_scenario: RunScenario) -> N
         await stepper.abort()
 
     run_scenario(
-        [names], scenario, {"events": (1, {"value_format": "json", "schema": DDL})}, {"out": (1, {"value_format": "json"})}
+        [names],
+        scenario,
+        {"events": (1, {"value_format": "json", "schema": DDL})},
+        {"out": (1, {"value_format": "json"})},
     )
 
 
@@ -69,12 +73,21 @@ def test_bad_records_are_skipped_and_counted_once(run_scenario: RunScenario) -> 
         boundary = await stepper.step()
         assert [(item.input, item.records) for item in boundary.skipped] == [("events", 2)]
         assert boundary.inputs[0].records == 5
-        assert values_of(stepper, "out") == [{"name": "a", "n": 1}, {"name": "b", "n": None}, {"name": "c", "n": None}]
+        assert values_of(stepper, "out") == [
+            {"name": "a", "n": 1},
+            {"name": "b", "n": None},
+            {"name": "c", "n": None},
+        ]
         await stepper.engine.open(0, create=True)
         assert (await stepper.replay(1)).skipped == boundary.skipped
 
     inputs = {"events": (1, {"value_format": "json", "schema": DDL, "on_bad_record": "skip"})}
-    run_scenario([names, more], scenario, inputs, {"out": (1, {"value_format": "json"}), "more": (1, {"value_format": "json"})})
+    run_scenario(
+        [names, more],
+        scenario,
+        inputs,
+        {"out": (1, {"value_format": "json"}), "more": (1, {"value_format": "json"})},
+    )
 
 
 def test_bad_records_go_to_the_dead_letter_topic_in_the_same_step(run_scenario: RunScenario) -> None:
@@ -82,7 +95,10 @@ def test_bad_records_go_to_the_dead_letter_topic_in_the_same_step(run_scenario: 
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(b"k", value) for value in [*GOOD, *BAD]])
         boundary = await stepper.step()
-        assert {(item.output, item.records) for item in boundary.outputs} == {("out", 3), ("events.dead_letter", 2)}
+        assert {(item.output, item.records) for item in boundary.outputs} == {
+            ("out", 3),
+            ("events.dead_letter", 2),
+        }
         letters = stepper.committed("events.dead_letter")
         assert [(row.step, row.key, row.value) for row in letters] == [(1, b"k", value) for value in BAD]
         headers = dict(letters[1].headers)
@@ -132,8 +148,14 @@ def test_avro_in_and_out(run_scenario: RunScenario) -> None:
         boundary = await stepper.step()
         assert boundary.skipped[0].records == 2
         schema = fastavro.parse_schema(json.loads(json.dumps(AVRO)))
-        rows = [fastavro.schemaless_reader(io.BytesIO(row.value or b""), schema, None) for row in stepper.committed("out")]
-        assert [(row["name"], row["n"], row["at"].microsecond) for row in rows] == [("a", 1, 5), ("b", None, 6)]
+        rows = [
+            fastavro.schemaless_reader(io.BytesIO(row.value or b""), schema, None)
+            for row in stepper.committed("out")
+        ]
+        assert [(row["name"], row["n"], row["at"].microsecond) for row in rows] == [
+            ("a", 1, 5),
+            ("b", None, 6),
+        ]
         derived = [row.value for row in stepper.committed("derived")]
         assert derived == [b"\x02\x02a\x02\x02", b"\x02\x02b\x00"]
 
@@ -147,14 +169,23 @@ def test_avro_in_and_out(run_scenario: RunScenario) -> None:
 
 def test_raw_rows_bring_keys_headers_and_partitions(run_scenario: RunScenario) -> None:
     def raw(events: Any) -> Any:
-        header = F.struct(F.lit("origin").alias("key"), F.col("offset").cast("string").cast("binary").alias("value"))
+        header = F.struct(
+            F.lit("origin").alias("key"), F.col("offset").cast("string").cast("binary").alias("value")
+        )
         partition = F.when(F.col("value").cast("string") == "pinned", F.lit(2)).cast("int")
-        return {"out": events.select("key", "value", F.array(header).alias("headers"), partition.alias("partition"))}
+        return {
+            "out": events.select(
+                "key", "value", F.array(header).alias("headers"), partition.alias("partition")
+            )
+        }
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         keys = [f"key-{number}".encode() for number in range(20)]
-        stepper.produce("events", [*[(key, b"v") for key in keys], (b"any", b"pinned"), (None, b"no key"), (b"gone", None)])
+        stepper.produce(
+            "events",
+            [*[(key, b"v") for key in keys], (b"any", b"pinned"), (None, b"no key"), (b"gone", None)],
+        )
         await stepper.step()
         rows = stepper.committed("out")
         assert len(rows) == 23
@@ -166,7 +197,13 @@ def test_raw_rows_bring_keys_headers_and_partitions(run_scenario: RunScenario) -
                 assert row.partition == partition_of(row.key, 3)
         assert [row.value for row in rows if row.key == b"gone"] == [None]
 
-    run_scenario([raw], scenario, {"events": (1, {})}, {"out": (3, {})}, layout=TaskLayout(max_tasks=3, records_per_task=5))
+    run_scenario(
+        [raw],
+        scenario,
+        {"events": (1, {})},
+        {"out": (3, {})},
+        layout=TaskLayout(max_tasks=3, records_per_task=5),
+    )
 
 
 def test_the_input_can_show_headers(run_scenario: RunScenario) -> None:
@@ -182,7 +219,9 @@ def test_the_input_can_show_headers(run_scenario: RunScenario) -> None:
     run_scenario([shown], scenario, {"events": (1, {"include_headers": True})}, {"out": (1, {})})
 
 
-def test_a_float_digest_forgives_the_last_digits_and_count_forgives_all(run_scenario: RunScenario, tmp_path: Any) -> None:
+def test_a_float_digest_forgives_the_last_digits_and_count_forgives_all(
+    run_scenario: RunScenario, tmp_path: Any
+) -> None:
     factor = tmp_path / "factor"
 
     def scaled(events: Any) -> Any:
@@ -195,7 +234,10 @@ def test_a_float_digest_forgives_the_last_digits_and_count_forgives_all(run_scen
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"3.0"), (None, b"0.7")])
         boundary = await stepper.step()
-        assert {layout.output: layout.digest for layout in boundary.layout.outputs} == {"near": "float:1e-9", "any": "count"}
+        assert {layout.output: layout.digest for layout in boundary.layout.outputs} == {
+            "near": "float:1e-9",
+            "any": "count",
+        }
         for value in ("1.000000000001", "1.0"):
             factor.write_text(value)
             await stepper.engine.open(0, create=True)
@@ -213,7 +255,9 @@ def test_a_float_digest_forgives_the_last_digits_and_count_forgives_all(run_scen
 
 
 WRONG = [
-    pytest.param(lambda events: {"out": events.select("offset")}, {}, "it has offset", id="raw without a value"),
+    pytest.param(
+        lambda events: {"out": events.select("offset")}, {}, "it has offset", id="raw without a value"
+    ),
     pytest.param(
         lambda events: {"out": events.select(F.lit(1).alias("value"))},
         {},

@@ -1,7 +1,8 @@
-"""Every function that this Spark has is known: its value follows from the records, is of the step's clock, or is refused.
+"""Every function that this Spark has is known: its value follows from the records, is of
+the step's clock, or is refused.
 
-A new version of Spark that brings a function fails here until somebody has said which it is. What is said is then held against
-what Spark's plans of the functions' own examples show.
+A new version of Spark that brings a function fails here until somebody has said which it is. What is said is
+then held against what Spark's plans of the functions' own examples show.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.spark.query.other_values import other_values
 
 CLOCK = frozenset(
-    ["now", "current_timestamp", "current_date", "curdate", "localtimestamp", "unix_timestamp", "current_timezone"]
+    [
+        "now",
+        "current_timestamp",
+        "current_date",
+        "curdate",
+        "localtimestamp",
+        "unix_timestamp",
+        "current_timezone",
+    ]
 )
 """Of the step's clock, or (the time zone) a setting that kcontrol insists on."""
 REFUSED = frozenset(
@@ -32,7 +41,8 @@ REFUSED = frozenset(
     ]
 )
 OFF = frozenset(["python_worker_logs"])
-"""Spark has them only with a setting of their own, and only beside streams: a table that is read beside the inputs."""
+"""Spark has them only with a setting of their own, and only beside streams: a table that is read beside the
+inputs."""
 OTHERS = frozenset(Path(__file__).with_name("functions_of_spark_4_3.txt").read_text(encoding="utf-8").split())
 """What they give follows from their arguments, as far as Spark's plans and two evaluations can show."""
 
@@ -45,7 +55,16 @@ NO_EXAMPLE = frozenset(
 """Their examples need a file, a view or a type that is not there."""
 
 _EXAMPLE = frozenset(
-    ["schema_of_avro", "from_avro", "to_avro", "from_protobuf", "to_protobuf", "unix_nanos", "measure", "python_worker_logs"]
+    [
+        "schema_of_avro",
+        "from_avro",
+        "to_avro",
+        "from_protobuf",
+        "to_protobuf",
+        "unix_nanos",
+        "measure",
+        "python_worker_logs",
+    ]
 )
 """Their examples need a file, a view or a type that is not there."""
 
@@ -84,7 +103,9 @@ def test_every_function_of_this_spark_is_known(spark: SparkSession) -> None:
     there = {name for name, _ in infos(spark)}
     there |= {row.function for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()} - _OPERATORS
     known = CLOCK | REFUSED | OFF | OTHERS
-    assert sorted(there - known) == [], "say of each whether its value follows from its arguments or the clock, or is refused"
+    assert sorted(there - known) == [], (
+        "say of each whether its value follows from its arguments or the clock, or is refused"
+    )
     assert sorted(known - there) == []
     assert len(known) == sum(map(len, (CLOCK, REFUSED, OFF, OTHERS))), "one is said twice"
 

@@ -1,4 +1,5 @@
-"""All that kcontrol uses of Spark beyond its API is there, and a Spark that lacks some of it is told apart from a dead one."""
+"""All that kcontrol uses of Spark beyond its API is there, and a Spark that lacks some of it
+is told apart from a dead one."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ def test_this_spark_has_all_that_is_used(spark: SparkSession) -> None:
     ("name", "member", "told"),
     [
         ("org.apache.spark.sql.execution.QueryExecution", "analyzedOnce", "QueryExecution.analyzedOnce"),
-        ("org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution", "triggerClocks", "Execution.triggerClocks"),
-        ("org.apache.spark.sql.execution.streaming.MicroBatchExecution", "triggerClock", "streaming.MicroBatchExecution"),
+        (
+            "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+            "triggerClocks",
+            "Execution.triggerClocks",
+        ),
+        (
+            "org.apache.spark.sql.execution.streaming.MicroBatchExecution",
+            "triggerClock",
+            "streaming.MicroBatchExecution",
+        ),
     ],
     ids=["a method", "a field", "a class"],
 )
@@ -35,12 +44,17 @@ def test_what_a_spark_lacks_is_named(
 ) -> None:
     lacking(monkeypatch, {name: (member,)})
     with pytest.raises(
-        SparkSettingError, match=rf"lacks what kcontrol needs of it: [\w.]*{re.escape(told)}; use Apache Spark 4\.3"
+        SparkSettingError,
+        match=rf"lacks what kcontrol needs of it: [\w.]*{re.escape(told)}; use Apache Spark 4\.3",
     ):
         internals.check(spark)
 
 
-def test_a_session_of_another_version_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_of_another_version_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(vars(spark), "version", "4.4.0")  # PySpark keeps it there once it was asked for
-    with pytest.raises(SparkSettingError, match=r"the Spark of this session is of version 4\.4\.0; kcontrol needs 4\.3"):
+    with pytest.raises(
+        SparkSettingError, match=r"the Spark of this session is of version 4\.4\.0; kcontrol needs 4\.3"
+    ):
         internals.check(spark)

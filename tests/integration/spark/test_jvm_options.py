@@ -28,11 +28,15 @@ print(beans[0].getName())
         ("{}", "spark.driver.defaultJavaOptions -XX:+UseG1GC -Dof=user", "G1 Young Generation"),
     ],
 )
-def test_the_collector_is_the_one_that_was_chosen(tmp_path: Path, settings: str, defaults: str, collector: str) -> None:
+def test_the_collector_is_the_one_that_was_chosen(
+    tmp_path: Path, settings: str, defaults: str, collector: str
+) -> None:
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     environment = {**os.environ, "SPARK_CONF_DIR": str(tmp_path), "JDK_JAVA_OPTIONS": ""}
     command = [sys.executable, "-c", PROGRAM, settings]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+    )
     *_, options, found = done.stdout.splitlines()
     assert found == collector
     assert not defaults or "-Dof=user" in options

@@ -1,4 +1,5 @@
-"""Rows that come after a watermark: none because of the order in which a backlog is read, and none without being counted."""
+"""Rows that come after a watermark: none because of the order in which a backlog is read,
+and none without being counted."""
 
 from __future__ import annotations
 
@@ -26,11 +27,16 @@ OUTPUTS = {"out": (1, {"value_format": "json", "key": "minute"}), "once": (1, {"
 
 
 def minutes(events: Any) -> Any:
-    times = events.select(F.timestamp_seconds("at").alias("at"), "partition").withWatermark("at", "10 seconds")
+    times = events.select(F.timestamp_seconds("at").alias("at"), "partition").withWatermark(
+        "at", "10 seconds"
+    )
     windows = times.groupBy(F.window("at", "1 minute")).count()
     named = windows.select(F.col("window.start").cast("long").cast("string").alias("minute"), "count")
     single = times.dropDuplicatesWithinWatermark(["at", "partition"])
-    return {"out": kcontrol.output(named), "once": kcontrol.output(single.select(F.col("at").cast("long").alias("at")))}
+    return {
+        "out": kcontrol.output(named),
+        "once": kcontrol.output(single.select(F.col("at").cast("long").alias("at"))),
+    }
 
 
 def produce_backlog(stepper: Stepper) -> None:
@@ -56,7 +62,9 @@ def test_a_backlog_of_uneven_partitions_loses_no_row_to_the_watermark(run_scenar
         await stepper.step()  # without data: the watermark of the last step closes windows
         found = [json.loads(row.value or b"") for row in stepper.committed("out")]
         whole = 60 + 60 // SPARSE_EVERY_S
-        assert sorted((int(one["minute"]), one["count"]) for one in found) == [(BEGIN_S + m * 60, whole) for m in range(9)]
+        assert sorted((int(one["minute"]), one["count"]) for one in found) == [
+            (BEGIN_S + m * 60, whole) for m in range(9)
+        ]
         assert len(stepper.committed("once")) == SECONDS + SECONDS // SPARSE_EVERY_S
 
     run_scenario([minutes], scenario, INPUTS, OUTPUTS)
@@ -70,14 +78,19 @@ def test_rows_that_are_late_are_counted_and_a_replay_compares_their_number(run_s
         assert late(first) == {"out": 0, "once": 0}
         await stepper.step({})  # Spark calls late what is behind the watermark of the batch before
         third = await stepper.step()
-        # The watermark is at 595 - 10 s. Of the aggregate Spark counts the windows that one task has made of late rows.
+        # The watermark is at 595 - 10 s. Of the aggregate Spark counts the windows that
+        # one task has made of late rows.
         assert late(third) == {"out": 8, "once": 585 - 60 + 1}
         await stepper.engine.open(0, create=True)
         for step in (1, 2, 3):
             assert (await stepper.replay(step)).late_rows == stepper.log[step].late_rows
-        stepper.log[3] = replace(third, late_rows=tuple(LateRows(one.query, one.node, 7) for one in third.late_rows))
+        stepper.log[3] = replace(
+            third, late_rows=tuple(LateRows(one.query, one.node, 7) for one in third.late_rows)
+        )
         await stepper.engine.open(2, create=False)
-        with pytest.raises(StepFailedError, match=r"late rows .once. differs: the log has 7, this run has 526"):
+        with pytest.raises(
+            StepFailedError, match=r"late rows .once. differs: the log has 7, this run has 526"
+        ):
             await stepper.replay(3)
 
     run_scenario([minutes], scenario, INPUTS, OUTPUTS)

@@ -44,7 +44,8 @@ def routed(events: Any) -> Any:
 
 
 async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[str, list[Row]]:
-    """Steps of all sizes, and all of them again as replays, after the outputs' topics were widened. The rows of each output."""
+    """Steps of all sizes, and all of them again as replays, after the outputs' topics were
+    widened. The rows of each output."""
     await stepper.engine.open(0, create=True)
     wanted = []
     tasks = []
@@ -68,7 +69,9 @@ async def write_and_replay(stepper: Stepper, outputs: tuple[str, ...]) -> dict[s
         await stepper.replay(step)
     stepper.produce("events", [(b"%d" % i, b"%d" % i) for i in range(60)])
     wide = await stepper.step()
-    assert {layout.output: layout.partitions for layout in wide.layout.outputs} == {name: n + 3 for name, n in then.items()}
+    assert {layout.output: layout.partitions for layout in wide.layout.outputs} == {
+        name: n + 3 for name, n in then.items()
+    }
     assert sum(item.records for item in wide.outputs) == 60
     return written
 
@@ -100,7 +103,10 @@ def test_a_query_with_a_shuffle_of_its_own(run_scenario: RunScenario) -> None:
 def test_rows_of_several_outputs(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         written = await write_and_replay(stepper, ("even", "odd"))
-        assert {name: {row.key for row in rows} for name, rows in written.items()} == {"even": {b"0"}, "odd": {b"1"}}
+        assert {name: {row.key for row in rows} for name, rows in written.items()} == {
+            "even": {b"0"},
+            "odd": {b"1"},
+        }
 
     run_scenario([routed], scenario, INPUT, {"even": (2, {}), "odd": (3, {})}, layout=LAYOUT)
 

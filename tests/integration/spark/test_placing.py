@@ -1,4 +1,5 @@
-"""On several nodes each operator that brings rows together must find them on one: by the column that places records."""
+"""On several nodes each operator that brings rows together must find them on one: by the column that places
+records."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def static(read: Frame) -> DataFrame:
 
 
 def parsed_here(read: Frame) -> DataFrame:
-    return read("raw").select(F.col("key").cast("string").alias("name"), F.col("value").cast("string").alias("v"))
+    return read("raw").select(
+        F.col("key").cast("string").alias("name"), F.col("value").cast("string").alias("v")
+    )
 
 
 def reminded(frame: DataFrame, by: str) -> DataFrame:
@@ -67,20 +70,28 @@ def reminded(frame: DataFrame, by: str) -> DataFrame:
 
 
 def kept(frame: DataFrame, by: str) -> DataFrame:
-    return frame.groupBy(by).applyInPandasWithState(lambda _k, i, _s: i, "a string", "a int", "update", "NoTimeout")
+    return frame.groupBy(by).applyInPandasWithState(
+        lambda _k, i, _s: i, "a string", "a int", "update", "NoTimeout"
+    )
 
 
 RIGHT: dict[str, Query] = {
     "grouped": lambda read: read("events").groupBy("at", "name").count(),
     "renamed": lambda read: read("events").select(F.col("name").alias("n")).groupBy("n").count(),
     "joined": lambda read: read("events").join(read("others"), "name"),
-    "with itself": lambda read: read("events").alias("a").join(read("events").alias("b"), F.expr("a.name = b.name")),
+    "with itself": lambda read: (
+        read("events").alias("a").join(read("events").alias("b"), F.expr("a.name = b.name"))
+    ),
     "unique": lambda read: read("events").dropDuplicates(["name"]),
     "distinct": sql("SELECT DISTINCT name, at FROM {}"),
     "WITH": sql("WITH x AS (SELECT name FROM {}) SELECT name, count(*) FROM x GROUP BY name"),
-    "united": lambda read: read("events").select("name").union(read("others").select("name")).groupBy("name").count(),
+    "united": lambda read: (
+        read("events").select("name").union(read("others").select("name")).groupBy("name").count()
+    ),
     "parsed by the query": lambda read: parsed_here(read).groupBy("name").count(),
-    "parsed by a function": lambda read: read("raw").mapInPandas(lambda i: i, "name string").groupBy("name").count(),
+    "parsed by a function": lambda read: (
+        read("raw").mapInPandas(lambda i: i, "name string").groupBy("name").count()
+    ),
     "Kafka's key": lambda read: read("keyed").groupBy("key").count(),
     "with a table": lambda read: read("events").join(static(read), "name").groupBy("name").count(),
     "state": lambda read: reminded(read("events"), "name"),
@@ -90,20 +101,30 @@ WRONG: dict[str, tuple[Query, str]] = {
     "grouped": (lambda read: read("events").groupBy("at").count(), "groups by at"),
     "all": (lambda read: read("events").agg(F.count("*")), "brings all rows together, without a key"),
     "changed": (lambda read: read("events").groupBy(F.upper("name")).count(), "groups by upper(name)"),
-    "renamed": (lambda read: read("events").select(F.col("at").alias("name")).groupBy("name").count(), "groups by name"),
+    "renamed": (
+        lambda read: read("events").select(F.col("at").alias("name")).groupBy("name").count(),
+        "groups by name",
+    ),
     "joined": (lambda read: read("events").join(read("others"), "at"), "joins on at = at"),
     "by another": (
-        lambda read: read("events").join(read("others").withColumnsRenamed({"name": "b", "at": "c"}), F.expr("at = c")),
+        lambda read: read("events").join(
+            read("others").withColumnsRenamed({"name": "b", "at": "c"}), F.expr("at = c")
+        ),
         "joins on at = c",
     ),
     "unique": (lambda read: read("events").dropDuplicates(["at"]), "leaves out what is equal in at"),
     "distinct": (sql("SELECT DISTINCT at FROM {}"), "leaves out what is equal in at"),
     "WITH": (sql("WITH x AS (SELECT at FROM {}) SELECT at, count(*) FROM x GROUP BY at"), "groups by at"),
     "united": (
-        lambda read: read("events").select("name").union(read("others").select(F.hex("at"))).groupBy("name").count(),
+        lambda read: (
+            read("events").select("name").union(read("others").select(F.hex("at"))).groupBy("name").count()
+        ),
         "groups by name",
     ),
-    "a constant": (lambda read: read("raw").select(F.lit("x").alias("name")).groupBy("name").count(), "groups by name"),
+    "a constant": (
+        lambda read: read("raw").select(F.lit("x").alias("name")).groupBy("name").count(),
+        "groups by name",
+    ),
     "another of the query": (lambda read: parsed_here(read).groupBy("v").count(), "groups by v"),
     "a table's": (lambda read: read("events").join(static(read), "name").groupBy("z").count(), "groups by z"),
     "groups of a step": (
@@ -142,7 +163,9 @@ def test_what_would_give_partial_results_on_two_nodes_is_refused(frames: Frames,
 
 def test_a_watermark_is_refused_on_two_nodes(frames: Frames) -> None:
     def late(read: Frame) -> DataFrame:
-        timed = read("events").withColumn("time", F.timestamp_seconds("at")).withWatermark("time", "5 seconds")
+        timed = (
+            read("events").withColumn("time", F.timestamp_seconds("at")).withWatermark("time", "5 seconds")
+        )
         return timed.groupBy("name", F.window("time", "10 seconds")).count()
 
     with pytest.raises(ConfigurationError, match="query 'out' has a watermark"):

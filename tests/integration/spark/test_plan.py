@@ -32,9 +32,13 @@ def read(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
 
 REFUSED = [
     pytest.param(lambda frame: frame.filter(F.rand() < 0.5), "rand", id="rand"),
-    pytest.param(lambda frame: frame.select(F.upper(F.concat(F.expr("uuid()"), F.lit("x")))), "uuid", id="uuid, inside"),
     pytest.param(
-        lambda frame: frame.select(F.monotonically_increasing_id()), "monotonically_increasing_id", id="increasing id"
+        lambda frame: frame.select(F.upper(F.concat(F.expr("uuid()"), F.lit("x")))), "uuid", id="uuid, inside"
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.monotonically_increasing_id()),
+        "monotonically_increasing_id",
+        id="increasing id",
     ),
     pytest.param(lambda frame: frame.select(F.spark_partition_id()), "SPARK_PARTITION_ID", id="partition id"),
     pytest.param(lambda frame: frame.select(F.shuffle(F.array(F.lit(1), F.lit(2)))), "shuffle", id="shuffle"),
@@ -46,27 +50,55 @@ REFUSED = [
     pytest.param(lambda frame: frame.select(F.current_user()), "current_user.*lit", id="current_user"),
     pytest.param(lambda frame: frame.select(F.session_user()), "session_user.*lit", id="session_user"),
     pytest.param(lambda frame: frame.select(F.expr("user()")), "user.*lit", id="user"),
-    pytest.param(lambda frame: frame.select(F.current_catalog()), "current_catalog.*lit", id="current_catalog"),
-    pytest.param(lambda frame: frame.select(F.current_database()), "current_schema.*lit", id="current_database"),
-    pytest.param(lambda frame: frame.select(F.expr("current_path()")), "current_path.*lit", id="current_path"),
+    pytest.param(
+        lambda frame: frame.select(F.current_catalog()), "current_catalog.*lit", id="current_catalog"
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.current_database()), "current_schema.*lit", id="current_database"
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.expr("current_path()")), "current_path.*lit", id="current_path"
+    ),
     pytest.param(lambda frame: frame.select(F.version()), "version.*lit", id="version"),
-    pytest.param(lambda frame: frame.select(F.expr("current_time()")), "current_time.*date_format", id="current_time"),
+    pytest.param(
+        lambda frame: frame.select(F.expr("current_time()")), "current_time.*date_format", id="current_time"
+    ),
     pytest.param(lambda frame: frame.select(F.input_file_name()), "input_file_name", id="input_file_name"),
     pytest.param(
-        lambda frame: frame.select(F.reflect(F.lit("java.lang.System"), F.lit("nanoTime"))), "reflect", id="a method of Java"
-    ),
-    pytest.param(lambda frame: frame.select(F.aes_encrypt("value", F.lit("0" * 16))), "mode ECB", id="a random vector"),
-    pytest.param(lambda frame: frame.filter("timestamp > 'now'"), "cast.*current_timestamp", id="text that becomes a time"),
-    pytest.param(lambda frame: frame.select(F.to_date(F.lit("today"))), "to_date.*current_date", id="text that becomes a date"),
-    pytest.param(lambda frame: frame.select(F.expr("date 'tomorrow'")), "literal.*current_date", id="a literal date"),
-    pytest.param(
-        lambda frame: frame.select(F.expr("cast(time'12:00:00' as timestamp)")), "cast.*the step's own", id="a time of this day"
+        lambda frame: frame.select(F.reflect(F.lit("java.lang.System"), F.lit("nanoTime"))),
+        "reflect",
+        id="a method of Java",
     ),
     pytest.param(
-        lambda frame: frame.filter("timestamp > (SELECT current_timestamp())"), "outside of the subquery", id="in a subquery"
+        lambda frame: frame.select(F.aes_encrypt("value", F.lit("0" * 16))), "mode ECB", id="a random vector"
     ),
     pytest.param(
-        lambda frame: frame.filter("1 > (SELECT first(id) FROM range(9) WHERE rand() < 2)"), "rand", id="rand, in a subquery"
+        lambda frame: frame.filter("timestamp > 'now'"),
+        "cast.*current_timestamp",
+        id="text that becomes a time",
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.to_date(F.lit("today"))),
+        "to_date.*current_date",
+        id="text that becomes a date",
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.expr("date 'tomorrow'")), "literal.*current_date", id="a literal date"
+    ),
+    pytest.param(
+        lambda frame: frame.select(F.expr("cast(time'12:00:00' as timestamp)")),
+        "cast.*the step's own",
+        id="a time of this day",
+    ),
+    pytest.param(
+        lambda frame: frame.filter("timestamp > (SELECT current_timestamp())"),
+        "outside of the subquery",
+        id="in a subquery",
+    ),
+    pytest.param(
+        lambda frame: frame.filter("1 > (SELECT first(id) FROM range(9) WHERE rand() < 2)"),
+        "rand",
+        id="rand, in a subquery",
     ),
 ]
 
@@ -90,17 +122,28 @@ def test_expressions_that_would_give_other_values_are_refused_by_name(
 
 
 def test_raising_and_the_batch_time_are_not_refused(read: Callable[[str], DataFrame]) -> None:
-    frame = read("events").filter(F.when(F.col("value").isNull(), F.raise_error(F.lit("null")).cast("boolean")).otherwise(True))
+    frame = read("events").filter(
+        F.when(F.col("value").isNull(), F.raise_error(F.lit("null")).cast("boolean")).otherwise(True)
+    )
     inspect(frame.withColumn("now", F.current_timestamp()), "mine")
 
 
-def test_a_sum_with_a_vector_of_its_own_and_times_that_are_fixed_are_not_refused(read: Callable[[str], DataFrame]) -> None:
+def test_a_sum_with_a_vector_of_its_own_and_times_that_are_fixed_are_not_refused(
+    read: Callable[[str], DataFrame],
+) -> None:
     encrypted = "aes_encrypt(value, '0000111122223333', 'GCM', 'DEFAULT', substr(md5(value), 1, 12))"
-    inspect(read("events").select(F.expr(encrypted), F.expr("date '2020-01-01'"), F.to_date(F.lit("epoch"))), "mine")
+    inspect(
+        read("events").select(F.expr(encrypted), F.expr("date '2020-01-01'"), F.to_date(F.lit("epoch"))),
+        "mine",
+    )
 
 
 def test_a_stream_that_is_no_input_is_refused(read: Callable[[str], DataFrame], spark: SparkSession) -> None:
-    own = spark.readStream.format("rate").load().select(F.col("value").cast("string").cast("binary").alias("value"))
+    own = (
+        spark.readStream.format("rate")
+        .load()
+        .select(F.col("value").cast("string").cast("binary").alias("value"))
+    )
     with pytest.raises(ConfigurationError, match="stream of its own"):
         inspect(read("events").select("value").union(own), "mine")
     with pytest.raises(ConfigurationError, match="does not read any input"):
@@ -121,11 +164,20 @@ FACTS: list[tuple[Any, bool, bool, bool, tuple[str, ...]]] = [
 
 @pytest.mark.parametrize(("query", "narrow", "stateful", "watermark", "inputs"), FACTS)
 def test_facts_of_a_plan(
-    read: Callable[[str], DataFrame], query: Any, narrow: bool, stateful: bool, watermark: bool, inputs: tuple[str, ...]
+    read: Callable[[str], DataFrame],
+    query: Any,
+    narrow: bool,
+    stateful: bool,
+    watermark: bool,
+    inputs: tuple[str, ...],
 ) -> None:
     made = query(*[read(name) for name in inputs])["out"]
     facts = [inspect(getattr(made, "frame", made), "mine") for _ in range(2)]
-    assert (facts[0].narrow, bool(facts[0].stateful_operators), facts[0].has_watermark) == (narrow, stateful, watermark)
+    assert (facts[0].narrow, bool(facts[0].stateful_operators), facts[0].has_watermark) == (
+        narrow,
+        stateful,
+        watermark,
+    )
     assert facts[0].inputs == inputs
     again = query(*[read(name) for name in inputs])["out"]
     assert inspect(getattr(again, "frame", again), "mine").stateful_operators == facts[0].stateful_operators

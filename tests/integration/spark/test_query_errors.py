@@ -27,7 +27,9 @@ def address() -> Iterator[ChannelAddress]:
 
 def pipeline_of(query: Callable[..., Any], **settings: Any) -> Pipeline:
     inputs = [KafkaInput("events", topic="e"), KafkaInput("others", topic="o")]
-    pipeline = Pipeline("mine", inputs=inputs, outputs=[KafkaOutput("out", topic="out", value_format="json")], **settings)
+    pipeline = Pipeline(
+        "mine", inputs=inputs, outputs=[KafkaOutput("out", topic="out", value_format="json")], **settings
+    )
     pipeline.query(query)
     return pipeline
 
@@ -72,9 +74,13 @@ WRONG = [
     pytest.param(counting, 1, "return the frame, and kcontrol runs it", id="count"),
     pytest.param(collecting, 1, "return the frame, and kcontrol runs it", id="collect"),
     pytest.param(streaming, 1, "writeStream is not for a query: return the frame", id="a stream of its own"),
-    pytest.param(failing, 1, "ModuleNotFoundError: No module named 'no_such_module'", id="a module that is not there"),
+    pytest.param(
+        failing, 1, "ModuleNotFoundError: No module named 'no_such_module'", id="a module that is not there"
+    ),
     pytest.param(sorted_rows, 0, "can't run it as a stream with mode='append': .*[Ss]ort", id="a sort"),
-    pytest.param(without_watermark, 0, "can't run it as a stream with mode='append': .*watermark", id="an aggregate"),
+    pytest.param(
+        without_watermark, 0, "can't run it as a stream with mode='append': .*watermark", id="an aggregate"
+    ),
     pytest.param(random_rows, 0, "uses 'rand.* allow_nondeterministic=True", id="rand"),
 ]
 
@@ -107,5 +113,7 @@ def test_what_states_workers_can_not_import_is_named(
 ) -> None:
     assert bind(pipeline_of(queries.timers), spark, address).names == ("out",)
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.proto.StateMessage_pb2", None)
-    with pytest.raises(ConfigurationError, match=r"transformWithState needs .*StateMessage_pb2.* protobuf among it"):
+    with pytest.raises(
+        ConfigurationError, match=r"transformWithState needs .*StateMessage_pb2.* protobuf among it"
+    ):
         bind(pipeline_of(queries.timers), spark, address)

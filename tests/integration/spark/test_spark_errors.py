@@ -79,7 +79,9 @@ def test_all_names_of_the_table_are_spark_s(spark: SparkSession) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_a_users_function_raises_is_the_querys_with_its_place(spark: SparkSession, error: BaseException) -> None:
+def test_what_a_users_function_raises_is_the_querys_with_its_place(
+    spark: SparkSession, error: BaseException
+) -> None:
     failed = failure(lambda: internals.run(raised_by(spark.range(2), error)))
     assert failed.kind is QUERY
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -87,12 +89,16 @@ def test_what_a_users_function_raises_is_the_querys_with_its_place(spark: SparkS
 
 
 def test_what_an_expression_raises_is_the_querys(spark: SparkSession) -> None:
-    failed = failure(lambda: internals.run(spark.range(2).selectExpr("raise_error('Connection reset, TaskKilled')")))
+    failed = failure(
+        lambda: internals.run(spark.range(2).selectExpr("raise_error('Connection reset, TaskKilled')"))
+    )
     assert failed.kind is QUERY
     assert "[USER_RAISED_EXCEPTION] Connection reset" in str(failed)
 
 
-@pytest.mark.parametrize("end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: os._exit(1)], ids=["killed", "ended"])
+@pytest.mark.parametrize(
+    "end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: os._exit(1)], ids=["killed", "ended"]
+)
 def test_a_python_worker_that_is_gone_is_lost(spark: SparkSession, end: Callable[[], None]) -> None:
     failed = failure(lambda: internals.run(arrow(spark.range(2), end)))
     assert failed.kind is LOST
@@ -162,7 +168,9 @@ def streamed(spark: SparkSession, act: Callable[[str], Any], checkpoint: Path) -
 
 
 @pytest.mark.parametrize("place", ["planner", "task"])
-def test_an_error_of_kcontrols_own_keeps_its_kind_through_spark(spark: SparkSession, place: str, tmp_path: Path) -> None:
+def test_an_error_of_kcontrols_own_keeps_its_kind_through_spark(
+    spark: SparkSession, place: str, tmp_path: Path
+) -> None:
     def act(now: str) -> None:
         with carried():
             if now == place:
@@ -173,7 +181,9 @@ def test_an_error_of_kcontrols_own_keeps_its_kind_through_spark(spark: SparkSess
 
 
 @pytest.mark.parametrize("place", ["planner", "task"])
-def test_a_process_of_a_source_that_is_killed_is_lost(spark: SparkSession, place: str, tmp_path: Path) -> None:
+def test_a_process_of_a_source_that_is_killed_is_lost(
+    spark: SparkSession, place: str, tmp_path: Path
+) -> None:
     def act(now: str) -> None:
         if now == place:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -188,16 +198,28 @@ def test_an_error_in_the_sink_keeps_its_kind_through_spark(spark: SparkSession, 
     stream = spark.readStream.format("rate").load().writeStream.foreachBatch(sink)
     query = stream.option("checkpointLocation", str(tmp_path)).start()
     failed = failure(lambda: query.awaitTermination(60))
-    assert (failed.kind, str(failed)) == (FailureKind.REFUSED, "step 1, query 'q': step 4: a record lies elsewhere")
+    assert (failed.kind, str(failed)) == (
+        FailureKind.REFUSED,
+        "step 1, query 'q': step 4: a record lies elsewhere",
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "member"),
     [
         (lambda spark: internals.analyzed(spark.range(1)).opensAgain(), r"Method opensAgain\(\[\]\)"),
-        (lambda spark: internals.analyzed(spark.range(1)).p(1, 2), r"Method p\(\[class java.lang.Integer, class java"),
-        (lambda spark: internals.jvm(spark).org.apache.spark.util.Utils.nope(), r"org\.apache\.spark\.util\.Utils\.nope"),
-        (lambda spark: internals.jvm(spark).java.lang.Integer(1, 2, 3), r"Constructor java\.lang\.Integer\(\["),
+        (
+            lambda spark: internals.analyzed(spark.range(1)).p(1, 2),
+            r"Method p\(\[class java.lang.Integer, class java",
+        ),
+        (
+            lambda spark: internals.jvm(spark).org.apache.spark.util.Utils.nope(),
+            r"org\.apache\.spark\.util\.Utils\.nope",
+        ),
+        (
+            lambda spark: internals.jvm(spark).java.lang.Integer(1, 2, 3),
+            r"Constructor java\.lang\.Integer\(\[",
+        ),
         (lambda spark: internals.jvm_class(spark, "org.apache.spark.Nope"), r"org\.apache\.spark\.Nope"),
         (lambda spark: internals.jvm(spark).org.apache.spark.Nope(), "a class that is called"),
     ],
@@ -208,12 +230,16 @@ def test_what_this_spark_lacks_is_named_whenever_it_is_met(
 ) -> None:
     failed = failure(lambda: call(spark))
     assert failed.kind is QUERY
-    with pytest.raises(StepFailedError, match=rf"^step 1, query 'q': this Spark lacks what kcontrol needs of it: {member}"):
+    with pytest.raises(
+        StepFailedError, match=rf"^step 1, query 'q': this Spark lacks what kcontrol needs of it: {member}"
+    ):
         raise failed
 
 
 def test_a_class_that_this_spark_lacks_is_an_error_of_settings(spark: SparkSession) -> None:
-    with pytest.raises(SparkSettingError, match=r"lacks what .* needs of it: org\.apache\.spark\.Nope; use Apache Spark 4"):
+    with pytest.raises(
+        SparkSettingError, match=r"lacks what .* needs of it: org\.apache\.spark\.Nope; use Apache Spark 4"
+    ):
         internals.jvm_class(spark, "org.apache.spark.Nope")
 
 

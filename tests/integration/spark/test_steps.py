@@ -30,7 +30,9 @@ def counts(numbers: Any) -> Any:
 def running_total(numbers: Any) -> Any:
     import kcontrol
 
-    total = numbers.select(F.col("value").cast("string").cast("long").alias("n")).agg(F.sum("n").alias("total"))
+    total = numbers.select(F.col("value").cast("string").cast("long").alias("n")).agg(
+        F.sum("n").alias("total")
+    )
     return {"out": kcontrol.output(total, mode="update")}
 
 
@@ -74,7 +76,9 @@ def test_aggregate_keeps_state_over_an_aborted_attempt_and_a_rollback(run_scenar
             latest[value["name"]] = value["n"]
         assert latest == {"a": 7, "b": 4}
 
-    run_scenario([counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})})
+    run_scenario(
+        [counts], scenario, {"numbers": (2, {})}, {"out": (3, {"key": "name", "value_format": "json"})}
+    )
 
 
 def test_the_working_directory_is_local_whatever_file_system_the_cluster_prefers(
@@ -92,13 +96,16 @@ def test_the_working_directory_is_local_whatever_file_system_the_cluster_prefers
     before = configuration.get("fs.defaultFS")
     configuration.set("fs.defaultFS", "nowhere://cluster/")
     try:
-        run_scenario([counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})})
+        run_scenario(
+            [counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})}
+        )
     finally:
         configuration.set("fs.defaultFS", before)
 
 
 def test_what_spark_writes_has_no_files_of_checksums(run_scenario: RunScenario) -> None:
-    """Each would cost a small step several processes. They belong to files of the logs and of the state alike."""
+    """Each would cost a small step several processes. They belong to files of the logs and of the state
+    alike."""
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -111,11 +118,16 @@ def test_what_spark_writes_has_no_files_of_checksums(run_scenario: RunScenario) 
         assert any(name.endswith(".changelog") for name in names)
         assert [name for name in names if name.endswith(".crc")] == []
 
-    run_scenario([counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})})
+    run_scenario(
+        [counts], scenario, {"numbers": (1, {})}, {"out": (1, {"key": "name", "value_format": "json"})}
+    )
 
 
-def test_queries_that_start_leave_the_environment_that_their_tasks_share_as_it_was(run_scenario: RunScenario) -> None:
-    """Spark keeps it in a HashMap without a lock: two queries that start together would damage it by adding keys.
+def test_queries_that_start_leave_the_environment_that_their_tasks_share_as_it_was(
+    run_scenario: RunScenario,
+) -> None:
+    """Spark keeps it in a HashMap without a lock: two queries that start together would damage it by adding
+    keys.
 
     Their tasks then fail with `OptionalDataException` for as long as the process lives.
     """
@@ -157,7 +169,8 @@ def test_records_that_are_not_where_they_are_said_to_be_are_refused_before_anyth
 
 
 def test_a_running_total_gives_one_output_for_each_batch_whatever_its_size(run_scenario: RunScenario) -> None:
-    """5 and 7 make 12, 3 more make 15, 1, 2 and 4 more make 22; the node's incarnation ends and is rolled back in between.
+    """5 and 7 make 12, 3 more make 15, 1, 2 and 4 more make 22; the node's incarnation ends
+    and is rolled back in between.
 
     input    5 7 | 3 | 1 2 4 | 8 | 10 10 10 10
     output    12  15     22   30       70
@@ -168,7 +181,10 @@ def test_a_running_total_gives_one_output_for_each_batch_whatever_its_size(run_s
         async def take(numbers: list[int]) -> None:
             stepper.produce("numbers", [(None, str(number).encode()) for number in numbers])
             boundary = await stepper.step()
-            assert (sum(each.records for each in boundary.inputs), sum(each.records for each in boundary.outputs)) == (
+            assert (
+                sum(each.records for each in boundary.inputs),
+                sum(each.records for each in boundary.outputs),
+            ) == (
                 len(numbers),
                 1,
             )

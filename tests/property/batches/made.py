@@ -1,4 +1,5 @@
-"""Batches as brokers keep them: made with aiokafka's builder, and changed where only a broker could (offsets, times, markers).
+"""Batches as brokers keep them: made with aiokafka's builder, and changed where only a broker
+could (offsets, times, markers).
 
 aiokafka's parser says what is in them: the reference for everything that the codecs read.
 """

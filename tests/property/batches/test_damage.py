@@ -1,4 +1,5 @@
-"""Damaged bytes give the rows that the reference reads, or one clear error: never a crash, another row, or foreign memory."""
+"""Damaged bytes give the rows that the reference reads, or one clear error: never a crash,
+another row, or foreign memory."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def agree(data: bytes) -> None:
     assert [run.digest for run in found] == [run.digest for run in wanted]
 
 
-CHANGES = st.lists(st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF])), min_size=1, max_size=4)
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 2**16), st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF])),
+    min_size=1,
+    max_size=4,
+)
 
 
 def changed(data: bytes, start: int, changes: list[tuple[int, int]]) -> bytes:
@@ -57,17 +62,23 @@ def test_a_change_that_the_checksum_covers_is_found(batch: MadeBatch, changes: l
     whole = batch.encode(100)
     damaged = changed(whole, 21, changes)
     if damaged != whole:
-        assert read(COMPILED, damaged) == "t-0: the batch at offset 100 is damaged: its checksum does not match."
+        assert (
+            read(COMPILED, damaged) == "t-0: the batch at offset 100 is damaged: its checksum does not match."
+        )
 
 
 @settings(max_examples=400)
 @given(batch=made_batches(), changes=CHANGES)
-def test_records_that_were_damaged_before_the_checksum_was_made(batch: MadeBatch, changes: list[tuple[int, int]]) -> None:
+def test_records_that_were_damaged_before_the_checksum_was_made(
+    batch: MadeBatch, changes: list[tuple[int, int]]
+) -> None:
     agree(resealed(changed(batch.encode(100), _HEADER_BYTES, changes)))
 
 
 @given(batch=made_batches(), changes=CHANGES)
-def test_headers_that_were_damaged_before_the_checksum_was_made(batch: MadeBatch, changes: list[tuple[int, int]]) -> None:
+def test_headers_that_were_damaged_before_the_checksum_was_made(
+    batch: MadeBatch, changes: list[tuple[int, int]]
+) -> None:
     whole = batch.encode(100)
     damaged = changed(whole[:_HEADER_BYTES], 21, changes) + whole[_HEADER_BYTES:]
     agree(resealed(damaged))

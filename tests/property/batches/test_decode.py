@@ -1,4 +1,5 @@
-"""Whatever a partition holds, both codecs read what aiokafka reads, cut exactly to the range, with the digest of just that."""
+"""Whatever a partition holds, both codecs read what aiokafka reads, cut exactly to the
+range, with the digest of just that."""
 
 from __future__ import annotations
 
@@ -58,12 +59,18 @@ def append_times(log: MadeLog) -> dict[int, bool]:
 
 
 def independent_digest(rows: list[Row], append: dict[int, bool] | None) -> Digest:
-    """By the definition in `kcontrol.wire.digest`, with another implementation of the hash. append: None for version 1."""
+    """By the definition in `kcontrol.wire.digest`, with another implementation of the
+    hash. append: None for version 1."""
     total = 0
     for offset, time_ms, key, value, headers in rows:
         first = struct.pack("<q", 2 if append is None else time_ms * 512 + append[offset] * 256 + 3)
         parts = [first, offset.to_bytes(8, "little")]
-        for item in (key, value, len(headers), *(part for name, content in headers for part in (name.encode(), content))):
+        for item in (
+            key,
+            value,
+            len(headers),
+            *(part for name, content in headers for part in (name.encode(), content)),
+        ):
             if isinstance(item, int):
                 parts.append(varint(item))
             else:
@@ -95,7 +102,9 @@ def test_timestamp_types_and_columns_without_headers(log: MadeLog) -> None:
         fetched = Fetched(log.encode(), "t-0")
         runs = list(fetched.decode(codec, (), 0, _EVERYTHING, DigestKind.NONE))
         types = [kind for run in runs for kind in run.rows.column("timestampType").to_pylist()]
-        assert types == [int(batch.append_time_ms is not None) for batch in log.batches for _ in batch.records]
+        assert types == [
+            int(batch.append_time_ms is not None) for batch in log.batches for _ in batch.records
+        ]
         assert all(run.rows.schema == decoded_schema(headers=False) for run in runs)
         assert digest_of(runs) == Digest(len(types), 0)
 

@@ -1,4 +1,5 @@
-"""Whatever rows a task has, both codecs make the same batches, and aiokafka reads the rows in them, each with its step."""
+"""Whatever rows a task has, both codecs make the same batches, and aiokafka reads the
+rows in them, each with its step."""
 
 from __future__ import annotations
 
@@ -34,16 +35,21 @@ PARTITIONS = 4
 STEP = (("step", b"17"),)
 
 OutRow = tuple[bytes | None, bytes | None, Headers | None, int]
-# From 63 to 64 and from 8191 to 8192 headers the count takes a byte more: the step header is the one that makes the difference.
+# From 63 to 64 and from 8191 to 8192 headers the count takes a byte more: the step header is the
+# one that makes the difference.
 MANY_HEADERS = st.sampled_from([62, 63, 64, 65]).map(lambda number: (("h", b"c"),) * number)
 ROWS = st.lists(
-    st.tuples(FIELDS, FIELDS, st.one_of(st.none(), HEADERS, MANY_HEADERS), st.integers(0, PARTITIONS - 1)), max_size=30
+    st.tuples(FIELDS, FIELDS, st.one_of(st.none(), HEADERS, MANY_HEADERS), st.integers(0, PARTITIONS - 1)),
+    max_size=30,
 )
 BYTES_TYPES = st.sampled_from([pa.binary(), pa.large_binary(), pa.binary_view()])
 
 
 def arrow(rows: list[OutRow], keys: pa.DataType, values: pa.DataType) -> pa.RecordBatch:
-    headers = [None if row[2] is None else [{"key": name, "value": content} for name, content in row[2]] for row in rows]
+    headers = [
+        None if row[2] is None else [{"key": name, "value": content} for name, content in row[2]]
+        for row in rows
+    ]
     arrays = [
         pa.array([row[0] for row in rows], keys),
         pa.array([row[1] for row in rows], values),
@@ -57,12 +63,17 @@ def numbers(rows: list[OutRow]) -> np.ndarray:
 
 
 def batch_format(
-    compression: Compression = Compression.NONE, size: int = 1000, kind: DigestKind = DigestKind.OUTPUT, sequence: int = 0
+    compression: Compression = Compression.NONE,
+    size: int = 1000,
+    kind: DigestKind = DigestKind.OUTPUT,
+    sequence: int = 0,
 ) -> BatchFormat:
     return BatchFormat(Producer(99, 7), NOW_MS, STEP, compression, size, kind, PARTITIONS, sequence)
 
 
-def batches_of(codec: Codec, form: BatchFormat, rows: list[pa.RecordBatch], parts: list[np.ndarray]) -> PartitionedResult:
+def batches_of(
+    codec: Codec, form: BatchFormat, rows: list[pa.RecordBatch], parts: list[np.ndarray]
+) -> PartitionedResult:
     made = PartitionedBatches(codec, form)
     sealed: dict[int, list[SealedBatch]] = defaultdict(list)
     for batch, partitions in zip(rows, parts, strict=True):
@@ -80,8 +91,19 @@ def independent_digest(rows: list[OutRow]) -> Digest:
     total = 0
     for key, value, headers, _ in rows:
         data = (1).to_bytes(8, "little") + PARTITIONS.to_bytes(8, "little")
-        for item in (key, value, len(headers or ()), *(p for name, content in headers or () for p in (name.encode(), content))):
-            data += varint(item) if isinstance(item, int) else varint(-1) if item is None else varint(len(item)) + item
+        for item in (
+            key,
+            value,
+            len(headers or ()),
+            *(p for name, content in headers or () for p in (name.encode(), content)),
+        ):
+            data += (
+                varint(item)
+                if isinstance(item, int)
+                else varint(-1)
+                if item is None
+                else varint(len(item)) + item
+            )
         total += mmh3.hash128(data, signed=False)
     return Digest(len(rows), total % 2**128)
 
@@ -100,14 +122,17 @@ def test_aiokafka_reads_what_was_written(
     form = batch_format(compression, size)
     # Two slices, so that columns begin in the middle of their buffers.
     results = [
-        batches_of(codec, form, [whole[:cut], whole[cut:]], [parts[:cut], parts[cut:]]) for codec in (COMPILED, REFERENCE)
+        batches_of(codec, form, [whole[:cut], whole[cut:]], [parts[:cut], parts[cut:]])
+        for codec in (COMPILED, REFERENCE)
     ]
     assert results[0] == results[1]
     sealed, digests = results[0]
     for partition in range(PARTITIONS):
         mine = [row for row in rows if row[3] == partition]
         found = [row for one in sealed.get(partition, []) for row in parsed(one.data)]
-        assert [row[2:] for row in found] == [(key, value, (*(headers or ()), *STEP)) for key, value, headers, _ in mine]
+        assert [row[2:] for row in found] == [
+            (key, value, (*(headers or ()), *STEP)) for key, value, headers, _ in mine
+        ]
         assert {row[1] for row in found} <= {NOW_MS}
         assert digests.get(partition, Digest()) == independent_digest(mine)
 
@@ -145,13 +170,16 @@ def test_digests_do_not_depend_on_the_order_of_rows(rows: list[OutRow], data: st
     shuffled = data.draw(st.permutations(rows))
     form = batch_format()
     digests = [
-        batches_of(COMPILED, form, [arrow(each, pa.binary(), pa.binary())], [numbers(each)])[1] for each in (rows, shuffled)
+        batches_of(COMPILED, form, [arrow(each, pa.binary(), pa.binary())], [numbers(each)])[1]
+        for each in (rows, shuffled)
     ]
     assert digests[0] == digests[1]
 
 
 @given(keys=st.lists(FIELDS, max_size=40), partitions=st.integers(1, 200))
-def test_partitions_are_those_of_kafkas_default_partitioner(keys: list[bytes | None], partitions: int) -> None:
+def test_partitions_are_those_of_kafkas_default_partitioner(
+    keys: list[bytes | None], partitions: int
+) -> None:
     wanted = [-1 if key is None else reference_partition_of(key, partitions) for key in keys]
     assert partition_of(pa.array(keys, pa.binary()), partitions).tolist() == wanted
     assert partition_of(pa.array(keys, pa.large_binary())[1:], partitions).tolist() == wanted[1:]

@@ -28,12 +28,23 @@ SEED = 20_261_122
 FEW, MANY = 2_000, 50_000
 BASE_OFFSET = 100
 _HEADER_BYTES, _ATTRIBUTES_AT, _LENGTH_AT, _LENGTH_FROM = 61, 21, 8, 12
-_NUMBERS = (b"\x80" * 9 + b"\x01", b"\xff" * 9 + b"\x01", b"\xff" * 4 + b"\x0f", b"\xff" * 4 + b"\x7f", b"\x80" * 10 + b"\x01")
+_NUMBERS = (
+    b"\x80" * 9 + b"\x01",
+    b"\xff" * 9 + b"\x01",
+    b"\xff" * 4 + b"\x0f",
+    b"\xff" * 4 + b"\x7f",
+    b"\x80" * 10 + b"\x01",
+)
 _MORE_NUMBERS = (b"\x01", b"\x03", b"\x80\x00", b"\x80" * 5 + b"\x00")
 
 WE_REFUSE = ("offset delta", "out of the range of timestamps", "it says that it has")
 """A part of each reason of ours for what Java takes."""
-WE_TAKE = ("Found invalid record structure", "Varint is too long", "Varlong is too long", "Unknown compression type")
+WE_TAKE = (
+    "Found invalid record structure",
+    "Varint is too long",
+    "Varlong is too long",
+    "Unknown compression type",
+)
 """A part of each reason of Java's for what we take, in a batch with records."""
 _REFERENCE, _COMPILED = codec_named("reference"), codec_named("compiled")
 
@@ -47,7 +58,9 @@ def made(chance: random.Random) -> bytes:
 
     deltas = sorted(chance.sample(range(30), chance.randint(1, 4)))
     records = [MadeRecord(delta, chance.randint(0, 2**41), data(), data(), headers()) for delta in deltas]
-    return MadeBatch(records, append_time_ms=chance.choice([None, None, 5]), skipped=chance.randint(0, 2)).encode(BASE_OFFSET)
+    return MadeBatch(
+        records, append_time_ms=chance.choice([None, None, 5]), skipped=chance.randint(0, 2)
+    ).encode(BASE_OFFSET)
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -55,7 +68,11 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     out = bytearray(data)
     for _ in range(chance.randint(1, 3)):
         in_records = chance.random() < 0.85
-        at = chance.randint(_HEADER_BYTES, len(out)) if in_records else chance.randrange(_ATTRIBUTES_AT, _HEADER_BYTES)
+        at = (
+            chance.randint(_HEADER_BYTES, len(out))
+            if in_records
+            else chance.randrange(_ATTRIBUTES_AT, _HEADER_BYTES)
+        )
         match chance.randrange(5):
             case 0 if at < len(out):
                 out[at] = chance.randrange(256)
@@ -109,7 +126,11 @@ def java(values: list[bytes]) -> list[str]:
         pytest.skip("the broker's jars are not here yet")
     sent = b"".join(struct.pack(">i", len(value)) + value for value in values)
     command = ["java", "-cp", ":".join(map(str, jars)), str(HARNESS)]
-    return subprocess.run(command, input=sent, capture_output=True, check=True, timeout=600).stdout.decode().splitlines()
+    return (
+        subprocess.run(command, input=sent, capture_output=True, check=True, timeout=600)
+        .stdout.decode()
+        .splitlines()
+    )
 
 
 def judge(count: int) -> Counter[str]:

@@ -50,7 +50,17 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(NodeJoin, _PIPELINE, st.integers(0, 1), _UUID, st.just("h"), _SMALL),
     st.builds(_state, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
     st.builds(_command, _PIPELINE, st.integers(0, 12), _SMALL, st.integers(0, 1)),
-    st.builds(Received, _PIPELINE, _SMALL, st.integers(0, 12), st.sampled_from("xy"), _SMALL, st.just(()), _SMALL, st.just(0)),
+    st.builds(
+        Received,
+        _PIPELINE,
+        _SMALL,
+        st.integers(0, 12),
+        st.sampled_from("xy"),
+        _SMALL,
+        st.just(()),
+        _SMALL,
+        st.just(0),
+    ),
     st.builds(Replaying, _PIPELINE, _SMALL, st.integers(0, 12), _SMALL),
     st.builds(Desired, _PIPELINE, st.sampled_from(DesiredMode), _UUID),
     st.builds(Resume, _PIPELINE, _UUID),
@@ -68,7 +78,9 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     ),
     st.builds(CheckpointRequest, _PIPELINE, _UUID),
     st.builds(InputDesired, _PIPELINE, st.sampled_from("xy"), st.booleans(), _UUID),
-    st.builds(SkipRequest, _PIPELINE, st.sampled_from("xy"), _SMALL, _SMALL, _SMALL, st.just("me"), _SMALL, _UUID),
+    st.builds(
+        SkipRequest, _PIPELINE, st.sampled_from("xy"), _SMALL, _SMALL, _SMALL, st.just("me"), _SMALL, _UUID
+    ),
     st.builds(_part, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
 )
 
@@ -93,7 +105,8 @@ def key(logged: Logged) -> str:
 
 @st.composite
 def compactions(draw: st.DrawFn, log: list[Logged]) -> list[Logged]:
-    """What a compaction may leave: the newest record of each key, any of the others, and a newest tombstone or not."""
+    """What a compaction may leave: the newest record of each key, any of the others, and a newest tombstone
+    or not."""
     newest = {key(logged): logged.offset for logged in log}
     kept = []
     for logged in log:
@@ -104,5 +117,9 @@ def compactions(draw: st.DrawFn, log: list[Logged]) -> list[Logged]:
 
 
 def _would_rise(log: list[Logged], logged: Logged) -> bool:
-    """Whether keeping it could bring back what a later tombstone has removed; a cleaner removes both or keeps the tombstone."""
-    return any(one.offset > logged.offset and key(one) == key(logged) and isinstance(one.record, Tombstone) for one in log)
+    """Whether keeping it could bring back what a later tombstone has removed; a cleaner
+    removes both or keeps the tombstone."""
+    return any(
+        one.offset > logged.offset and key(one) == key(logged) and isinstance(one.record, Tombstone)
+        for one in log
+    )

@@ -1,4 +1,5 @@
-"""What a step holds and how it is cut: nothing is lost or doubled, limits hold, and the same input gives the same answer."""
+"""What a step holds and how it is cut: nothing is lost or doubled, limits hold, and the
+same input gives the same answer."""
 
 from __future__ import annotations
 
@@ -33,8 +34,11 @@ def test_a_division_holds_as_much_as_it_may(received: tuple[InputRange, ...], mo
 
 
 @given(ranges, st.integers(1, 500), st.integers(0, 1 << 40))
-def test_each_partition_gives_its_share_of_what_waits(received: tuple[InputRange, ...], most: int, moved: int) -> None:
-    """Exactly in proportion, rounded down or up: so event time stays together in partitions that hold the same span of it."""
+def test_each_partition_gives_its_share_of_what_waits(
+    received: tuple[InputRange, ...], most: int, moved: int
+) -> None:
+    """Exactly in proportion, rounded down or up: so event time stays together in partitions
+    that hold the same span of it."""
     received = tuple(replace(part, from_=part.from_ + moved, to=part.to + moved) for part in received)
     division = clipped(received, most)
     assert division == clipped(received, most)
@@ -44,12 +48,19 @@ def test_each_partition_gives_its_share_of_what_waits(received: tuple[InputRange
         assert floor(share) <= size(part) <= ceil(share)
 
 
-@example([26_987, 43_834, 37, 68_374], 1_839, 900_194_392_340)  # 2.2 offsets of its own: the most in 28,000 random backlogs
-@given(st.lists(st.integers(1, 100_000), min_size=2, max_size=6), st.integers(10, 5_000), st.integers(0, 1 << 40))
-def test_a_backlog_is_read_at_the_same_pace_in_every_partition(sizes: list[int], most: int, moved: int) -> None:
+@example(
+    [26_987, 43_834, 37, 68_374], 1_839, 900_194_392_340
+)  # 2.2 offsets of its own: the most in 28,000 random backlogs
+@given(
+    st.lists(st.integers(1, 100_000), min_size=2, max_size=6), st.integers(10, 5_000), st.integers(0, 1 << 40)
+)
+def test_a_backlog_is_read_at_the_same_pace_in_every_partition(
+    sizes: list[int], most: int, moved: int
+) -> None:
     """After each step every partition has given the same part of its backlog, within four offsets of its own.
 
-    A step rounds each share by less than one offset; what steps round does not add up over the fifty of a backlog.
+    A step rounds each share by less than one offset; what steps round does not add up over the fifty of a
+    backlog.
     """
     backlog = offsets_in(tuple(InputRange("in", "t", "id", p, moved, moved + n) for p, n in enumerate(sizes)))
     most = max(most, backlog // 50)
@@ -63,9 +74,11 @@ def test_a_backlog_is_read_at_the_same_pace_in_every_partition(sizes: list[int],
 
 
 @given(st.integers(1, 40), st.integers(1, 2_000), st.integers(0, 7), st.integers(0, 1 << 40))
-def test_no_partition_starves_beside_one_that_is_always_full(few: int, full: int, place: int, moved: int) -> None:
-    """However little waits in one and however much comes to the others, it moves on within about as many steps as its share
-    of a record is small: that is, it waits as long as what came before it."""
+def test_no_partition_starves_beside_one_that_is_always_full(
+    few: int, full: int, place: int, moved: int
+) -> None:
+    """However little waits in one and however much comes to the others, it moves on within about as many
+    steps as its share of a record is small: that is, it waits as long as what came before it."""
     sizes = [few, *[full + few] * 7]
     sizes[0], sizes[place] = sizes[place], sizes[0]
     begins = [moved] * len(sizes)
@@ -73,12 +86,15 @@ def test_no_partition_starves_beside_one_that_is_always_full(few: int, full: int
     steps = 3 * ceil(Fraction(sum(sizes), few * most)) + 1
     for _ in range(steps):
         division = clipped(
-            tuple(InputRange("in", "t", "id", p, begins[p], begins[p] + sizes[p]) for p in range(len(sizes))), most
+            tuple(InputRange("in", "t", "id", p, begins[p], begins[p] + sizes[p]) for p in range(len(sizes))),
+            most,
         )
         begins = [part.to for part in division]
         if begins[place] > moved:
             return
-    raise AssertionError(f"{few} of {sum(sizes)} waiting records, {most} a step: nothing was read in {steps} steps")
+    raise AssertionError(
+        f"{few} of {sum(sizes)} waiting records, {most} a step: nothing was read in {steps} steps"
+    )
 
 
 specs = st.builds(
@@ -93,10 +109,15 @@ specs = st.builds(
 )
 
 
-def spec_of(input_partitions: int, output_partitions: list[int], nodes: int, limits: LayoutSpec) -> PipelineSpec:
+def spec_of(
+    input_partitions: int, output_partitions: list[int], nodes: int, limits: LayoutSpec
+) -> PipelineSpec:
     node_of = tuple(partition % nodes for partition in range(input_partitions))
     item = InputSpec("in", "t", "id", (0,) * input_partitions, node_of, "raw", BadRecords.HALT, "", "")
-    outputs = tuple(OutputSpec(f"o{i}", f"t{i}", "", count, "", "raw", "exact") for i, count in enumerate(output_partitions))
+    outputs = tuple(
+        OutputSpec(f"o{i}", f"t{i}", "", count, "", "raw", "exact")
+        for i, count in enumerate(output_partitions)
+    )
     return replace(SPEC, nodes=nodes, inputs=(item,), outputs=outputs, layout=limits)
 
 
@@ -106,7 +127,9 @@ def test_splits_are_the_division(spec: PipelineSpec, sizes: list[int]) -> None:
     division = tuple(InputRange("in", "t", "id", p, 7, 7 + sizes[p]) for p in range(count))
     layout = layout_of(spec, division)
     assert layout == layout_of(spec, division)
-    read = sorted((split.partition, offset) for split in layout.splits for offset in range(split.from_, split.to))
+    read = sorted(
+        (split.partition, offset) for split in layout.splits for offset in range(split.from_, split.to)
+    )
     assert read == [(part.partition, offset) for part in division for offset in range(part.from_, part.to)]
     for node in range(spec.nodes):
         own = [split for split in layout.splits if spec.inputs[0].node_of[split.partition] == node]
@@ -133,8 +156,15 @@ def test_every_output_partition_has_exactly_one_writer_however_wide_the_topic_is
     spec: PipelineSpec, added: list[int]
 ) -> None:
     layout = layout_of(spec, ())
-    outputs = tuple(replace(each, partitions=each.partitions + more) for each, more in zip(spec.outputs, added, strict=False))
+    outputs = tuple(
+        replace(each, partitions=each.partitions + more)
+        for each, more in zip(spec.outputs, added, strict=False)
+    )
     for index, output in enumerate(spec.outputs):
         for since in (spec, replace(spec, outputs=outputs)):
-            writers = [partition for node in range(spec.nodes) for partition in writers_of(since, layout, node)[index]]
+            writers = [
+                partition
+                for node in range(spec.nodes)
+                for partition in writers_of(since, layout, node)[index]
+            ]
             assert sorted(writers) == list(range(output.partitions))

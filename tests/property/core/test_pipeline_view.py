@@ -1,4 +1,5 @@
-"""Folding what compaction has left of a control log gives what folding all of it gives, for any log and any compaction."""
+"""Folding what compaction has left of a control log gives what folding all of it gives,
+for any log and any compaction."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def test_the_newest_claim_and_joins_are_in_charge(log: list[Logged]) -> None:
     assert view.epoch == max((one.offset for one in claims), default=-1)
     joins = [one for one in view.latest.values() if isinstance(one.record, NodeJoin)]
     for node in (0, 1):
-        assert view.incarnation(node) == max((one.offset for one in joins if one.record.node == node), default=None)
+        assert view.incarnation(node) == max(
+            (one.offset for one in joins if one.record.node == node), default=None
+        )
 
 
 @given(logs())
@@ -60,7 +63,9 @@ def test_forgetting_what_is_superseded_changes_nothing_that_counts(log: list[Log
 @given(logs())
 def test_the_newest_skip_of_each_partition_is_known(log: list[Logged]) -> None:
     view = fold(log)
-    skips = {(one.record.input, one.record.partition): one.record for one in view.latest.values() if _is_skip(one)}
+    skips = {
+        (one.record.input, one.record.partition): one.record for one in view.latest.values() if _is_skip(one)
+    }
     assert {place: view.skip(*place) for place in view.skips} == skips
 
 
@@ -70,7 +75,8 @@ def _is_skip(logged: Logged) -> TypeGuard[Any]:
 
 @given(logs(), st.data())
 def test_what_is_superseded_stays_superseded(log: list[Logged], data: st.DataObject) -> None:
-    """Tombstones that come late, after others have written more, still change nobody's idea of who is newest."""
+    """Tombstones that come late, after others have written more, still change
+    nobody's idea of who is newest."""
     log = [one for one in log if not isinstance(one.record, Tombstone)]
     at = data.draw(st.integers(0, len(log)))
     written_since = {key(one) for one in log[at:]}

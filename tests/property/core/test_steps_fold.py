@@ -55,7 +55,9 @@ def test_a_compacted_log_folds_to_the_same(log: list[LoggedStep], data: st.DataO
     removed = data.draw(st.integers(0, cleaned), "tombstones before this are gone themselves")
     gone = {one.record.key for one in log[:cleaned] if isinstance(one.record, Tombstone)}
     left = [
-        one for one in log if (one.offset >= removed if isinstance(one.record, Tombstone) else key_of(one.record) not in gone)
+        one
+        for one in log
+        if (one.offset >= removed if isinstance(one.record, Tombstone) else key_of(one.record) not in gone)
     ]
     assert fold(left) == fold(log)
 
@@ -79,7 +81,11 @@ def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[Logge
     assert all(view.can_replay_after(one.step) for one in view.checkpoints)
     assert view.first == 1 or view.checkpoints
     gone = {one.record.key for one in log if isinstance(one.record, Tombstone)}
-    kept = [one.record.step for one in log if isinstance(one.record, StepBoundary) and key_of(one.record) not in gone]
+    kept = [
+        one.record.step
+        for one in log
+        if isinstance(one.record, StepBoundary) and key_of(one.record) not in gone
+    ]
     assert kept == list(range(view.first, view.step + 1))
 
 

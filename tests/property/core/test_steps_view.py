@@ -13,7 +13,8 @@ from tests.unit.core.made import boundary
 
 @given(st.integers(1, 5), st.lists(st.one_of(st.none(), st.integers(0, 12)), max_size=30), st.integers(0, 30))
 def test_boundaries_are_values(first: int, moves: list[int | None], fork: int) -> None:
-    """None extends, a number drops up to that step; at `fork` a second value goes its own way and disturbs nobody."""
+    """None extends, a number drops up to that step; at `fork` a second value goes its own way and disturbs
+    nobody."""
     value, model, step = Boundaries(), list[int](), first
     other = Boundaries()
     for index, move in enumerate(moves):

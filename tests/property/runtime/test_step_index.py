@@ -40,7 +40,11 @@ def test_the_index_finds_what_the_boundaries_say(log: list[StepBoundary], droppe
         assert index.offset_of(step) == (left[step][1] if step in left else None)
     for offset in range(MAX_OFFSET):
         for partition in (0, 1):
-            readers = [s for s, (one, _) in left.items() if one.inputs[partition].from_ <= offset < one.inputs[partition].to]
+            readers = [
+                s
+                for s, (one, _) in left.items()
+                if one.inputs[partition].from_ <= offset < one.inputs[partition].to
+            ]
             assert [index.reader_of("in", partition, offset)] == (readers or [None])
         writers = [s for s, (one, _) in left.items() if one.outputs[0].from_ <= offset < one.outputs[0].to]
         assert [index.writer_of("output", 0, offset)] == (writers or [None])

@@ -1,4 +1,5 @@
-"""Avro values as a producer may send them: made by fastavro, then damaged as a hostile producer would damage them."""
+"""Avro values as a producer may send them: made by fastavro, then damaged as a hostile producer would damage
+them."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from fastavro.utils import generate_one
 
 
 def _record(*types: Any) -> dict[str, Any]:
-    return {"type": "record", "name": "R", "fields": [{"name": f"f{n}", "type": kind} for n, kind in enumerate(types)]}
+    return {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": f"f{n}", "type": kind} for n, kind in enumerate(types)],
+    }
 
 
 def _logical(base: Any, logical: str, **more: Any) -> dict[str, Any]:
@@ -32,10 +37,20 @@ SCHEMAS = (
     _record({"type": "array", "items": "int"}, {"type": "array", "items": ["null", "string"]}),
     _record({"type": "array", "items": "null"}, {"type": "map", "values": "null"}, "null"),
     _record(_INNER, {"type": "array", "items": "I"}, {"type": "map", "values": "I"}),
-    _record({"type": "map", "values": {"type": "array", "items": "long"}}, {"type": "fixed", "name": "F", "size": 3}),
-    _record(_logical("bytes", "decimal", precision=5, scale=2), _logical("bytes", "decimal", precision=38, scale=38)),
-    _record(_logical({"type": "fixed", "name": "D", "size": 9}, "decimal", precision=18), _logical("int", "date")),
-    _record(_logical("long", "timestamp-millis"), _logical("long", "timestamp-micros"), _logical("string", "uuid")),
+    _record(
+        {"type": "map", "values": {"type": "array", "items": "long"}},
+        {"type": "fixed", "name": "F", "size": 3},
+    ),
+    _record(
+        _logical("bytes", "decimal", precision=5, scale=2),
+        _logical("bytes", "decimal", precision=38, scale=38),
+    ),
+    _record(
+        _logical({"type": "fixed", "name": "D", "size": 9}, "decimal", precision=18), _logical("int", "date")
+    ),
+    _record(
+        _logical("long", "timestamp-millis"), _logical("long", "timestamp-micros"), _logical("string", "uuid")
+    ),
 )
 _EXTREMES = (
     b"\x80" * 9 + b"\x01",

@@ -1,4 +1,5 @@
-"""Whatever bytes a producer sends as an Avro value are a row that its columns hold or a bad record, and fastavro agrees.
+"""Whatever bytes a producer sends as an Avro value are a row that its columns hold or a
+bad record, and fastavro agrees.
 
 Where the two verdicts differ, ours says why: docs/values.md tells which.
 """
@@ -41,7 +42,8 @@ STRICTER = (
 )
 """What fastavro takes and we do not. A part of each reason."""
 FREE_ITEMS = 4
-"""The schema with an array whose items take no bytes: of a bad value fastavro may make a list of 10**18 of them first."""
+"""The schema with an array whose items take no bytes: of a bad value fastavro may make a list of 10**18 of
+them first."""
 
 
 class Judges:
@@ -52,7 +54,9 @@ class Judges:
         kind = spark_type(schema, "here")
         assert isinstance(kind, StructType)
         self._ours = ValueReader(json.dumps(schema), "bad", MAX_CELLS)
-        self._type = to_arrow_type(StructType([*kind.fields, StructField("bad", StringType())]), timezone="UTC")
+        self._type = to_arrow_type(
+            StructType([*kind.fields, StructField("bad", StringType())]), timezone="UTC"
+        )
         self._fast = fastavro.parse_schema(_without_uuid(schema))
 
     def compare(self, value: bytes) -> str:

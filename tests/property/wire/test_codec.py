@@ -1,4 +1,5 @@
-"""Every record survives the wire, and no damage to its bytes gives anything but the record or one clear error."""
+"""Every record survives the wire, and no damage to its bytes gives anything but the record or one clear
+error."""
 
 from __future__ import annotations
 

@@ -32,7 +32,17 @@ def test_the_fields_are_those_of_the_schema_in_its_order(record: ControlRecord |
 def test_a_boundary_reads_as_the_protocol_says(boundary: StepBoundary) -> None:
     values: dict[str, Any] = to_json(boundary)
     for each, read in zip(values["inputs"], boundary.inputs, strict=True):
-        assert list(each) == ["input", "topic", "topic_id", "partition", "from", "to", "records", "digest", "digest_version"]
+        assert list(each) == [
+            "input",
+            "topic",
+            "topic_id",
+            "partition",
+            "from",
+            "to",
+            "records",
+            "digest",
+            "digest_version",
+        ]
         assert (each["from"], each["to"]) == (read.from_, read.to)
     for each in values["outputs"]:
         assert list(each) == ["output", "topic", "partition", "from", "to", "records", "digest"]

@@ -41,7 +41,9 @@ def test_a_boundary_belongs_under_its_step_in_its_pipelines_topic(
     key = key_of(boundary)
     assert why_step_misplaced(key, boundary, boundary.pipeline) == ""
     assert bool(why_step_misplaced(key, boundary, pipeline)) == (pipeline != boundary.pipeline)
-    assert bool(why_step_misplaced(key_of(other), boundary, boundary.pipeline)) == (other.step != boundary.step)
+    assert bool(why_step_misplaced(key_of(other), boundary, boundary.pipeline)) == (
+        other.step != boundary.step
+    )
 
 
 @given(st.text())

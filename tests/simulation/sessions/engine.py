@@ -1,6 +1,7 @@
 """The Engine port on the simulated engine: calls that take a while, can be cancelled, hang or fail.
 
-As in Spark's, a call whose caller has gone is still carried out, until it is cancelled or the engine is closed.
+As in Spark's, a call whose caller has gone is still carried out, until it is cancelled or the engine is
+closed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from kcontrol.core.events import (
     SavePart,
     StepPinned,
 )
-from kcontrol.core.model import Checkpoint, FailureKind, PipelineSpec, SavedFiles, StepBoundary, StepResult, StepWork
+from kcontrol.core.model import (
+    Checkpoint,
+    FailureKind,
+    PipelineSpec,
+    SavedFiles,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
 from kcontrol.errors import CheckpointError, StepFailedError
 from tests.simulation.engine import Directory, SimulatedEngine
 from tests.simulation.invariants import Violation, require
@@ -76,7 +85,7 @@ class SessionsEngine:
         else:
             self._on_failure(StepFailedError(answer.kind, answer.error))
 
-    # --- the port -----------------------------------------------------------------------------------------------------
+    # --- the port -------------------------------------------------------------------------------------------
 
     def openable(self) -> tuple[int, ...]:
         return self.inner._openable()
@@ -97,7 +106,11 @@ class SessionsEngine:
         await self._call(FinishStep(step))
 
     async def pin(self, step: int) -> None:
-        self._checked(lambda: require(not self._saving, "a pin replaces one whose saving has ended", (step, self._saving)))
+        self._checked(
+            lambda: require(
+                not self._saving, "a pin replaces one whose saving has ended", (step, self._saving)
+            )
+        )
         answer = await self._call(PinStep(step))
         if isinstance(answer, StepPinned) and answer.error:
             raise CheckpointError(answer.error)
@@ -127,7 +140,7 @@ class SessionsEngine:
         self.cancel()
         await self._call(CloseEngine())
 
-    # --- how it works -------------------------------------------------------------------------------------------------
+    # --- how it works ---------------------------------------------------------------------------------------
 
     async def _call(self, effect: object) -> NodeEvent:
         me = object()
@@ -154,7 +167,9 @@ class SessionsEngine:
         if self._network.is_over:
             raise StepFailedError(FailureKind.LOST, "the schedule is over")
         loop = self._network.loop
-        await asyncio.sleep(max(self._random.random() * self.pause_ms * 2 / 1000, self.hangs_until - loop.time()))
+        await asyncio.sleep(
+            max(self._random.random() * self.pause_ms * 2 / 1000, self.hangs_until - loop.time())
+        )
 
     def _checked(self, do: Callable[[], object]) -> object:
         """A violation must end the schedule; the sessions would take it for a failure of Spark's."""

@@ -76,7 +76,9 @@ def line_deaf(fleet: SessionsFleet) -> bool:
     lines = list(process.lines.values())
     if not lines:
         return False
-    lines[int(fleet.random.random() * len(lines))].deaf_until = fleet.loop.time() + _one_of(fleet, _PAUSES_S[:4])
+    lines[int(fleet.random.random() * len(lines))].deaf_until = fleet.loop.time() + _one_of(
+        fleet, _PAUSES_S[:4]
+    )
     return True
 
 
@@ -95,7 +97,8 @@ def records_not_pushed(fleet: SessionsFleet) -> bool:
 
 
 def request_meets_trouble(fleet: SessionsFleet) -> bool:
-    """The next one of a kind: it or its answer is lost, or its sender dies or is replaced while it is on its way."""
+    """The next one of a kind: it or its answer is lost, or its sender dies or is
+    replaced while it is on its way."""
     draw = fleet.random.random
     fleet.network.traps[_REQUESTS[int(draw() * len(_REQUESTS))]] = _TRAPS[int(draw() * len(_TRAPS))]
     return True
@@ -213,7 +216,10 @@ def leader_elected(fleet: SessionsFleet) -> bool:
     """It may be behind, and the old one may go on answering."""
     world, draw = fleet.world, fleet.random.random
     world.replicated = True
-    for replicas, end in ((world.control_replicas, len(world.control)), (world.steps_replicas, len(world.steps))):
+    for replicas, end in (
+        (world.control_replicas, len(world.control)),
+        (world.steps_replicas, len(world.steps)),
+    ):
         if draw() < 0.6:
             broker = (replicas.leader + 1 + int(draw() * (BROKERS - 1))) % BROKERS
             behind = int(draw() * (_MOST_BEHIND + 1)) if draw() < 0.7 else 0

@@ -25,7 +25,9 @@ _PUSHED_AGAIN = 20
 class SessionsFleet(Users):
     """The last coordinator is the one that the partition is assigned to; the others may not know."""
 
-    def __init__(self, spec: PipelineSpec, random: Random, loop: SeededLoop, weather: Weather, counts: Counter[str]) -> None:
+    def __init__(
+        self, spec: PipelineSpec, random: Random, loop: SeededLoop, weather: Weather, counts: Counter[str]
+    ) -> None:
         super().__init__(World(spec), random)
         self.loop = loop
         self.network = Network(loop, random, weather, counts)
@@ -77,7 +79,7 @@ class SessionsFleet(Users):
             self.world.move_leaders(self.world.events)
             self.network.notify()
 
-    # --- coordinators -------------------------------------------------------------------------------------------------
+    # --- coordinators ---------------------------------------------------------------------------------------
 
     def assign(self) -> CoordinatorProcess:
         """The partition is assigned to a new process; who had it before hears of it some time, or never."""
@@ -105,7 +107,12 @@ class SessionsFleet(Users):
         else:
             self.nodes[process.number] = None
         engine = None if process.engine is None else process.engine.inner
-        if engine is not None and engine.to_write and engine.ran is not None and self.random.random() < _EXECUTORS_WRITE_ON:
+        if (
+            engine is not None
+            and engine.to_write
+            and engine.ran is not None
+            and self.random.random() < _EXECUTORS_WRITE_ON
+        ):
             self.network.at_broker(self.random.random(), self._write_on, process)
 
     def _write_on(self, process: NodeProcess) -> None:
@@ -120,19 +127,24 @@ class SessionsFleet(Users):
             except Exception as error:  # noqa: BLE001 - a violation ends the schedule
                 self.loop.fail(error)
 
-    # --- nodes --------------------------------------------------------------------------------------------------------
+    # --- nodes ----------------------------------------------------------------------------------------------
 
     def start_node(self, number: int) -> None:
         """A new process for a node."""
         name = self._name(f"node{number}-")
-        self.nodes[number] = NodeProcess(name, self.world, self.network, self._heard, number, self.directories[number])
+        self.nodes[number] = NodeProcess(
+            name, self.world, self.network, self._heard, number, self.directories[number]
+        )
 
     def look_after_nodes(self) -> None:
-        """Start again what has ended, as a supervisor does; what was shut down, when the pipeline is wanted again."""
+        """Start again what has ended, as a supervisor does; what was shut down, when the pipeline is wanted
+        again."""
         desired = self.world.view.desired()
         for number, node in enumerate(self.nodes):
             ended = None if node is None else node.ended
-            if node is None or (node.is_over and (desired is not DesiredMode.STOPPED or not _was_shut_down(ended))):
+            if node is None or (
+                node.is_over and (desired is not DesiredMode.STOPPED or not _was_shut_down(ended))
+            ):
                 self.counts["node started"] += 1
                 self.start_node(number)
         self.zombies = [node for node in self.zombies if not node.is_over]
@@ -148,12 +160,16 @@ class SessionsFleet(Users):
         """Where everybody is."""
         world, status = self.world, self.world.view.status()
         states = [(c.name, c.state and c.state.at, c.state and c.state.halt) for c in self.coordinators]
-        nodes = [(n.name, n.is_over, n.state and (n.state.at, n.state.step, n.state.error)) for n in self.nodes if n]
+        nodes = [
+            (n.name, n.is_over, n.state and (n.state.at, n.state.step, n.state.error))
+            for n in self.nodes
+            if n
+        ]
         return (
-            f"at {world.now_ms} {len(world.boundaries)} steps from {world.first_step}, "
-            f"checkpoints {[one.step for one in world.checkpoints]}, input {world.input_ends} from {world.input_earliest}, "
-            f"paused {[name for name in world.wishes if world.is_paused(name)]}, coordinators {states}, nodes {nodes}, "
-            f"status {status and (status.phase, status.reason)}"
+            f"at {world.now_ms} {len(world.boundaries)} steps from {world.first_step}, checkpoints "
+            f"{[one.step for one in world.checkpoints]}, input {world.input_ends} from "
+            f"{world.input_earliest}, paused {[name for name in world.wishes if world.is_paused(name)]}, "
+            f"coordinators {states}, nodes {nodes}, status {status and (status.phase, status.reason)}"
         )
 
 

@@ -33,7 +33,9 @@ class Ledger:
         """An event is about to be decided. Raises Violation."""
         if isinstance(event, ControlSeen):
             offset = event.logged.offset
-            missed = [one.offset for one in self._world.control[self._next_offset : offset] if one is not None]
+            missed = [
+                one.offset for one in self._world.control[self._next_offset : offset] if one is not None
+            ]
             require(offset >= self._next_offset and not missed, SEEN, (offset, self._next_offset, missed))
             self._next_offset = offset + 1
 

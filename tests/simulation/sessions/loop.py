@@ -1,10 +1,12 @@
-"""An event loop for which a seed is a schedule: time is virtual, and of what could run now a generator chooses what does.
+"""An event loop for which a seed is a schedule: time is virtual, and of what could run now
+a generator chooses what does.
 
-asyncio promises no order between tasks that are ready at once, only that of `call_soon` from one place; how much of that order
-is kept is part of the schedule. Time stands still while anything can run, and then jumps to the next timer.
+asyncio promises no order between tasks that are ready at once, only that of `call_soon` from one place; how
+much of that order is kept is part of the schedule. Time stands still while anything can run, and then jumps
+to the next timer.
 
-Every callback belongs to the process in whose context it was made. One that was killed never runs again, not even its `finally`
-blocks; one that is paused (SIGSTOP) runs later, while its clock goes on.
+Every callback belongs to the process in whose context it was made. One that was killed never runs again, not
+even its `finally` blocks; one that is paused (SIGSTOP) runs later, while its clock goes on.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class _Handle:
 
     __slots__ = ("_cancelled", "_when", "args", "callback", "context", "process")
 
-    def __init__(self, callback: Callable[..., Any], args: tuple[Any, ...], context: Any, when: float) -> None:
+    def __init__(
+        self, callback: Callable[..., Any], args: tuple[Any, ...], context: Any, when: float
+    ) -> None:
         self.callback, self.args = callback, args
         self.context = contextvars.copy_context() if context is None else context
         self.process: Process | None = self.context.get(PROCESS)
@@ -83,14 +87,16 @@ class SeededLoop(asyncio.AbstractEventLoop):
         """What the killed would have done next."""
         self._failure: BaseException | None = None
         self.tasks: list[_Task] = []
-        """All that were ever made: the coroutine of a process that was killed must not be closed by being forgotten."""
+        """All that were ever made: the coroutine of a process that was killed must not be closed by being
+        forgotten."""
 
     def fail(self, failure: BaseException) -> None:
         """End the run with that, whoever catches it on the way."""
         self._failure = self._failure or failure
 
     def end(self) -> None:
-        """Cancel every task until it has ended, also those of the killed: none is left to be closed by being forgotten."""
+        """Cancel every task until it has ended, also those of the killed: none is left
+        to be closed by being forgotten."""
         self._failure = None
         for _ in range(_MOST_CANCELS):
             if not self._has_tasks():
@@ -117,7 +123,8 @@ class SeededLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)
 
     def _turn(self, until: float) -> bool:
-        """One moment: all that can run now, then time goes on. False when there is nothing more before `until`."""
+        """One moment: all that can run now, then time goes on. False when there is nothing more before
+        `until`."""
         draw, ready = self._random.random, self._ready
         callbacks = 0
         while ready and self._failure is None:
@@ -154,7 +161,7 @@ class SeededLoop(asyncio.AbstractEventLoop):
         self._timers_made += 1
         heapq.heappush(self._timers, (when, self._timers_made, handle))
 
-    # --- what asyncio asks of a loop ----------------------------------------------------------------------------------
+    # --- what asyncio asks of a loop ------------------------------------------------------------------------
 
     def time(self) -> float:
         return self._now

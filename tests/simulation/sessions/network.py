@@ -1,4 +1,5 @@
-"""How long requests are on their way, which are lost, and which arrive although nobody waits for them any more."""
+"""How long requests are on their way, which are lost, and which arrive although nobody waits for them any
+more."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _DEAD_MENS_LETTERS = 0.5
 
 @dataclass
 class Weather:
-    """How the network is now. usual_ms: what a message takes on average. slow_rate: how many take up to slowest_ms longer.
+    """How the network is now. usual_ms: what a message takes on average. slow_rate: how
+    many take up to slowest_ms longer.
     lost_rate: how many requests are lost, or their answers."""
 
     usual_ms: float = 1.0
@@ -49,10 +51,11 @@ class Network:
         self.context = contextvars.Context()
         """Of what happens at the broker."""
         self.traps: dict[str, str] = {}
-        """By what is asked for, what goes wrong with the next such request: `before` loses it, `after` its answer, and all
-        else is for `spring`."""
+        """By what is asked for, what goes wrong with the next such request: `before` loses it, `after` its
+        answer, and all else is for `spring`."""
         self.spring: Callable[[str, Process], None] = lambda trap, sender: None
-        """Called at the broker with a trap and the sender of the request, which is done before or afterwards."""
+        """Called at the broker with a trap and the sender of the request, which is done before or
+        afterwards."""
         self.random = random
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -95,7 +98,9 @@ class Network:
             meets = "" if trap in _FATES else trap
             self.at_broker(there_s, self._arrive, sender, what, do, None if fate else future, meets)
 
-    def _arrive(self, sender: Line, what: str, do: Callable[[], Any], future: asyncio.Future[Any] | None, trap: str) -> None:
+    def _arrive(
+        self, sender: Line, what: str, do: Callable[[], Any], future: asyncio.Future[Any] | None, trap: str
+    ) -> None:
         if self.is_over or (sender.process.is_dead and self.random.random() >= _DEAD_MENS_LETTERS):
             return
         if trap:

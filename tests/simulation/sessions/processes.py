@@ -1,6 +1,8 @@
-"""The processes: a coordinator's, with all that is around its session, and a node's; and who looks on at what they decide.
+"""The processes: a coordinator's, with all that is around its session, and a node's; and
+who looks on at what they decide.
 
-Of a coordinator worker, Faust alone is left out; here, too, the records of the partition are pushed, as late as can be.
+Of a coordinator worker, Faust alone is left out; here, too, the records of the partition
+are pushed, as late as can be.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ from tests.simulation.world import World
 
 JOINED = "a node has read its own join, and all that lies before it, when it begins"
 _EXPECTED = (RetriableError, HungError, StepFailedError, DamagedRecordError)
-"""What may end a session: Kafka was away for long, or compaction went by it, or the engine hangs or fails to close."""
+"""What may end a session: Kafka was away for long, or compaction went by it, or the
+engine hangs or fails to close."""
 
 
 @dataclass
@@ -67,7 +70,9 @@ class _WatchedControlLog(BrokersControlLog):
 class SimulatedProcess(Process):
     """What both kinds have: a clock, lines to the broker, and somebody who hears of what it decides."""
 
-    def __init__(self, name: str, world: World, network: Network, heard: Callable[[Process, Any], None]) -> None:
+    def __init__(
+        self, name: str, world: World, network: Network, heard: Callable[[Process, Any], None]
+    ) -> None:
         super().__init__(name)
         self.world = world
         self.network = network
@@ -122,7 +127,9 @@ class SimulatedProcess(Process):
 class CoordinatorProcess(SimulatedProcess):
     """A worker to which the partition is assigned."""
 
-    def __init__(self, name: str, world: World, network: Network, heard: Callable[[Process, Any], None], pushed: int) -> None:
+    def __init__(
+        self, name: str, world: World, network: Network, heard: Callable[[Process, Any], None], pushed: int
+    ) -> None:
         """pushed: the offset from which on records are pushed."""
         super().__init__(name, world, network, heard)
         self.witness = CoordinatorWitness(world)
@@ -139,10 +146,18 @@ class CoordinatorProcess(SimulatedProcess):
             self._running = self.start(self.keeper.stop())
 
     async def _run(self) -> None:
-        self.keeper = PartitionKeeper(0, lambda: self.control_log().read_to_end(), self._open, lambda denied: None)
+        self.keeper = PartitionKeeper(
+            0, lambda: self.control_log().read_to_end(), self._open, lambda denied: None
+        )
         self.keeper.start()
         self.agent.reader.position = self._pushed
-        await follow(self.agent.tail, self._push, "the agent", coordinator_module.logging.getLogger("kcontrol.agent"), 10**9)
+        await follow(
+            self.agent.tail,
+            self._push,
+            "the agent",
+            coordinator_module.logging.getLogger("kcontrol.agent"),
+            10**9,
+        )
 
     def _push(self, chunk: list[Logged]) -> None:
         assert self.keeper is not None
@@ -159,7 +174,9 @@ class CoordinatorProcess(SimulatedProcess):
 
 
 class _WatchedSession(CoordinatorSession):
-    def __init__(self, process: CoordinatorProcess, initial: CoordinatorState, ports: CoordinatorPorts) -> None:
+    def __init__(
+        self, process: CoordinatorProcess, initial: CoordinatorState, ports: CoordinatorPorts
+    ) -> None:
         super().__init__(initial, ports, new_id=process.new_id)
         self._process = process
 
@@ -175,7 +192,13 @@ class NodeProcess(SimulatedProcess):
     """One life of a node. `ended`: why it is over; `is_over` also when it crashed."""
 
     def __init__(
-        self, name: str, world: World, network: Network, heard: Callable[[Process, Any], None], number: int, disk: Directory
+        self,
+        name: str,
+        world: World,
+        network: Network,
+        heard: Callable[[Process, Any], None],
+        number: int,
+        disk: Directory,
     ) -> None:
         super().__init__(name, world, network, heard)
         self.number = number
@@ -197,12 +220,22 @@ class NodeProcess(SimulatedProcess):
         finally:
             self.is_over = True
 
-    def _make_engine(self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]) -> SessionsEngine:
+    def _make_engine(
+        self, spec: PipelineSpec, incarnation: int, on_failure: Callable[[BaseException], None]
+    ) -> SessionsEngine:
         def failed(error: BaseException) -> None:
             self.context.run(on_failure, error)
 
         self.engine = SessionsEngine(
-            self.world, self.network, self.number, incarnation, spec, self.disk, self.network.random, failed, self.ledger
+            self.world,
+            self.network,
+            self.number,
+            incarnation,
+            spec,
+            self.disk,
+            self.network.random,
+            failed,
+            self.ledger,
         )
         return self.engine
 
@@ -292,7 +325,10 @@ def witnessed() -> Iterator[None]:
 def _has_read_all(process: SimulatedProcess) -> bool:
     """Its newest readers, of both logs, are at the end."""
     control, steps = process.readers[-2:]
-    return (control.reader.position, steps.reader.position) == (len(process.world.control), len(process.world.steps))
+    return (control.reader.position, steps.reader.position) == (
+        len(process.world.control),
+        len(process.world.steps),
+    )
 
 
 @contextmanager
@@ -309,5 +345,7 @@ def _unexpected(process: SimulatedProcess) -> Iterator[None]:
             process.network.loop.fail(Violation("nobody ends in DamagedRecordError by itself", str(error)))
         raise
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        process.network.loop.fail(Violation("no event is unexpected", f"{process.name}: {type(error).__name__}: {error}"))
+        process.network.loop.fail(
+            Violation("no event is unexpected", f"{process.name}: {type(error).__name__}: {error}")
+        )
         raise

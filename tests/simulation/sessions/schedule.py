@@ -1,7 +1,9 @@
-"""One schedule of the sessions: seconds of virtual time in which things go wrong, and then a world that must make progress.
+"""One schedule of the sessions: seconds of virtual time in which things go wrong, and then a
+world that must make progress.
 
-As in the simulation of the cores, each schedule has a random choice of the faults, and a seed is a schedule. What differs from
-schedule to schedule is also how much of asyncio's order is kept, how long messages take, and how many are lost.
+As in the simulation of the cores, each schedule has a random choice of the faults, and a seed is a schedule.
+What differs from schedule to schedule is also how much of asyncio's order is kept, how long messages take,
+and how many are lost.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _AGENT_STAYS_DEAF = 0.25
 
 
 class SessionsSchedule:
-    """A fleet, and a generator that decides what happens to it. likely: faults that are chosen in any case."""
+    """A fleet, and a generator that decides what happens to it. likely: faults that are chosen in any
+    case."""
 
     def __init__(self, seed: int, counts: Counter[str], likely: tuple[Fault, ...] = ()) -> None:
         self.random = random = Random(seed)
@@ -99,14 +102,17 @@ class SessionsSchedule:
 
     def _brokers_hear(self) -> None:
         world, draw = self.world, self.random.random
-        for replicas, end in ((world.control_replicas, len(world.control)), (world.steps_replicas, len(world.steps))):
+        for replicas, end in (
+            (world.control_replicas, len(world.control)),
+            (world.steps_replicas, len(world.steps)),
+        ):
             if not replicas.is_calm:
                 replicas.followers_fetch(end)
                 for broker in replicas.deposed():
                     if draw() < 0.5:
                         replicas.hears(broker)
 
-    # --- and then all is well ------------------------------------------------------------------------------------------
+    # --- and then all is well -------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """No more faults: all input that there is must be committed, by all nodes, within a bounded time."""
@@ -142,7 +148,12 @@ class SessionsSchedule:
             self._until(self.loop.time() + _ROUND_S)
             status = world.view.status()
             halted = status is not None and status.phase is PipelinePhase.HALTED
-            if halted and status is not None and fleet.must_stay_halted() and "the pipeline was made with" in status.reason:
+            if (
+                halted
+                and status is not None
+                and fleet.must_stay_halted()
+                and "the pipeline was made with" in status.reason
+            ):
                 self.counts["halted for good by partitions of keyed inputs"] += 1
                 return
             if halted and halts < _LATE_HALTS:
@@ -165,7 +176,8 @@ class SessionsSchedule:
             require(zombie.is_over, "a replaced node ends itself", zombie.name)
 
     def _end(self) -> None:
-        """End every task in good order, in a world where nothing is done any more: also those of the killed."""
+        """End every task in good order, in a world where nothing is done any more: also those of the
+        killed."""
         network = self.fleet.network
         network.is_over = True
         for process in (*self.fleet.dead, *self.fleet.alive()):
@@ -189,7 +201,9 @@ def _undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def run_sessions(seed: int, counts: Counter[str], to_progress: bool = True, likely: tuple[Fault, ...] = ()) -> SessionsSchedule:
+def run_sessions(
+    seed: int, counts: Counter[str], to_progress: bool = True, likely: tuple[Fault, ...] = ()
+) -> SessionsSchedule:
     """One schedule. likely: faults that are chosen in any case. Raises Violation."""
     with _undisturbed(), witnessed():
         schedule = SessionsSchedule(seed, counts, likely)

@@ -1,4 +1,5 @@
-"""Rules that live in the sessions and not in the cores, switched off: only this simulator can find what they are there for."""
+"""Rules that live in the sessions and not in the cores, switched off: only this simulator
+can find what they are there for."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ _TWICE = ("no two committed attempts", "checkpoint monotone", "no two checkpoint
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the sessions by what switches it off, the invariants of which one then breaks, and how to get there."""
+    """A rule of the sessions by what switches it off, the invariants of which one then breaks, and how to get
+    there."""
 
     broken: Callable[[], Patches]
     invariants: tuple[str, ...]
@@ -147,12 +149,19 @@ def _where_the_boundary_lies_is_not_looked_at() -> Patches:
 RULES = (
     Rule(_the_last_words_go_first, (SAID,)),
     Rule(_gaps_are_passed_over, (SEEN,), 0, (records_not_pushed,) * 4),
-    Rule(_a_gap_is_read_to_whatever_end_a_broker_names, (SEEN,), 110, (leader_elected, records_not_pushed) * 8),
+    Rule(
+        _a_gap_is_read_to_whatever_end_a_broker_names, (SEEN,), 110, (leader_elected, records_not_pushed) * 8
+    ),
     Rule(_records_are_seen_as_often_as_they_come, (SEEN,)),
     Rule(_time_passes_without_a_look, (_PROGRESS,), 0, (agent_deaf,)),
     Rule(_cancelled_attempts_begin, (CANCELLED,), 140, (line_deaf,) * 4),
     Rule(_a_running_attempt_is_not_cancelled, (CANCELLED,)),
-    Rule(_a_part_is_saved_while_the_next_is_pinned, (_PINNED,), 0, (engine_slow, engine_slow, coordinator_killed) * 2),
+    Rule(
+        _a_part_is_saved_while_the_next_is_pinned,
+        (_PINNED,),
+        0,
+        (engine_slow, engine_slow, coordinator_killed) * 2,
+    ),
     Rule(_the_first_arrival_counts, (_PROGRESS,)),
     Rule(_nodes_do_not_read_through_their_join, (JOINED,), 75, (leader_elected,) * 4),
     Rule(

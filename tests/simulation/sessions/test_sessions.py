@@ -1,4 +1,5 @@
-"""The real sessions under a seeded loop: a sample in every test run; `python -m tests.simulation --sessions` does many more."""
+"""The real sessions under a seeded loop: a sample in every test run; `python -m
+tests.simulation --sessions` does many more."""
 
 from __future__ import annotations
 

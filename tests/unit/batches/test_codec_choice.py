@@ -32,7 +32,9 @@ def _fresh() -> None:
 
 
 @pytest.mark.usefixtures("_fresh")
-@pytest.mark.parametrize(("wanted", "name"), [("", "compiled"), ("compiled", "compiled"), ("reference", "reference")])
+@pytest.mark.parametrize(
+    ("wanted", "name"), [("", "compiled"), ("compiled", "compiled"), ("reference", "reference")]
+)
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch, wanted: str, name: str) -> None:
     monkeypatch.setenv(codec.CODEC_VARIABLE, wanted)
     warm()
@@ -43,19 +45,28 @@ def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch, wanted: str, n
 @pytest.mark.usefixtures("_fresh")
 def test_an_unknown_codec_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(codec.CODEC_VARIABLE, "fast")
-    with pytest.raises(ConfigurationError, match="KCONTROL_CODEC='fast': it must be 'compiled', 'reference' or unset"):
+    with pytest.raises(
+        ConfigurationError, match="KCONTROL_CODEC='fast': it must be 'compiled', 'reference' or unset"
+    ):
         codec.default_codec()
 
 
 def test_without_numba_the_reference_is_used() -> None:
     environment = {name: value for name, value in os.environ.items() if name != codec.CODEC_VARIABLE}
     run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_NUMBA], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", WITHOUT_NUMBA],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert run.stdout.split(maxsplit=1)[0] == "reference"
 
 
-def test_compiled_code_is_kept_only_where_nobody_else_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_kept_only_where_nobody_else_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     directory = jit.private_cache_directory()
     assert directory is not None
@@ -96,7 +107,12 @@ def test_an_account_without_a_home_and_a_read_only_install_still_keep_compiled_c
     environment.pop("NUMBA_CACHE_DIR", None)
 
     run = subprocess.run(
-        [sys.executable, str(module)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(module)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
     assert (run.returncode, run.stdout) == (0, "42\n"), run.stderr

@@ -39,7 +39,12 @@ def test_columns_that_are_not_there_are_null() -> None:
 
 
 def test_null_and_sliced_headers() -> None:
-    headers = [[{"key": "a", "value": b"1"}], None, [], [{"key": "b", "value": None}, {"key": "c", "value": b""}]]
+    headers = [
+        [{"key": "a", "value": b"1"}],
+        None,
+        [],
+        [{"key": "b", "value": None}, {"key": "c", "value": b""}],
+    ]
     for kind in (pa.list_(HEADER), pa.large_list(HEADER)):
         rows = pa.record_batch({"value": pa.array([b"v"] * 4), "headers": pa.array(headers, kind)})
         wanted = [(("a", b"1"),), (), (), (("b", None), ("c", b""))]
@@ -60,9 +65,15 @@ def test_headers_that_a_null_row_hides_are_not_written() -> None:
     [
         ({"value": pa.array([1])}, "column 'value' has type int64; a Kafka record holds binary or string"),
         ({"value": pa.array([b"v"]), "key": pa.array([1.0])}, "column 'key' has type double"),
-        ({"value": pa.array([b"v"]), "headers": pa.array(["x"])}, "column 'headers' has type string; it must be array<struct"),
         (
-            {"value": pa.array([b"v"]), "headers": pa.array([[{"key": None, "value": b"x"}]], pa.list_(HEADER))},
+            {"value": pa.array([b"v"]), "headers": pa.array(["x"])},
+            "column 'headers' has type string; it must be array<struct",
+        ),
+        (
+            {
+                "value": pa.array([b"v"]),
+                "headers": pa.array([[{"key": None, "value": b"x"}]], pa.list_(HEADER)),
+            },
             "whose key is null",
         ),
         ({"value": pa.array([b"v"]), "headers": pa.array([[None]], pa.list_(HEADER))}, "a null header"),

@@ -10,7 +10,9 @@ from kcontrol.wire.batches.compression import Compression, pack, unpack
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_the_clock_does_not_change_what_is_packed(compression: Compression, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_does_not_change_what_is_packed(
+    compression: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
     records = b"the same records" * 10
     monkeypatch.setattr(time, "time", lambda: 1_000_000_000.0)
     first = pack(compression, records)

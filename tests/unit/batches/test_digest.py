@@ -1,4 +1,5 @@
-"""The digest's definition: what it tells apart, what it does not depend on, and values that may never change."""
+"""The digest's definition: what it tells apart, what it does not depend on, and values that may never
+change."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ import pytest
 
 from kcontrol.core.model import EMPTY_DIGEST
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.digest import EMPTY, INPUT_DIGEST_VERSION, Digest, DigestKind, input_kind, murmur3_128, record_digest
+from kcontrol.wire.digest import (
+    EMPTY,
+    INPUT_DIGEST_VERSION,
+    Digest,
+    DigestKind,
+    input_kind,
+    murmur3_128,
+    record_digest,
+)
 
 GOLDEN_TIMED = "e45159364860b9c9222d85bdc1263f63"
 
@@ -26,7 +35,14 @@ def test_the_hash_is_murmur3_x64_128() -> None:
     [
         (DigestKind.OUTPUT, 4, b"carrier", b'{"delay": 3}', (), "926717e1fd0512f784b723aec44d791e"),
         (DigestKind.OUTPUT, 1, None, None, (), "23a5a082ab255f9c45fa36fa4afdfe16"),
-        (DigestKind.INPUT_UNTIMED, 1 << 40, b"", b"v", (("a", None), ("a", b"")), "2252d3a5f19b62a1e6e80d66b75037de"),
+        (
+            DigestKind.INPUT_UNTIMED,
+            1 << 40,
+            b"",
+            b"v",
+            (("a", None), ("a", b"")),
+            "2252d3a5f19b62a1e6e80d66b75037de",
+        ),
     ],
 )
 def test_golden_values(
@@ -70,18 +86,31 @@ def test_different_records_have_different_digests() -> None:
 def test_the_time_of_a_record_is_hashed_as_it_is_written_down() -> None:
     prefix = (1_700_000_000_123 << 9 | 1 << 8 | 3).to_bytes(8, "little") + (5).to_bytes(8, "little")
     wanted = mmh3.hash128(prefix + b"\x02k\x02v\x00", seed=0, x64arch=True, signed=False)
-    assert record_digest(DigestKind.INPUT, 5, b"k", b"v", (), 1_700_000_000_123, append_time=True).total == wanted
-    assert record_digest(DigestKind.INPUT, 5, b"k", b"v", (), 1_700_000_000_123, append_time=True).hex == GOLDEN_TIMED
+    assert (
+        record_digest(DigestKind.INPUT, 5, b"k", b"v", (), 1_700_000_000_123, append_time=True).total
+        == wanted
+    )
+    assert (
+        record_digest(DigestKind.INPUT, 5, b"k", b"v", (), 1_700_000_000_123, append_time=True).hex
+        == GOLDEN_TIMED
+    )
 
 
 def test_only_input_is_known_by_its_time() -> None:
     for kind in (DigestKind.OUTPUT, DigestKind.INPUT_UNTIMED, DigestKind.NONE):
-        assert record_digest(kind, 1, b"k", b"v", (), 7, append_time=True) == record_digest(kind, 1, b"k", b"v", ())
+        assert record_digest(kind, 1, b"k", b"v", (), 7, append_time=True) == record_digest(
+            kind, 1, b"k", b"v", ()
+        )
 
 
 def test_a_version_that_is_not_known_is_refused() -> None:
-    assert [input_kind(version) for version in (1, INPUT_DIGEST_VERSION)] == [DigestKind.INPUT_UNTIMED, DigestKind.INPUT]
-    with pytest.raises(ConfigurationError, match="version 3, of a newer kcontrol; this one knows up to version 2"):
+    assert [input_kind(version) for version in (1, INPUT_DIGEST_VERSION)] == [
+        DigestKind.INPUT_UNTIMED,
+        DigestKind.INPUT,
+    ]
+    with pytest.raises(
+        ConfigurationError, match="version 3, of a newer kcontrol; this one knows up to version 2"
+    ):
         input_kind(3)
 
 

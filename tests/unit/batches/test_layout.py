@@ -21,7 +21,8 @@ def with_field(form: str, at: int, value: int) -> bytes:
 
 def test_an_old_message_format_says_what_to_do() -> None:
     with pytest.raises(
-        DamagedRecordError, match=r"in-7: the batch at offset 40 has message format 1.*copy the topic's records"
+        DamagedRecordError,
+        match=r"in-7: the batch at offset 40 has message format 1.*copy the topic's records",
     ):
         Fetched(with_field(">b", 16, 1), "in-7")
 
@@ -33,7 +34,8 @@ def test_a_length_that_holds_no_header(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "at", "value"), [(">q", 0, -1), (">q", 0, 2**63 - 5), (">i", 23, -1), (">i", 57, -1), (">i", 57, 3)]
+    ("form", "at", "value"),
+    [(">q", 0, -1), (">q", 0, 2**63 - 5), (">i", 23, -1), (">i", 57, -1), (">i", 57, 3)],
 )
 def test_offsets_and_counts_that_can_not_be(form: str, at: int, value: int) -> None:
     with pytest.raises(DamagedRecordError, match=r"it says that it has -?\d+ records in -?\d+ offsets"):
@@ -49,7 +51,9 @@ def test_a_length_beyond_the_bytes_is_a_batch_that_was_cut_off() -> None:
 def test_a_timestamp_that_no_clock_shows() -> None:
     broken = MadeBatch([MadeRecord(0, 1_700_000_000_000_000_000, b"k", b"v")]).encode(40)
     for name in ("compiled", "reference"):
-        with pytest.raises(DamagedRecordError, match=r"record at offset 40 has timestamp 1700000000000000000 ms"):
+        with pytest.raises(
+            DamagedRecordError, match=r"record at offset 40 has timestamp 1700000000000000000 ms"
+        ):
             list(Fetched(broken, "in-7").decode(codec_named(name), (), 0, 100))
 
 

@@ -1,4 +1,5 @@
-"""How records fill batches: limits, single records that are too large for them, and compression that does not pay."""
+"""How records fill batches: limits, single records that are too large for them, and
+compression that does not pay."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kcontrol.wire.batches import BatchFormat, Codec, Compression, PartitionedBatches, Producer, SealedBatch, codec_named
+from kcontrol.wire.batches import (
+    BatchFormat,
+    Codec,
+    Compression,
+    PartitionedBatches,
+    Producer,
+    SealedBatch,
+    codec_named,
+)
 from kcontrol.wire.digest import DigestKind
 from tests.property.batches.made import parsed
 
@@ -18,7 +27,9 @@ def codec(request: pytest.FixtureRequest) -> Codec:
     return codec_named(request.param)
 
 
-def sealed(codec: Codec, values: list[bytes], limit: int, compression: Compression = Compression.NONE) -> list[SealedBatch]:
+def sealed(
+    codec: Codec, values: list[bytes], limit: int, compression: Compression = Compression.NONE
+) -> list[SealedBatch]:
     form = BatchFormat(Producer(1, 0), 5, (), compression, limit, DigestKind.OUTPUT, 1)
     made = PartitionedBatches(codec, form)
     rows = pa.record_batch({"value": pa.array(values, pa.binary())})

@@ -1,4 +1,5 @@
-"""What a read_committed reader sees of transactions: committed ones only, whatever lies between their batches."""
+"""What a read_committed reader sees of transactions: committed ones only, whatever lies between their
+batches."""
 
 from __future__ import annotations
 
@@ -13,11 +14,16 @@ CODECS = [codec_named("compiled"), codec_named("reference")]
 def batch(name: str, producer_id: int = -1) -> MadeBatch:
     transactional = producer_id >= 0
     return MadeBatch(
-        [MadeRecord(0, 0, None, name.encode())], transactional=transactional, producer_id=producer_id, producer_epoch=0
+        [MadeRecord(0, 0, None, name.encode())],
+        transactional=transactional,
+        producer_id=producer_id,
+        producer_epoch=0,
     )
 
 
-def values(codec: Codec, log: MadeLog, aborted: list[tuple[int, int]], first: int = 0, to: int = 2**62) -> list[str]:
+def values(
+    codec: Codec, log: MadeLog, aborted: list[tuple[int, int]], first: int = 0, to: int = 2**62
+) -> list[str]:
     decoded = Fetched(log.encode(), "t-0").decode(codec, aborted, first, to)
     return [value.decode() for run in decoded for value in run.rows.column("value").to_pylist()]
 
@@ -35,13 +41,22 @@ def test_markers_are_never_rows(codec: Codec) -> None:
 
 def test_an_aborted_producer_is_hidden_until_its_marker(codec: Codec) -> None:
     log = MadeLog(
-        [batch("1", 1), batch("2", 2), batch("plain"), batch("1 too", 1), marker(1, commit=False), batch("1 again", 1)]
+        [
+            batch("1", 1),
+            batch("2", 2),
+            batch("plain"),
+            batch("1 too", 1),
+            marker(1, commit=False),
+            batch("1 again", 1),
+        ]
     )
     assert values(codec, log, [(1, 0)]) == ["2", "plain", "1 again"]
 
 
 def test_a_transaction_is_hidden_only_from_its_first_aborted_offset(codec: Codec) -> None:
-    log = MadeLog([batch("kept", 1), marker(1, commit=True), batch("gone", 1), marker(1, commit=False)], start=50)
+    log = MadeLog(
+        [batch("kept", 1), marker(1, commit=True), batch("gone", 1), marker(1, commit=False)], start=50
+    )
     assert values(codec, log, [(1, 52)]) == ["kept"]
 
 

@@ -1,4 +1,5 @@
-"""Figures of the bench: slow steps count in full, ratios say how many times as fast, phases add up to the step."""
+"""Figures of the bench: slow steps count in full, ratios say how many times as fast, phases add up to the
+step."""
 
 from __future__ import annotations
 
@@ -10,7 +11,12 @@ from bench.plan import alternating
 
 
 def run(side: str, *periods_ms: float) -> Run:
-    return Run(side, "passthrough", 1_000, tuple(MeasuredStep(1_000, period_ms, period_ms) for period_ms in periods_ms))
+    return Run(
+        side,
+        "passthrough",
+        1_000,
+        tuple(MeasuredStep(1_000, period_ms, period_ms) for period_ms in periods_ms),
+    )
 
 
 def test_throughput_counts_slow_steps_in_full() -> None:
@@ -35,13 +41,17 @@ def test_sides_take_turns_in_being_first() -> None:
     assert list(alternating(("a", "b"), 3)) == ["a", "b", "b", "a", "a", "b"]
 
 
-def step(number: int, committed_ms: int, work: list[tuple[int, int]], ends: list[tuple[int, int]]) -> dict[str, object]:
+def step(
+    number: int, committed_ms: int, work: list[tuple[int, int]], ends: list[tuple[int, int]]
+) -> dict[str, object]:
     """work: begun and written by node. ends: seen and recorded by node, of the step before."""
     return {
         "step": number,
         "committed_ms": committed_ms,
         "work": [{"begun_ms": begun, "written_ms": written} for begun, written in work],
-        "before": {"nodes": [{"seen_ms": seen, "recorded_ms": recorded} for seen, recorded in ends]} if ends else None,
+        "before": {"nodes": [{"seen_ms": seen, "recorded_ms": recorded} for seen, recorded in ends]}
+        if ends
+        else None,
     }
 
 
@@ -60,5 +70,7 @@ def test_a_phase_ends_with_the_last_of_several_nodes() -> None:
 @pytest.mark.parametrize(
     ("work", "ends"), [([(130, 190)], []), ([(130, 190)], [(0, 0)]), ([], [(105, 120)]), ([(0, 0)], [(1, 2)])]
 )
-def test_a_step_of_which_not_all_is_known_has_no_phases(work: list[tuple[int, int]], ends: list[tuple[int, int]]) -> None:
+def test_a_step_of_which_not_all_is_known_has_no_phases(
+    work: list[tuple[int, int]], ends: list[tuple[int, int]]
+) -> None:
     assert phases([step(1, 100, [], []), step(2, 200, work, ends)]) == []

@@ -1,4 +1,5 @@
-"""Figures of memory: processes are told apart, and peaks are of one process and of all of a kind at one time."""
+"""Figures of memory: processes are told apart, and peaks are of one process and of all of a kind at one
+time."""
 
 from __future__ import annotations
 

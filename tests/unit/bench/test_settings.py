@@ -14,7 +14,11 @@ def test_runs_with_every_setting_come_before_after_and_between_those_without_one
 
 
 def test_every_setting_chosen_for_speed_is_measured_against_another_value() -> None:
-    chosen = {one.name: one.value for one in SETTINGS if one.need is Need.SPEED and one.name not in NOT_OF_SPEED_ALONE}
+    chosen = {
+        one.name: one.value
+        for one in SETTINGS
+        if one.need is Need.SPEED and one.name not in NOT_OF_SPEED_ALONE
+    }
     assert chosen.keys() == SPARK_HAS.keys()
     assert not chosen.items() & SPARK_HAS.items()
 

@@ -1,4 +1,5 @@
-"""Figures of a long run: growth is that of the later half, so what a process needs to warm up counts for nothing."""
+"""Figures of a long run: growth is that of the later half, so what a process needs to warm up counts for
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The made-up log of the start-up bench is one that the core takes, from its beginning and from its checkpoint."""
+"""The made-up log of the start-up bench is one that the core takes, from its beginning and from its
+checkpoint."""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ from tests.support.parts import contents_of, make_pin, place
 LIMITS = StoreLimits()
 
 
-@pytest.mark.parametrize("form", ["{path}", "file:{path}", "file://{path}", "file://localhost{path}", "{path}/"])
+@pytest.mark.parametrize(
+    "form", ["{path}", "file:{path}", "file://{path}", "file://localhost{path}", "{path}/"]
+)
 def test_a_directory_in_any_form(tmp_path: Path, form: str) -> None:
     directory = tmp_path / "durable place"
     location = form.format(path=directory if form.startswith("{") else str(directory).replace(" ", "%20"))
@@ -69,7 +71,9 @@ def test_credentials_in_the_location_are_refused_and_not_repeated(location: str)
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b"])
 def test_names_that_can_not_be_directories_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="can't be a directory's name"):
-        CheckpointStore().save(PartPlace(str(tmp_path), name, "log", 0, 1, 1, 1), make_pin(tmp_path / "pin", {}))
+        CheckpointStore().save(
+            PartPlace(str(tmp_path), name, "log", 0, 1, 1, 1), make_pin(tmp_path / "pin", {})
+        )
 
 
 def test_limits_must_be_positive() -> None:

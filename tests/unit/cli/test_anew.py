@@ -25,7 +25,10 @@ print(sys.stdin.readline().strip(), flush=True)
 
 def test_it_runs_the_same_command_in_the_same_process() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "an argument"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROGRAM, "an argument"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     said, _ = process.communicate("still connected\n", PATIENCE_S)
     assert said.splitlines() == [f"{process.pid} an argument"] * 2 + ["still connected"]

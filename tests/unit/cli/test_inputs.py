@@ -1,4 +1,5 @@
-"""What the command line says of inputs that are paused or skipped, and when it takes a pipeline for caught up."""
+"""What the command line says of inputs that are paused or skipped, and when it takes a pipeline for caught
+up."""
 
 from __future__ import annotations
 
@@ -77,14 +78,23 @@ def test_offsets_that_hold_no_record_wait_for_nothing() -> None:
 
 
 def test_a_paused_input_and_whether_it_is_in_force() -> None:
-    assert line(InputDesired("p", "in", True, "r")) == "in: 0 offsets wait; paused (pausing it waits for a coordinator)"
+    assert (
+        line(InputDesired("p", "in", True, "r"))
+        == "in: 0 offsets wait; paused (pausing it waits for a coordinator)"
+    )
     assert line(InputDesired("p", "in", True, "r"), status(3)) == "in: 0 offsets wait; paused"
-    assert line(InputDesired("p", "in", False, "r")) == "in: 0 offsets wait (resuming it waits for a coordinator)"
+    assert (
+        line(InputDesired("p", "in", False, "r"))
+        == "in: 0 offsets wait (resuming it waits for a coordinator)"
+    )
 
 
 def test_a_skip_that_waits() -> None:
     told = line(SKIP)
-    assert "the next step skips offsets 6 to 8 of partition 0, by somebody; the node that reads partition 0" in told
+    assert (
+        "the next step skips offsets 6 to 8 of partition 0, by somebody; the node that reads partition 0"
+        in told
+    )
     assert line(SKIP, SEEN).endswith("by somebody")
     (skip,) = facts(SKIP, SEEN).model_dump(by_alias=True)["skips"]
     assert skip == {"partition": 0, "from": 6, "to": 9, "by": "somebody", "asked_ms": 5, "waits_for": ""}

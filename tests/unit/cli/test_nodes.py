@@ -31,7 +31,9 @@ from tests.unit.core.made import LIMITS, SPEC, boundary
 
 
 def pipeline(nodes: int = 1) -> Pipeline:
-    made = Pipeline("p", nodes=nodes, inputs=[KafkaInput("a", topic="a")], outputs=[KafkaOutput("b", topic="b")])
+    made = Pipeline(
+        "p", nodes=nodes, inputs=[KafkaInput("a", topic="a")], outputs=[KafkaOutput("b", topic="b")]
+    )
 
     @made.query
     def b(a: Any) -> Any:
@@ -61,7 +63,8 @@ def test_a_node_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "processors", "master"), [(1, 8, None), (2, 8, "local[4]"), (3, 8, "local[2]"), (4, 2, "local[1]")]
+    ("nodes", "processors", "master"),
+    [(1, 8, None), (2, 8, "local[4]"), (3, 8, "local[2]"), (4, 2, "local[1]")],
 )
 def test_nodes_on_one_machine_share_it_out(nodes: int, processors: int, master: str | None) -> None:
     assert shared_master(nodes, processors) == master
@@ -88,8 +91,21 @@ def told(node: int, doing: str, step: int, error: str = "") -> NodeFacts:
     """What is known of a node that does something."""
     runs = step + 1 if doing in ("running", "replaying") else None
     return NodeFacts(
-        **{"node": node, "incarnation": 1, "host": "host", "process_id": 2, "listens": "", "made_otherwise": ""},
-        **{"phase": "running" if runs else doing, "step": step, "running": runs, "silent_ms": 0, "error": error},
+        **{
+            "node": node,
+            "incarnation": 1,
+            "host": "host",
+            "process_id": 2,
+            "listens": "",
+            "made_otherwise": "",
+        },
+        **{
+            "phase": "running" if runs else doing,
+            "step": step,
+            "running": runs,
+            "silent_ms": 0,
+            "error": error,
+        },
         replaying=runs if doing == "replaying" else None,
     )
 

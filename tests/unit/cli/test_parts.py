@@ -1,4 +1,5 @@
-"""Parts of the command line that need no process: causes, lines for people, what caught up means, what the log lets through."""
+"""Parts of the command line that need no process: causes, lines for people, what caught up
+means, what the log lets through."""
 
 from __future__ import annotations
 

@@ -28,7 +28,12 @@ print(json.dumps([before, (os.nice(0), session())]))
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_process_that_leads_its_session_lowers_that_too(leads: bool) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, start_new_session=leads, timeout=60
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=leads,
+        timeout=60,
     )
     (nice, group), (nice_after, group_after) = json.loads(done.stdout)
     assert nice_after == min(19, nice + 7)

@@ -30,7 +30,9 @@ def test_records_are_printed_up_to_the_limit_of_each_step(capsys: pytest.Capture
 
 
 def test_records_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    PrintedRecords(limit=1_000, as_json=True).deliver(replayed(3, record(value=b"a\nb"), record("copies", key=None)))
+    PrintedRecords(limit=1_000, as_json=True).deliver(
+        replayed(3, record(value=b"a\nb"), record("copies", key=None))
+    )
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["step"], each["output"], each["key"], each["value"]) for each in found] == [
         (3, "totals", "k", "a\nb"),
@@ -38,13 +40,21 @@ def test_records_are_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
-def test_what_steps_were_made_with_is_said_once_for_each_change_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_steps_were_made_with_is_said_once_for_each_change_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     here = Environment("x86_64", "0.1.0", "3.11.7", "4.1.1", "17", "19.0.0", "2.3.0", "2.2.0", "")
     other = replace(here, numpy="1.26.0")
-    made = [replace(boundary(step), environments=(other if step in (2, 3, 5) else here,)) for step in range(1, 6)]
+    made = [
+        replace(boundary(step), environments=(other if step in (2, 3, 5) else here,)) for step in range(1, 6)
+    ]
     say_made_otherwise(made, 0, here)
     clause = "was made with numpy 1.26.0; here is numpy 2.2.0; what differs may differ because of that"
-    assert capsys.readouterr().err.splitlines() == [f"step 2 {clause}", "step 4 was made as here", f"step 5 {clause}"]
+    assert capsys.readouterr().err.splitlines() == [
+        f"step 2 {clause}",
+        "step 4 was made as here",
+        f"step 5 {clause}",
+    ]
 
 
 def test_verdicts() -> None:
@@ -53,7 +63,9 @@ def test_verdicts() -> None:
     facts = json.loads(verdict(0, 4, [DIFFERENCE], as_json=True))
     assert (facts["step"], facts["agrees"], facts["differences"][0]["partition"]) == (4, False, 1)
     refuse("p", [])
-    with pytest.raises(DigestMismatchError, match="pipeline 'p': 1 differences from the log, the first: step 4"):
+    with pytest.raises(
+        DigestMismatchError, match="pipeline 'p': 1 differences from the log, the first: step 4"
+    ):
         refuse("p", [DIFFERENCE])
 
 
@@ -69,6 +81,8 @@ def test_verdicts() -> None:
         (["--limit", "0"], "0 is not in the range"),
     ],
 )
-def test_options_that_make_no_sense_end_with_2(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_make_no_sense_end_with_2(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command(["replay", "p", "--bootstrap-servers", "127.0.0.1:1", *options]) == 2
     assert said in capsys.readouterr().err

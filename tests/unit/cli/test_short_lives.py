@@ -22,7 +22,9 @@ def test_a_child_that_dies_at_once_is_given_up_after_so_many_short_lives(tmp_pat
 
     async def run() -> None:
         children = Children(tell, max_short_lives=2)
-        children.add(Child("at-once", ["coordinator", "--bootstrap-servers", "127.0.0.1:1"], tmp_path / "at-once.log"))
+        children.add(
+            Child("at-once", ["coordinator", "--bootstrap-servers", "127.0.0.1:1"], tmp_path / "at-once.log")
+        )
         try:
             await children.watch()
         finally:

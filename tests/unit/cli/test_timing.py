@@ -1,4 +1,5 @@
-"""`kcontrol steps --timing`: each step is printed once the next one says how it ended, the newest at the end."""
+"""`kcontrol steps --timing`: each step is printed once the next one says how it ended, the newest at the
+end."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.unit.core.made import boundary
 
 def step(number: int) -> LoggedStep:
     at_ms = 1_000 * number
-    before = StepEnd(at_ms - 900 + 80, (EndTimes(at_ms - 900 + 85, at_ms - 900 + 105),)) if number > 1 else None
+    before = (
+        StepEnd(at_ms - 900 + 80, (EndTimes(at_ms - 900 + 85, at_ms - 900 + 105),)) if number > 1 else None
+    )
     made = replace(
         boundary(number),
         received_ms=at_ms,
@@ -36,7 +39,15 @@ def test_a_line_a_step_and_a_column_a_mark(capsys: pytest.CaptureFixture[str]) -
     assert printer.take([step(1), step(2)])
     header, first = shown(capsys)
     assert dict(zip(header, first, strict=True)) == {
-        **{"step": "1", "records": "2", "decided": "2", "opened": "4", "begun": "3", "planned": "11", "ran": "50"},
+        **{
+            "step": "1",
+            "records": "2",
+            "decided": "2",
+            "opened": "4",
+            "begun": "3",
+            "planned": "11",
+            "ran": "50",
+        },
         **{"written": "1", "asked": "3", "answered": "106", "seen": "5", "recorded": "20", "ms": "205"},
     }
     printer.end()
@@ -53,11 +64,15 @@ def test_only_the_steps_that_are_asked_for(capsys: pytest.CaptureFixture[str]) -
     assert [each["step"] for each in found] == [2, 3]
     assert found[1]["marks_ms"]["recorded"] == 4_000 - 900 + 105
     assert found[1]["phases_ms"]["ran"] == 50
-    assert found[1]["work"] == [{"begun_ms": 3_009, "planned_ms": 3_020, "ran_ms": 3_070, "written_ms": 3_071}]
+    assert found[1]["work"] == [
+        {"begun_ms": 3_009, "planned_ms": 3_020, "ran_ms": 3_070, "written_ms": 3_071}
+    ]
     assert found[1]["end"]["nodes"] == [{"seen_ms": 3_185, "recorded_ms": 3_205}]
 
 
-def test_a_step_that_is_asked_for_and_is_the_newest_is_printed_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_that_is_asked_for_and_is_the_newest_is_printed_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     printer = printer_of(1, 1, as_json=True, timing=True)
     assert printer.take([step(1)])
     printer.end()

@@ -1,4 +1,5 @@
-"""A process that hangs ends itself, and one that was stopped is ended by the one that started it; with real processes."""
+"""A process that hangs ends itself, and one that was stopped is ended by the one that
+started it; with real processes."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ begin_anew()
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_a_process_whose_event_loop_is_blocked_ends_itself_and_says_so() -> None:

@@ -92,7 +92,11 @@ def only(kind: type[_T], effects: Iterable[object]) -> _T:
 def published(kind: type[_T], effects: Iterable[object]) -> list[_T]:
     """The records of one kind that the effects publish."""
     return [
-        record for effect in effects if isinstance(effect, Publish) for record in effect.records if isinstance(record, kind)
+        record
+        for effect in effects
+        if isinstance(effect, Publish)
+        for record in effect.records
+        if isinstance(record, kind)
     ]
 
 
@@ -101,7 +105,9 @@ class CoordinatorDriver:
 
     def __init__(self, spec: PipelineSpec | None = SPEC) -> None:
         self.log = Log()
-        self.state = CoordinatorState.initial("p", transactional_id="kcontrol.p", steps_topic="kcontrol.p.steps")
+        self.state = CoordinatorState.initial(
+            "p", transactional_id="kcontrol.p", steps_topic="kcontrol.p.steps"
+        )
         self.beat = 0
         self.incarnations: dict[int, int] = {}
         self.producer_epoch = 0
@@ -207,7 +213,19 @@ class CoordinatorDriver:
             for p in work.division
         )
         outputs = (OutputSlice("out", "output", 1, 10, 13, 3, "2" * 32),)
-        report = Written("p", number, self.incarnations[number], work.step, work.token, inputs, outputs, (), False, None, "")
+        report = Written(
+            "p",
+            number,
+            self.incarnations[number],
+            work.step,
+            work.token,
+            inputs,
+            outputs,
+            (),
+            False,
+            None,
+            "",
+        )
         return self.see(replace(report, **changes))
 
     @property
@@ -262,4 +280,6 @@ class NodeDriver:
     def command(self, kind: Any, step: int = 0, work: StepWork | None = None, **changes: Any) -> list[Any]:
         """The next command of the newest coordinator."""
         self.serial += 1
-        return self.see(replace(Command("p", self.epoch, self.serial, 0, self.incarnation, kind, step, work), **changes))
+        return self.see(
+            replace(Command("p", self.epoch, self.serial, 0, self.incarnation, kind, step, work), **changes)
+        )

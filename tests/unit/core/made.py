@@ -52,9 +52,14 @@ TOKEN = Token(1, 1, 7, 3, (2,))
 
 
 def boundary(
-    step: int, from_: tuple[int, ...] = (5, 0), to: tuple[int, ...] = (6, 1), token: Token = TOKEN, nodes: int = 1
+    step: int,
+    from_: tuple[int, ...] = (5, 0),
+    to: tuple[int, ...] = (6, 1),
+    token: Token = TOKEN,
+    nodes: int = 1,
 ) -> StepBoundary:
-    """Of a step that read what lies between those offsets, by partition; one record of each if not told otherwise."""
+    """Of a step that read what lies between those offsets, by partition; one record of each if not told
+    otherwise."""
     return StepBoundary(
         pipeline="p",
         step=step,

@@ -38,7 +38,9 @@ def part(driver: CoordinatorDriver, number: int, **changes: Any) -> list[Any]:
     """A node has saved its part of the checkpoint that it was last told of, but for the changes."""
     command = driver.state.nodes.commands[number]
     incarnation = driver.incarnations[number]
-    said = CheckpointPart("p", number, incarnation, command.claim_epoch, command.serial, command.step, f"m{number}", 2, 30, "")
+    said = CheckpointPart(
+        "p", number, incarnation, command.claim_epoch, command.serial, command.step, f"m{number}", 2, 30, ""
+    )
     return driver.see(replace(said, **changes))
 
 

@@ -21,7 +21,7 @@ from tests.unit.core.drive import CoordinatorDriver, only, published
 from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
 from tests.unit.core.saving import ONE, part, resting, saving, told
 
-# --- requests -------------------------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------
 
 
 def ask(driver: CoordinatorDriver, request_id: str = "now") -> list[Any]:
@@ -100,7 +100,7 @@ def test_a_request_outlives_the_restart_of_a_node_but_leaves_time_for_a_step() -
     assert told(driver.tick(1)) == [(0, 3)]
 
 
-# --- opening --------------------------------------------------------------------------------------------------------------
+# --- opening ------------------------------------------------------------------------------------------------
 
 
 def closed(driver: CoordinatorDriver, **changes: Any) -> list[Command]:
@@ -130,7 +130,10 @@ def test_a_node_that_can_open_nothing_of_what_is_left_halts_the_pipeline_until_i
     assert driver.status.reason.startswith(
         "node 0 of pipeline p can't be opened: the log holds steps 4 to 6, so it must begin at"
     )
-    assert "one from 3 to 6. Steps that it can open, from its own disk or from a checkpoint: 2;" in driver.status.reason
+    assert (
+        "one from 3 to 6. Steps that it can open, from its own disk or from a checkpoint: 2;"
+        in driver.status.reason
+    )
     assert "checkpoints in the log: 4." in driver.status.reason
     driver.join()
     driver.say(phase=NodePhase.CLOSED, openable=(4,))

@@ -1,4 +1,5 @@
-"""Checkpoints, as a coordinator makes them: when, what it waits for, what it records, and how little a failure costs."""
+"""Checkpoints, as a coordinator makes them: when, what it waits for, what it records,
+and how little a failure costs."""
 
 from __future__ import annotations
 
@@ -105,7 +106,11 @@ def test_when_all_parts_are_there_the_checkpoint_is_recorded_in_a_transaction_of
     driver.see_step(commit.checkpoint)
     assert only(InitProducer, driver.feed(CheckpointCommitted(3, driver.log.now_ms)))
     driver.ready()
-    assert (driver.status.checkpoint, driver.state.at, driver.state.checkpointing.saving) == (3, State.READY, None)
+    assert (driver.status.checkpoint, driver.state.at, driver.state.checkpointing.saving) == (
+        3,
+        State.READY,
+        None,
+    )
 
 
 def test_what_a_checkpoint_makes_needless_is_forgotten_oldest_first_and_not_all_at_once() -> None:
@@ -122,8 +127,12 @@ def test_what_a_checkpoint_makes_needless_is_forgotten_oldest_first_and_not_all_
     ("keep_steps", "forgotten"),
     [(-1, ()), (0, ("step/1",)), (5, ("step/1",)), (6, ())],
 )
-def test_steps_are_kept_for_checkpoints_and_for_as_long_as_was_asked(keep_steps: int, forgotten: tuple[str, ...]) -> None:
-    driver = resting(replace(ONE, checkpoint=replace(ONE.checkpoint, keep_steps=keep_steps)), steps=6, saved=(2,))
+def test_steps_are_kept_for_checkpoints_and_for_as_long_as_was_asked(
+    keep_steps: int, forgotten: tuple[str, ...]
+) -> None:
+    driver = resting(
+        replace(ONE, checkpoint=replace(ONE.checkpoint, keep_steps=keep_steps)), steps=6, saved=(2,)
+    )
     driver.tick(EVERY_MS)
     driver.say()
     part(driver, 0)
@@ -133,7 +142,9 @@ def test_steps_are_kept_for_checkpoints_and_for_as_long_as_was_asked(keep_steps:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"command_serial": 2}, {"claim_epoch": 1}, {"step": 2}, {"incarnation": 0}], ids=lambda one: next(iter(one))
+    "changes",
+    [{"command_serial": 2}, {"claim_epoch": 1}, {"step": 2}, {"incarnation": 0}],
+    ids=lambda one: next(iter(one)),
 )
 def test_only_the_answer_to_the_very_command_is_a_part(changes: dict[str, Any]) -> None:
     driver = saving(ONE)
@@ -142,7 +153,7 @@ def test_only_the_answer_to_the_very_command_is_a_part(changes: dict[str, Any]) 
     assert only(AddPartitions, part(driver, 0)).partitions == STEPS_ONLY
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------------------------
+# --- what goes wrong ----------------------------------------------------------------------------------------
 
 
 def test_a_checkpoint_is_given_up_when_a_part_fails_and_begun_anew_when_it_is_due() -> None:
@@ -260,7 +271,9 @@ def test_a_record_that_did_not_get_there_is_written_again() -> None:
     driver.say()
     driver.tick(LIMITS.max_backoff_ms)
     assert driver.state.at is State.ADDING_LOG
-    assert only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).checkpoint.parts == made.parts
+    assert (
+        only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).checkpoint.parts == made.parts
+    )
 
 
 @pytest.mark.parametrize("added", [False, True])

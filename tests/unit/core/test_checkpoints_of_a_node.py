@@ -1,4 +1,5 @@
-"""Checkpoints, as a node takes part in them: what it pins, what it says of its part, and what it could open."""
+"""Checkpoints, as a node takes part in them: what it pins, what it says of its part, and what it could
+open."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def parts(effects: list[Any]) -> list[CheckpointPart]:
     return published(CheckpointPart, effects)
 
 
-def saved(driver: NodeDriver, serial: int, files: SavedFiles | None = SAVED, error: str = "") -> list[CheckpointPart]:
+def saved(
+    driver: NodeDriver, serial: int, files: SavedFiles | None = SAVED, error: str = ""
+) -> list[CheckpointPart]:
     return parts(driver.feed(PartSaved(driver.epoch, serial, files, error, driver.log.now_ms)))
 
 
@@ -81,7 +84,9 @@ def test_a_step_is_pinned_acknowledged_saved_and_told_of() -> None:
     said = published(NodeState, effects)[0]
     assert (said.command_epoch, said.command_serial, said.phase) == (driver.epoch, 2, NodePhase.OPEN)
     assert only(SavePart, effects) == SavePart(3, driver.epoch, 2, "file:///c")
-    assert saved(driver, 2) == [CheckpointPart("p", 0, driver.incarnation, driver.epoch, 2, 3, "file:///c/3/manifest", 4, 500, "")]
+    assert saved(driver, 2) == [
+        CheckpointPart("p", 0, driver.incarnation, driver.epoch, 2, 3, "file:///c/3/manifest", 4, 500, "")
+    ]
     assert saved(driver, 2) == []
 
 
@@ -94,7 +99,16 @@ def test_a_pin_is_acknowledged_only_when_it_is_there() -> None:
 def test_the_next_step_begins_when_the_pin_is_there() -> None:
     driver = idle()
     driver.command(CommandKind.CHECKPOINT, 3)
-    work = StepWork(4, Token(driver.epoch, 1, 7, 1, (driver.incarnation,)), "t", 9_000, Reason.RECORDS, (), Layout((), 1, ()), ())
+    work = StepWork(
+        4,
+        Token(driver.epoch, 1, 7, 1, (driver.incarnation,)),
+        "t",
+        9_000,
+        Reason.RECORDS,
+        (),
+        Layout((), 1, ()),
+        (),
+    )
     assert driver.command(CommandKind.STEP, 4, work) == []
     effects = driver.feed(StepPinned(3, "", driver.log.now_ms))
     assert only(RunStep, effects) == RunStep(work, None)
@@ -109,7 +123,9 @@ def test_what_can_not_be_pinned_or_saved_is_told_with_the_reason() -> None:
     assert not [one for one in effects if isinstance(one, SavePart)]
     driver = idle()
     pinned(driver)
-    assert [(one.step, one.error) for one in saved(driver, 2, None, "no such bucket")] == [(3, "no such bucket")]
+    assert [(one.step, one.error) for one in saved(driver, 2, None, "no such bucket")] == [
+        (3, "no such bucket")
+    ]
 
 
 def test_only_the_step_that_is_held_is_saved() -> None:
@@ -148,7 +164,7 @@ def test_a_pin_that_was_overtaken_by_an_opening_saves_nothing() -> None:
     assert only(SavePart, pinned(driver)).command_serial == 4
 
 
-# --- what it could open -----------------------------------------------------------------------------------------------------
+# --- what it could open -------------------------------------------------------------------------------------
 
 
 def joined(driver: NodeDriver, own: tuple[int, ...], restorable: tuple[int, ...]) -> list[Any]:

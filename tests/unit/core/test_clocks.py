@@ -1,4 +1,5 @@
-"""Wall clocks that are set, forward or back: waits are as long as before, and the time of steps neither jumps nor rests."""
+"""Wall clocks that are set, forward or back: waits are as long as before, and the time of
+steps neither jumps nor rests."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def test_a_wall_clock_that_was_set_forward_moves_steps_no_further_than_is_tolera
     driver.log.set_ms = 0
     driver.tick(1)
     driver.say()
-    assert driver.status.clock_difference_ms == -TOLERANCE_MS, "what was gained is not lost: time never goes back"
+    assert driver.status.clock_difference_ms == -TOLERANCE_MS, (
+        "what was gained is not lost: time never goes back"
+    )
 
 
 def test_a_coordinator_that_takes_over_with_a_wrong_wall_clock_goes_by_what_the_log_says() -> None:
@@ -115,7 +118,9 @@ def test_of_nodes_that_disagree_the_middle_one_is_believed() -> None:
 
 
 def test_a_policys_clock_ticks_by_the_time_of_steps_when_the_wall_clock_was_set_back() -> None:
-    driver = CoordinatorDriver(replace(SPEC, policy=replace(SPEC.policy, clock_ms=500, max_delay_ms=HOUR_MS, min_records=100)))
+    driver = CoordinatorDriver(
+        replace(SPEC, policy=replace(SPEC.policy, clock_ms=500, max_delay_ms=HOUR_MS, min_records=100))
+    )
     driver.in_place()
     first = _made(driver)
     driver.log.set_ms = -HOUR_MS

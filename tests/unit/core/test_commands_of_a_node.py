@@ -1,4 +1,5 @@
-"""What a node does when it is told to, also while its engine opens or closes, and the words in which it says what it does."""
+"""What a node does when it is told to, also while its engine opens or closes, and the words
+in which it says what it does."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def test_a_node_that_is_told_to_end_twice_ends_whatever_its_engine_does() -> Non
     """Spark's JVM may have been stopped, and neither open nor close."""
     driver = opening()
     assert CloseEngine() in driver.command(CommandKind.SHUTDOWN, 1)
-    assert only(Exit, driver.command(CommandKind.SHUTDOWN, 1)) == Exit("shut down by command", False, shut_down=True)
+    assert only(Exit, driver.command(CommandKind.SHUTDOWN, 1)) == Exit(
+        "shut down by command", False, shut_down=True
+    )
 
 
 def test_a_command_to_open_interrupts_an_attempt_and_its_late_answer_means_nothing() -> None:
@@ -82,7 +85,9 @@ def test_a_command_to_open_interrupts_an_attempt_and_its_late_answer_means_nothi
     assert driver.state.at is NodeStage.IDLE
     again = work_of(driver, 1, attempt=2)
     driver.command(CommandKind.STEP, 1, again)
-    assert published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0].token == again.token
+    assert (
+        published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0].token == again.token
+    )
 
 
 def test_stop_closes_and_shutdown_ends() -> None:
@@ -155,7 +160,9 @@ def test_a_node_never_says_both_that_it_received_a_step_and_that_it_replays_it()
     driver.joined()
     opened(driver)
     seen = (ReceivedPartition(0, "T1", 0, 6),)
-    assert [one.step for one in published(Received, driver.feed(InputArrived("in", seen, 0, driver.log.now_ms)))] == [1]
+    assert [
+        one.step for one in published(Received, driver.feed(InputArrived("in", seen, 0, driver.log.now_ms)))
+    ] == [1]
     driver.command(CommandKind.STEP, 1, work_of(driver, 1))
     effects = driver.see_step(boundary(1))
     effects += driver.feed(EngineFailed(FailureKind.LOST, "cancelled", driver.log.now_ms))

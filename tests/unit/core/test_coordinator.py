@@ -70,7 +70,9 @@ def test_predecessors_commands_and_incarnations_are_forgotten_after_the_claim() 
     driver.see(Command("p", 2, 1, 0, old, CommandKind.PAUSE, 0, None))
     driver.say()
     driver.join()
-    forgotten = [effect.forget for effect in driver.take_over() if isinstance(effect, Publish) and effect.forget]
+    forgotten = [
+        effect.forget for effect in driver.take_over() if isinstance(effect, Publish) and effect.forget
+    ]
     assert forgotten == [("p/claim/old", f"p/node/0/join/u{old}", "p/command/2/0", f"p/node/0/{old}/state")]
 
 
@@ -103,7 +105,9 @@ def test_partitions_that_were_not_read_are_in_the_boundary_all_the_same() -> Non
     work = driver.attempt(8, 0)
     read = tuple(piece for piece in boundary(1, (5, 0), (8, 0)).inputs if piece.records)
     inputs = only(CommitStep, driver.write(work, inputs=read)).boundary.inputs
-    assert [(piece.partition, piece.from_, piece.to, piece.digest) for piece in inputs[1:]] == [(1, 0, 0, EMPTY_DIGEST)]
+    assert [(piece.partition, piece.from_, piece.to, piece.digest) for piece in inputs[1:]] == [
+        (1, 0, 0, EMPTY_DIGEST)
+    ]
 
 
 def test_a_moved_watermark_makes_one_empty_step() -> None:
@@ -175,7 +179,9 @@ def test_reports_of_another_token_do_not_count() -> None:
         ({"inputs": boundary(1, (5, 0), (8, 2)).inputs * 2}, "reports a partition of an input twice"),
     ],
 )
-def test_a_report_that_does_not_fit_the_division_is_not_committed(changes: dict[str, object], text: str) -> None:
+def test_a_report_that_does_not_fit_the_division_is_not_committed(
+    changes: dict[str, object], text: str
+) -> None:
     driver = CoordinatorDriver()
     driver.in_place()
     work = driver.attempt(8, 2)
@@ -188,7 +194,9 @@ def test_output_that_the_node_may_not_write_is_not_committed() -> None:
     driver = CoordinatorDriver()
     driver.in_place()
     work = driver.attempt(8, 2)
-    assert driver.write(work, outputs=(OutputSlice("out", "output", 2, 0, 1, 1, "0" * 32),)) == [InitProducer(60_000)]
+    assert driver.write(work, outputs=(OutputSlice("out", "output", 2, 0, 1, 1, "0" * 32),)) == [
+        InitProducer(60_000)
+    ]
 
 
 @pytest.mark.parametrize("at", ["fencing", "reading", "adding", "attempting", "committing"])
@@ -216,7 +224,9 @@ def test_fenced_reads_before_it_claims_again_under_another_name(at: str) -> None
         if driver.state.at is State.BACKING_OFF_FENCED:
             effects = driver.tick(1_000)
         assert effects == [ReadToEnds(settled=False)]
-    assert driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)) == [Publish((Claim("p", "c.2", "host", 1),))]
+    assert driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)) == [
+        Publish((Claim("p", "c.2", "host", 1),))
+    ]
     assert driver.see(Claim("p", "c.2", "host", 1)) == [InitProducer(60_000)]
 
 
@@ -313,7 +323,8 @@ def test_a_changed_definition_is_refused_unless_it_is_compatible() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "text"), [({"earliest": 6}, "the next step needs offset 5"), ({"topic_id": "T9"}, "deleted and created again")]
+    ("changes", "text"),
+    [({"earliest": 6}, "the next step needs offset 5"), ({"topic_id": "T9"}, "deleted and created again")],
 )
 def test_input_that_is_gone_halts(changes: dict[str, object], text: str) -> None:
     driver = CoordinatorDriver()

@@ -28,7 +28,9 @@ def test_what_is_not_allowed_halts_until_the_user_asks_again(at: str) -> None:
     assert (said.phase, said.reason) == (PipelinePhase.HALTED, "grant it")
     assert driver.is_quiet(1_000_000)
     assert ReadToEnds(settled=False) in driver.see(Resume("p", "again"))
-    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
+    driver.see(
+        only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms))))
+    )
     driver.ready()
     assert driver.status.phase is not PipelinePhase.HALTED
 
@@ -57,14 +59,18 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
     earlier = Status("p", 0, PipelinePhase.HALTED, 7, "a bug", ("r0", "old"), 5, "", (), 3)
     driver.see(Resume("p", "old"))
     driver.see(earlier)
-    claim = only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms))))
+    claim = only(
+        Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))
+    )
     driver.see(claim)
     effects = driver.feed(TransactionFailed(FailureKind.DENIED, "grant it", driver.log.now_ms))
     (said,) = published(Status, effects)
     assert said == replace(earlier, claim_epoch=said.claim_epoch, reason="grant it")
     driver.see(said)
     driver.see(Desired("p", DesiredMode.RUNNING, "r1"))
-    driver.see(only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms)))))
+    driver.see(
+        only(Claim, published(Claim, driver.feed(EndsReached(driver.log.steps_end, driver.log.now_ms))))
+    )
     driver.ready()
     assert driver.state.asked.acknowledged == ("r0", "old")
     assert driver.status.phase is PipelinePhase.HALTED
@@ -74,7 +80,12 @@ def test_who_is_denied_at_once_keeps_what_was_said_before() -> None:
 
 def test_nothing_is_said_before_it_is_known_who_is_in_charge() -> None:
     driver = CoordinatorDriver()
-    driver.see(only(Claim, published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))))
+    driver.see(
+        only(
+            Claim,
+            published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms))),
+        )
+    )
     driver.feed(ProducerReady(7, 1, driver.log.now_ms))
     driver.feed(TransactionFailed(FailureKind.BROKER, "away", driver.log.now_ms))
     driver.tick(60_000)

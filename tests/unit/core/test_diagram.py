@@ -14,4 +14,6 @@ _DIAGRAMS = Path(__file__).parents[3] / "docs" / "diagrams"
 @pytest.mark.parametrize("which", ["coordinator", "node"])
 def test_the_picture_is_current(which: str) -> None:
     path = _DIAGRAMS / f"{which}.md"
-    assert path.read_text() == document(which), f"run: python -m docs.make_diagrams {which} > docs/diagrams/{which}.md"
+    assert path.read_text() == document(which), (
+        f"run: python -m docs.make_diagrams {which} > docs/diagrams/{which}.md"
+    )

@@ -47,7 +47,12 @@ def test_the_same_again_differs_in_nothing_wherever_its_output_would_have_come_t
         (replace(FOUND, outputs=changed(FOUND.outputs, 1, digest=ONE)), "output", "out", 1),
         (replace(FOUND, outputs=changed(FOUND.outputs, 0, records=1)), "output", "out", 0),
         (replace(FOUND, outputs=FOUND.outputs[1:]), "output", "out", 0),
-        (replace(FOUND, outputs=(*FOUND.outputs, replace(FOUND.outputs[0], output="more"))), "output", "more", 0),
+        (
+            replace(FOUND, outputs=(*FOUND.outputs, replace(FOUND.outputs[0], output="more"))),
+            "output",
+            "more",
+            0,
+        ),
         (replace(FOUND, skipped=()), "bad records", "in", None),
         (replace(FOUND, skipped=(Skipped("in", 3),)), "bad records", "in", None),
         (replace(FOUND, skipped=(*FOUND.skipped, Skipped("other", 1))), "bad records", "other", None),
@@ -55,9 +60,16 @@ def test_the_same_again_differs_in_nothing_wherever_its_output_would_have_come_t
         (replace(FOUND, late_rows=(LateRows("q", 0, 4),)), "late rows", "q", None),
     ],
 )
-def test_every_difference_is_found_and_says_where(found: StepResult, what: str, name: str, partition: int | None) -> None:
+def test_every_difference_is_found_and_says_where(
+    found: StepResult, what: str, name: str, partition: int | None
+) -> None:
     [difference] = differences(MADE, PART, WORK, found)
-    assert (difference.step, difference.what, difference.name, difference.partition) == (3, what, name, partition)
+    assert (difference.step, difference.what, difference.name, difference.partition) == (
+        3,
+        what,
+        name,
+        partition,
+    )
     assert str(difference).startswith(f"step 3: {what}")
     assert "the log has" in str(difference)
 
@@ -76,7 +88,10 @@ def test_what_came_of_other_input_is_not_spoken_of() -> None:
 
 def test_texts() -> None:
     moved = Difference(3, "watermark", "", None, True, False)
-    assert str(moved) == "step 3: watermark differs: the log has that it moved, this run has that it did not move"
+    assert (
+        str(moved)
+        == "step 3: watermark differs: the log has that it moved, this run has that it did not move"
+    )
     bad = Difference(3, "bad records", "in", None, 2, 3)
     assert str(bad) == "step 3: bad records 'in' differs: the log has 2, this run has 3"
     out = Difference(3, "output", "out", 1, (2, ONE), (0, "0" * 32))
@@ -97,7 +112,9 @@ def test_each_node_is_held_to_its_own_part() -> None:
         own = StepResult((FOUND.inputs[node],), (FOUND.outputs[node],), (Skipped("in", node),), node == 1)
         assert differences(OF_TWO, part, WORK, own) == []
         less = replace(own, outputs=())
-        assert [(each.what, each.partition) for each in differences(OF_TWO, part, WORK, less)] == [("output", node)]
+        assert [(each.what, each.partition) for each in differences(OF_TWO, part, WORK, less)] == [
+            ("output", node)
+        ]
 
 
 def test_no_node_has_left_out_more_bad_records_than_all_or_moved_a_watermark_that_did_not_move() -> None:
@@ -111,7 +128,9 @@ def test_no_node_has_left_out_more_bad_records_than_all_or_moved_a_watermark_tha
 
 def test_what_the_definition_no_longer_has_is_nobodys() -> None:
     gone = InputSlice("gone", "t", "T3", 0, 0, 1, 1, ONE)
-    made = replace(MADE, inputs=(*MADE.inputs, gone), outputs=(*MADE.outputs, OutputSlice("left", "t", 0, 0, 1, 1, ONE)))
+    made = replace(
+        MADE, inputs=(*MADE.inputs, gone), outputs=(*MADE.outputs, OutputSlice("left", "t", 0, 0, 1, 1, ONE))
+    )
     assert part_of(made, SPEC, 0) == PART
     assert differences(made, PART, WORK, FOUND) == []
 

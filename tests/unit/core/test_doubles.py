@@ -35,7 +35,9 @@ def test_the_newest_record_of_a_step_counts_and_what_followed_the_first_never_wa
     )
     assert (view.step, view.next_from[("in", 0)], view.last_offset) == (2, 9, 3)
     assert view.doubles == (Double("step", 2, 3, 3),)
-    assert fold(boundary(1, (5, 0), (6, 0)), boundary(1, (5, 0), (6, 0))).doubles == (Double("step", 1, 1, 1),)
+    assert fold(boundary(1, (5, 0), (6, 0)), boundary(1, (5, 0), (6, 0))).doubles == (
+        Double("step", 1, 1, 1),
+    )
 
 
 def test_the_same_is_left_when_compaction_has_removed_the_older_records() -> None:
@@ -75,11 +77,19 @@ def test_what_is_shown_goes_by_the_newest_records() -> None:
     records = [boundary(1, (5, 0), (6, 0)), boundary(2, (6, 0), (7, 0)), boundary(2, (6, 0), (9, 0))]
     seen.see_steps(LoggedStep(offset, record) for offset, record in enumerate(records))
     assert [each.offset for each in seen.recent] == [0, 2]
-    assert (seen.index.offset_of(2), seen.index.reader_of("in", 0, 8), seen.index.offset_of(3)) == (2, 2, None)
+    assert (seen.index.offset_of(2), seen.index.reader_of("in", 0, 8), seen.index.offset_of(3)) == (
+        2,
+        2,
+        None,
+    )
 
 
 def test_it_is_told_what_readers_have_seen() -> None:
-    first, second, third = boundary(1, (5, 0), (6, 0)), boundary(2, (6, 0), (7, 0)), boundary(1, (5, 0), (7, 0))
+    first, second, third = (
+        boundary(1, (5, 0), (6, 0)),
+        boundary(2, (6, 0), (7, 0)),
+        boundary(1, (5, 0), (7, 0)),
+    )
     log = [LoggedStep(offset, record) for offset, record in enumerate((first, second, third))]
     (twice,) = doubles_of("p", log)
     assert [(one.step, one.offset) for one in twice.void] == [(1, 0), (2, 1)]
@@ -89,7 +99,9 @@ def test_it_is_told_what_readers_have_seen() -> None:
 
 
 def _take_over(driver: CoordinatorDriver, records: Sequence[StepRecord | Tombstone]) -> list[object]:
-    driver.see(published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))[0])
+    driver.see(
+        published(Claim, driver.feed(Assigned("c", "host", 1, driver.log.now_ms, driver.log.wall_ms)))[0]
+    )
     driver.feed(ProducerReady(7, 1, driver.log.now_ms))
     for record in records:
         driver.see_step(record)

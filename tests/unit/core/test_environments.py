@@ -40,14 +40,22 @@ def view(*environments: Environment | None) -> PipelineView:
     ],
 )
 def test_a_boundary_says_it_once_if_all_nodes_are_alike_and_nothing_if_one_is_not_known(
-    environments: tuple[Environment | None, ...], incarnations: tuple[int, ...], recorded: tuple[Environment, ...]
+    environments: tuple[Environment | None, ...],
+    incarnations: tuple[int, ...],
+    recorded: tuple[Environment, ...],
 ) -> None:
     assert made_in(view(*environments), incarnations) == recorded
 
 
 def test_each_node_finds_its_own() -> None:
-    assert [environment_of(replace(boundary(1), environments=(HERE,)), node) for node in range(2)] == [HERE, HERE]
-    assert [environment_of(replace(boundary(1), environments=(HERE, ARM)), node) for node in range(2)] == [HERE, ARM]
+    assert [environment_of(replace(boundary(1), environments=(HERE,)), node) for node in range(2)] == [
+        HERE,
+        HERE,
+    ]
+    assert [environment_of(replace(boundary(1), environments=(HERE, ARM)), node) for node in range(2)] == [
+        HERE,
+        ARM,
+    ]
     assert environment_of(boundary(1), 0) is None
 
 

@@ -50,7 +50,9 @@ def in_place(spec: PipelineSpec, steps: tuple[StepBoundary, ...] = ()) -> Coordi
     return driver
 
 
-def received(driver: CoordinatorDriver, name: str, *seen: tuple[int, int], topic_id: str = "T1", number: int = 0) -> list[Any]:
+def received(
+    driver: CoordinatorDriver, name: str, *seen: tuple[int, int], topic_id: str = "T1", number: int = 0
+) -> list[Any]:
     """What a node says of an input: by partition, (earliest, to)."""
     partitions = tuple(ReceivedPartition(p, topic_id, earliest, to) for p, (earliest, to) in enumerate(seen))
     return driver.see(Received("p", number, driver.incarnations[number], name, 1, partitions, 0, 0))
@@ -90,7 +92,7 @@ def committed(driver: CoordinatorDriver, work: StepWork) -> StepBoundary:
     return made
 
 
-# --- paused -----------------------------------------------------------------------------------------------------------------
+# --- paused -------------------------------------------------------------------------------------------------
 
 
 def test_a_paused_input_gives_nothing_and_the_boundary_says_so() -> None:
@@ -180,10 +182,13 @@ def test_input_that_expires_while_it_is_paused_halts_only_what_reads_it() -> Non
     assert driver.state.at is State.READY
     pause(driver, False)
     assert driver.status.phase is PipelinePhase.HALTED
-    assert "input side (topic other, partition 0) has expired: the next step needs offset 0" in driver.status.reason
+    assert (
+        "input side (topic other, partition 0) has expired: the next step needs offset 0"
+        in driver.status.reason
+    )
 
 
-# --- skips ------------------------------------------------------------------------------------------------------------------
+# --- skips --------------------------------------------------------------------------------------------------
 
 
 def test_an_expired_input_halts_and_a_skip_is_the_way_on() -> None:
@@ -191,15 +196,17 @@ def test_an_expired_input_halts_and_a_skip_is_the_way_on() -> None:
     received(driver, "in", (7, 9), (0, 2))
     assert driver.status.phase is PipelinePhase.HALTED
     assert (
-        "the next step needs offset 5, the first one left is 7; restore the topic, or go on without offsets 5 to 6: "
-        "kcontrol skip p --input in --partition 0 --to-offset 7, then kcontrol resume p"
+        "the next step needs offset 5, the first one left is 7; restore the topic, or go on without "
+        "offsets 5 to 6: kcontrol skip p --input in --partition 0 --to-offset 7, then kcontrol resume p"
     ) in driver.status.reason
     skip(driver, 5, 7)
     assert (driver.status.phase, driver.status.inputs_offset) == (PipelinePhase.HALTED, driver.log.end - 1)
     driver.resume()
     work = begun(driver)
     assert ranges(work) == {("in", 0): (7, 9), ("in", 1): (0, 2)}
-    assert committed(driver, work).skipped_ranges == (SkippedRange("in", "input", "T1", 0, 5, 7, "somebody", 77, "s7"),)
+    assert committed(driver, work).skipped_ranges == (
+        SkippedRange("in", "input", "T1", 0, 5, 7, "somebody", 77, "s7"),
+    )
     driver.receive(10, 2)
     assert begun(driver).step == 2
     assert driver.state.current.plan is not None
@@ -215,7 +222,9 @@ def test_a_skip_alone_makes_a_step_that_records_it() -> None:
     assert ranges(work) == {("in", 0): (9, 9), ("in", 1): (0, 0)}
 
 
-@pytest.mark.parametrize(("from_", "to", "partition"), [(4, 8, 0), (6, 8, 0), (5, 5, 0), (5, 3, 0), (5, 8, 1), (0, 8, 7)])
+@pytest.mark.parametrize(
+    ("from_", "to", "partition"), [(4, 8, 0), (6, 8, 0), (5, 5, 0), (5, 3, 0), (5, 8, 1), (0, 8, 7)]
+)
 def test_a_skip_that_does_not_fit_the_log_is_nothing(from_: int, to: int, partition: int) -> None:
     driver = in_place(SPEC)
     skip(driver, from_, to, partition)
@@ -256,7 +265,7 @@ def test_a_failed_plan_is_given_up_when_its_records_are_skipped() -> None:
     assert (again.step, again.reason, ranges(again)["in", 0]) == (1, Reason.SKIP, (6, 6))
 
 
-# --- partitions that were added -----------------------------------------------------------------------------------------------
+# --- partitions that were added -----------------------------------------------------------------------------
 
 
 def test_an_added_partition_is_read_from_its_first_offset_and_named_from_then_on() -> None:
@@ -287,7 +296,10 @@ def test_a_skip_in_a_partition_that_was_added_to_a_paused_input_waits_with_it() 
 def test_an_added_partition_whose_first_records_have_expired_halts() -> None:
     driver = in_place(SPEC)
     received(driver, "in", (0, 5), (0, 0), (2, 4))
-    assert "partition 2) has expired: the next step needs offset 0, the first one left is 2" in driver.status.reason
+    assert (
+        "partition 2) has expired: the next step needs offset 0, the first one left is 2"
+        in driver.status.reason
+    )
 
 
 def test_partitions_of_a_topic_that_was_made_anew_are_not_added() -> None:
@@ -316,9 +328,21 @@ def test_what_another_node_says_of_a_partition_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("spec", "steps", "text"),
     [
-        (STATEFUL_ON_TWO, (), "than their state is on; nothing was read of the added partitions. Submit the pipeline under a"),
-        (STATEFUL_ON_TWO, (FIRST_OF_TWO,), "input in (topic input) has 3 partitions, the pipeline was made with 2: on 2 nodes"),
-        (KEYED_ON_TWO, (FIRST_OF_TWO,), "Give output out (topic output) 3 partitions too, as far as they are keyed, start the"),
+        (
+            STATEFUL_ON_TWO,
+            (),
+            "than their state is on; nothing was read of the added partitions. Submit the pipeline under a",
+        ),
+        (
+            STATEFUL_ON_TWO,
+            (FIRST_OF_TWO,),
+            "input in (topic input) has 3 partitions, the pipeline was made with 2: on 2 nodes",
+        ),
+        (
+            KEYED_ON_TWO,
+            (FIRST_OF_TWO,),
+            "Give output out (topic output) 3 partitions too, as far as they are keyed, start the",
+        ),
     ],
 )
 def test_keyed_partitions_are_not_taken_up_on_several_nodes(

@@ -1,4 +1,5 @@
-"""What nodes say they have read shows a coordinator that a broker which was behind has told it the end of the log of steps."""
+"""What nodes say they have read shows a coordinator that a broker which was behind has told
+it the end of the log of steps."""
 
 from __future__ import annotations
 

@@ -91,7 +91,12 @@ def test_an_opening_is_acknowledged_when_it_is_done() -> None:
     assert only(OpenEngine, driver.command(CommandKind.CREATE, 0)) == OpenEngine(0, True)
     assert states(driver.tick(1_000))[0].command_serial == -1
     state = states(driver.feed(EngineOpened(0, driver.log.now_ms)))[0]
-    assert (state.phase, state.step, state.command_epoch, state.command_serial) == (NodePhase.OPEN, 0, driver.epoch, 1)
+    assert (state.phase, state.step, state.command_epoch, state.command_serial) == (
+        NodePhase.OPEN,
+        0,
+        driver.epoch,
+        1,
+    )
 
 
 def test_an_attempt_from_the_command_to_the_next_step() -> None:
@@ -101,7 +106,12 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
     work = work_of(driver, 1)
     effects = driver.command(CommandKind.STEP, 1, work)
     state = states(effects)[0]
-    assert (state.phase, state.attempt, state.command_serial, state.step) == (NodePhase.RUNNING, work.token, 2, 0)
+    assert (state.phase, state.attempt, state.command_serial, state.step) == (
+        NodePhase.RUNNING,
+        work.token,
+        2,
+        0,
+    )
     report = published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0]
     assert (report.token, report.step, report.inputs, report.watermark_moved, report.failure) == (
         work.token,
@@ -165,7 +175,12 @@ def test_a_failed_attempt_is_reported_and_leaves_the_node_closed() -> None:
     work = writing(driver)
     effects = driver.feed(EngineFailed(FailureKind.QUERY, "boom", driver.log.now_ms))
     report = published(Written, effects)[0]
-    assert (report.token, report.failure, report.error, report.outputs) == (work.token, FailureKind.QUERY, "boom", ())
+    assert (report.token, report.failure, report.error, report.outputs) == (
+        work.token,
+        FailureKind.QUERY,
+        "boom",
+        (),
+    )
     assert states(effects)[0].phase is NodePhase.CLOSED
     assert states(effects)[0].error == "step 1: boom"
 
@@ -255,7 +270,9 @@ def test_a_newer_incarnation_ends_this_one(openable: tuple[int, ...]) -> None:
 def test_an_incarnation_that_was_replaced_before_it_began_ends() -> None:
     driver = NodeDriver()
     driver.see(NodeJoin("p", 0, "newer", "host", 3))
-    assert only(Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))).replaced
+    assert only(
+        Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))
+    ).replaced
 
 
 def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:
@@ -281,7 +298,9 @@ def test_received_input_is_said_when_it_grows_and_every_five_seconds() -> None:
     assert published(Received, arrived(driver, 8)) == []
     assert published(Received, arrived(driver, 7)) == []
     assert published(Received, arrived(driver, 9))[0].partitions[0].to == 9
-    assert published(Received, arrived(driver, 2, "T9", 1))[0].partitions[0] == ReceivedPartition(0, "T9", 1, 2)
+    assert published(Received, arrived(driver, 2, "T9", 1))[0].partitions[0] == ReceivedPartition(
+        0, "T9", 1, 2
+    )
     assert published(Received, driver.tick(5_000))[0].input == "in"
 
 

@@ -1,4 +1,5 @@
-"""How a coordinator brings nodes to the last committed step, waits for them, loses them, pauses and stops them."""
+"""How a coordinator brings nodes to the last committed step, waits for them, loses them, pauses and stops
+them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,16 @@ from dataclasses import replace
 
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import AddPartitions, CommitStep, InitProducer, PartitionsAdded, StepCommitted
-from kcontrol.core.model import Claim, Command, CommandKind, Desired, DesiredMode, NodePhase, PipelinePhase, Token
+from kcontrol.core.model import (
+    Claim,
+    Command,
+    CommandKind,
+    Desired,
+    DesiredMode,
+    NodePhase,
+    PipelinePhase,
+    Token,
+)
 from tests.unit.core.drive import CoordinatorDriver, only, published
 from tests.unit.core.made import LIMITS, SPEC, boundary
 
@@ -32,7 +42,10 @@ def test_a_state_that_echoes_another_claim_does_not_count() -> None:
     driver = CoordinatorDriver()
     driver.take_over()
     driver.join()
-    assert published(Command, driver.say(phase=NodePhase.CLOSED, claim_epoch=driver.state.tenure.epoch - 1)) == []
+    assert (
+        published(Command, driver.say(phase=NodePhase.CLOSED, claim_epoch=driver.state.tenure.epoch - 1))
+        == []
+    )
     assert driver.status.reason == "waiting: node 0 has not seen this coordinator's claim"
 
 
@@ -105,7 +118,10 @@ def test_a_node_that_does_not_end_is_told_again_until_the_pipeline_halts() -> No
     driver.join()
     pending = {"phase": NodePhase.CLOSED, "command_epoch": -1, "command_serial": -1}
     commands = speak_for(driver, 6 * PATIENCE_MS, **pending)
-    assert [one.kind for one in commands] == [CommandKind.CREATE, *[CommandKind.SHUTDOWN] * (LIMITS.max_lost - 1)]
+    assert [one.kind for one in commands] == [
+        CommandKind.CREATE,
+        *[CommandKind.SHUTDOWN] * (LIMITS.max_lost - 1),
+    ]
     assert driver.status.phase is PipelinePhase.HALTED
     assert driver.status.reason.startswith("node 0 is to end, for more than 28000 ms")
 
@@ -119,7 +135,9 @@ def test_a_node_that_speaks_and_does_not_listen_is_told_to_end() -> None:
     assert "node 0 has not seen this coordinator's claim, for more than 28000 ms" in driver.status.reason
 
 
-def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_next_incarnation_joins() -> None:
+def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_next_incarnation_joins() -> (
+    None
+):
     driver = CoordinatorDriver()
     driver.in_place()
     driver.attempt(8, 2)
@@ -130,7 +148,9 @@ def test_a_node_that_is_silent_for_long_is_told_to_end_once_and_named_until_its_
             commands += published(Command, driver.ready())
         assert (driver.log.now_ms - 10_000 < LIMITS.silence_timeout_ms) == (commands == [])
     assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
-    assert driver.status.reason.startswith("waiting: node 0 says nothing (was open at step 0) and was told to end")
+    assert driver.status.reason.startswith(
+        "waiting: node 0 says nothing (was open at step 0) and was told to end"
+    )
     assert driver.status.phase is PipelinePhase.STARTING
     driver.join()
     assert published(Command, driver.say(phase=NodePhase.CLOSED))[0].kind is CommandKind.CREATE
@@ -147,7 +167,10 @@ def test_a_node_that_joins_and_says_nothing_is_told_to_end_and_counted() -> None
         commands += published(Command, driver.tick(1_000))
     assert [one.kind for one in commands] == [CommandKind.SHUTDOWN]
     assert driver.state.trouble.retry.lost == 1
-    assert f"node 0 has joined and says nothing yet, for more than {limit_ms} ms: it is told to end" in driver.status.reason
+    assert (
+        f"node 0 has joined and says nothing yet, for more than {limit_ms} ms: it is told to end"
+        in driver.status.reason
+    )
 
 
 def test_a_pause_of_a_node_that_is_soon_over_costs_no_restart() -> None:
@@ -186,7 +209,10 @@ def test_a_replay_is_given_time_for_each_step() -> None:
     driver.say(step=2, openable=(2,))
     assert published(Command, driver.tick(1_000))[0].kind is CommandKind.OPEN
     assert driver.state.trouble.failure is not None
-    assert driver.state.trouble.failure.text == "node 0 replays step 3, for more than 25000 ms: it is told to open again"
+    assert (
+        driver.state.trouble.failure.text
+        == "node 0 replays step 3, for more than 25000 ms: it is told to open again"
+    )
 
 
 def test_a_node_that_fails_to_open_too_often_halts_the_pipeline() -> None:
@@ -305,7 +331,7 @@ def test_a_node_whose_state_shows_that_it_lost_the_attempt_ends_it() -> None:
     assert driver.say(attempt=None) == [InitProducer(60_000)]
 
 
-# --- what the user wants ------------------------------------------------------------------------------------------------
+# --- what the user wants ------------------------------------------------------------------------------------
 
 
 def test_pause_finishes_the_step_in_flight_and_running_goes_on() -> None:

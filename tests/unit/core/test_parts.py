@@ -1,4 +1,5 @@
-"""Each field of the coordinator's state has one owner: a part's own methods, the turn, or the fold of a log."""
+"""Each field of the coordinator's state has one owner: a part's own methods, the turn, or the fold of a
+log."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ _OWNERS = {
 }
 """Of the fields that are no parts."""
 STATE = CoordinatorState.initial("p", transactional_id="t", steps_topic="s")
-PARTS = {name: value for name, value in vars(STATE).items() if type(value).__module__.startswith(parts.__name__)}
+PARTS = {
+    name: value for name, value in vars(STATE).items() if type(value).__module__.startswith(parts.__name__)
+}
 
 
 def assignments(source: str) -> Iterator[tuple[str, ast.expr]]:
@@ -34,13 +37,18 @@ def assignments(source: str) -> Iterator[tuple[str, ast.expr]]:
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(target, ast.Tuple):
-        yield from zip(target.elts, value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts), strict=True)
+        yield from zip(
+            target.elts,
+            value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts),
+            strict=True,
+        )
     else:
         yield target, value
 
 
 def is_made_by_the_part(name: str, value: ast.expr) -> bool:
-    """Whether it is what a method of the part gives back, the part in a variable, or the part as it begins."""
+    """Whether it is what a method of the part gives back, the part in a variable, or the part as it
+    begins."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         return ast.unparse(value.func.value).split(".")[-1] == name
     return ast.unparse(value) in (f"{type(PARTS[name]).__name__}()", "NO_STOP", name)
@@ -56,7 +64,11 @@ def test_nobody_changes_a_field_but_its_owner() -> None:
     for path in sorted(_COORDINATOR.glob("*.py")):
         source = path.read_text(encoding="utf-8")
         for name, value in assignments(source):
-            owned = path.name == _OWNERS[name] if name in _OWNERS else name in PARTS and is_made_by_the_part(name, value)
+            owned = (
+                path.name == _OWNERS[name]
+                if name in _OWNERS
+                else name in PARTS and is_made_by_the_part(name, value)
+            )
             if not owned:
                 offenders.append(f"{path.name}: {name} = {ast.unparse(value)}")
     assert offenders == []
@@ -66,7 +78,10 @@ def test_an_assignment_beside_the_owner_is_found() -> None:
     [(name, value)] = assignments("turn.state.trouble = replace(state.trouble, halt='x')")
     assert name == "trouble"
     assert not is_made_by_the_part(name, value)
-    assert [name for name, _ in assignments("state.at, state.nodes = State.READY, state.nodes.whole()")] == ["at", "nodes"]
+    assert [name for name, _ in assignments("state.at, state.nodes = State.READY, state.nodes.whole()")] == [
+        "at",
+        "nodes",
+    ]
 
 
 @pytest.mark.parametrize("name", PARTS)

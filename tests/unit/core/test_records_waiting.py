@@ -1,4 +1,5 @@
-"""A policy counts the records that wait, over all nodes, and not the offsets of markers, aborted records and compacted ones."""
+"""A policy counts the records that wait, over all nodes, and not the offsets of markers,
+aborted records and compacted ones."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def test_a_node_says_only_gaps_that_wait_and_counts_what_lies_between() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_gaps_that_were_merged_never_hide_a_record(seed: int) -> None:
-    """They may count too many, where a step begins or ends in the middle of a merged one; all of them together are exact."""
+    """They may count too many, where a step begins or ends in the middle of a merged one;
+    all of them together are exact."""
     random = Random(seed)
     holds = [random.random() < 0.6 for _ in range(400)]
     gaps: tuple[Gap, ...] = ()

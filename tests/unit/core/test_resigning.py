@@ -1,4 +1,5 @@
-"""A coordinator that is replaced, assigned again and replaced again, with requests of earlier tenures still unanswered."""
+"""A coordinator that is replaced, assigned again and replaced again, with requests of
+earlier tenures still unanswered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Another number of nodes than made the log: taken up at once without state, refused with it; nobody runs by the old one."""
+"""Another number of nodes than made the log: taken up at once without state, refused with
+it; nobody runs by the old one."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.events import AddPartitions, CancelAttempt, EngineOpened, Exit, OpenEngine, PartitionsAdded, RunStep
+from kcontrol.core.events import (
+    AddPartitions,
+    CancelAttempt,
+    EngineOpened,
+    Exit,
+    OpenEngine,
+    PartitionsAdded,
+    RunStep,
+)
 from kcontrol.core.model import (
     CheckpointPart,
     CheckpointSpec,
@@ -25,7 +34,9 @@ from tests.unit.core.made import SPEC, boundary, checkpoint
 from tests.unit.core.test_node import opened, work_of
 
 ONE = replace(SPEC, stateful=False)
-TWO = replace(ONE, nodes=2, fingerprint="f2", compatible_with=("f1",), inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),))
+TWO = replace(
+    ONE, nodes=2, fingerprint="f2", compatible_with=("f1",), inputs=(replace(SPEC.inputs[0], node_of=(0, 1)),)
+)
 
 
 def grown(spec: PipelineSpec = TWO, steps: int = 3, first: int = 1) -> CoordinatorDriver:
@@ -113,7 +124,9 @@ def test_a_checkpoint_of_the_old_size_is_not_recorded() -> None:
     assert [one.kind for one in published(Command, driver.tick(3_000))] == [CommandKind.CHECKPOINT]
     driver.say()
     command = driver.state.nodes.commands[0]
-    part = CheckpointPart("p", 0, driver.incarnations[0], command.claim_epoch, command.serial, 1, "m", 1, 1, "")
+    part = CheckpointPart(
+        "p", 0, driver.incarnations[0], command.claim_epoch, command.serial, 1, "m", 1, 1, ""
+    )
     only(AddPartitions, driver.see(part))
     driver.see(replace(TWO, checkpoint=policy))
     driver.feed(PartitionsAdded(driver.log.now_ms))
@@ -129,7 +142,7 @@ def test_a_checkpoint_has_no_part_for_a_node_that_came_later() -> None:
     assert closed(driver, 1) == (CommandKind.CREATE, 3)
 
 
-# --- the node -----------------------------------------------------------------------------------------------------------
+# --- the node -----------------------------------------------------------------------------------------------
 
 
 def test_a_node_creates_after_the_step_that_it_is_told() -> None:

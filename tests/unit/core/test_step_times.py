@@ -1,10 +1,18 @@
-"""A step's way in times: what each process says of it, in which record it ends up, and how the line is put together."""
+"""A step's way in times: what each process says of it, in which record it ends up, and how the line is put
+together."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.events import AttemptWritten, CommitStep, EngineFailed, Publish, StepCommitted, StepFinished
+from kcontrol.core.events import (
+    AttemptWritten,
+    CommitStep,
+    EngineFailed,
+    Publish,
+    StepCommitted,
+    StepFinished,
+)
 from kcontrol.core.model import (
     CommandKind,
     EndTimes,
@@ -144,14 +152,30 @@ NEXT = replace(boundary(2), before=StepEnd(188, (EndTimes(190, 205), EndTimes(19
 def test_each_mark_is_that_of_the_last_node() -> None:
     marks = step_marks(STEP, NEXT)
     assert list(marks.items()) == [
-        *(("received", 100), ("decided", 103), ("opened", 107), ("begun", 110), ("planned", 125), ("ran", 180)),
+        *(
+            ("received", 100),
+            ("decided", 103),
+            ("opened", 107),
+            ("begun", 110),
+            ("planned", 125),
+            ("ran", 180),
+        ),
         *(("written", 181), ("asked", 183), ("answered", 188), ("seen", 191), ("recorded", 205)),
     ]
     assert list(step_phases(marks).values()) == [3, 4, 3, 15, 55, 1, 2, 5, 3, 14]
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert list(step_marks(STEP, None)) == ["received", "decided", "opened", "begun", "planned", "ran", "written", "asked"]
+    assert list(step_marks(STEP, None)) == [
+        "received",
+        "decided",
+        "opened",
+        "begun",
+        "planned",
+        "ran",
+        "written",
+        "asked",
+    ]
     assert step_marks(STEP, replace(NEXT, step=3)) == step_marks(STEP, None)
     old = replace(STEP, received_ms=0, work=())
     assert step_phases(step_marks(old, replace(NEXT, before=None))) == {"opened": 4, "asked": 76}

@@ -45,8 +45,15 @@ def test_a_gap_that_the_boundary_says_was_skipped_is_no_damage() -> None:
     passed = SkippedRange("in", "input", "T1", 0, 6, 9, "me", 5, "r")
     gapped = replace(boundary(2, (9, 1), (10, 2)), skipped_ranges=(passed,))
     assert fold(boundary(1), gapped).next_from["in", 0] == 10
-    for wrong in (replace(passed, from_=5), replace(passed, to=8), replace(passed, partition=1), replace(passed, input="x")):
-        with pytest.raises(DamagedRecordError, match="reads input in partition 0 from offset 9, but the step before ended at"):
+    for wrong in (
+        replace(passed, from_=5),
+        replace(passed, to=8),
+        replace(passed, partition=1),
+        replace(passed, input="x"),
+    ):
+        with pytest.raises(
+            DamagedRecordError, match="reads input in partition 0 from offset 9, but the step before ended at"
+        ):
             fold(boundary(1), replace(gapped, skipped_ranges=(wrong,)))
 
 
@@ -55,7 +62,10 @@ def test_a_gap_that_the_boundary_says_was_skipped_is_no_damage() -> None:
     [
         (boundary(3, (6, 1), (7, 2)), "offset 1 holds step 3 after step 1"),
         (replace(boundary(2, (6, 1), (7, 2)), now_ms=1_001), "step 2 has time 1001, not later than 1001"),
-        (boundary(2, (7, 1), (8, 2)), "reads input in partition 0 from offset 7, but the step before ended at 6"),
+        (
+            boundary(2, (7, 1), (8, 2)),
+            "reads input in partition 0 from offset 7, but the step before ended at 6",
+        ),
     ],
 )
 def test_a_broken_log_is_an_error(second: StepBoundary, text: str) -> None:
@@ -75,8 +85,16 @@ def test_checkpoints_and_dropped_steps_are_known() -> None:
 
 @pytest.mark.parametrize("step", [1, 4])
 def test_a_checkpoint_is_newer_than_the_last_and_of_a_step_that_is_there(step: int) -> None:
-    with pytest.raises(DamagedRecordError, match=f"at offset 4 holds a checkpoint of step {step} after step 3 and the"):
-        fold(boundary(1), boundary(2, (6, 1), (7, 2)), boundary(3, (7, 2), (8, 3)), checkpoint(2, 1), checkpoint(step, 1))
+    with pytest.raises(
+        DamagedRecordError, match=f"at offset 4 holds a checkpoint of step {step} after step 3 and the"
+    ):
+        fold(
+            boundary(1),
+            boundary(2, (6, 1), (7, 2)),
+            boundary(3, (7, 2), (8, 3)),
+            checkpoint(2, 1),
+            checkpoint(step, 1),
+        )
 
 
 POLICY = StepPolicySpec(min_records=10, max_delay_ms=100, max_records=50, clock_ms=0)
@@ -150,7 +168,10 @@ def test_whole_partitions_go_to_a_task_where_the_output_has_as_many() -> None:
     spec = replace(SPEC, layout=LayoutSpec(max_tasks=2, records_per_task=10, shuffle_partitions=1))
     division = (InputRange("in", "input", "T1", 0, 5, 25), InputRange("in", "input", "T1", 1, 0, 15))
     splits = layout_of(spec, division).splits
-    assert [(split.task, split.partition, split.from_, split.to) for split in splits] == [(0, 0, 5, 25), (1, 1, 0, 15)]
+    assert [(split.task, split.partition, split.from_, split.to) for split in splits] == [
+        (0, 0, 5, 25),
+        (1, 1, 0, 15),
+    ]
     other = replace(spec, outputs=(replace(spec.outputs[0], partitions=3),))
     splits = layout_of(other, division).splits
     assert [(split.task, split.partition, split.from_, split.to) for split in splits] == [

@@ -1,4 +1,5 @@
-"""A stop saves the last step before the nodes close, waits for nothing else, and says what it could not save."""
+"""A stop saves the last step before the nodes close, waits for nothing else, and says what it could not
+save."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from typing import Any
 import pytest
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, EndsReached, PartitionsAdded, TransactionFailed
+from kcontrol.core.events import (
+    CheckpointCommitted,
+    CommitCheckpoint,
+    EndsReached,
+    PartitionsAdded,
+    TransactionFailed,
+)
 from kcontrol.core.model import (
     CheckpointRequest,
     Claim,
@@ -59,10 +66,17 @@ def close(driver: CoordinatorDriver, nodes: int) -> None:
 def test_a_stop_saves_the_last_step_before_it_closes_the_nodes() -> None:
     driver = resting(TWO)
     assert told(want(driver, DesiredMode.STOPPED)) == [(0, 3), (1, 3)]
-    assert (driver.status.phase, driver.status.reason) == (PipelinePhase.RUNNING, "stopping, once step 3 is saved")
+    assert (driver.status.phase, driver.status.reason) == (
+        PipelinePhase.RUNNING,
+        "stopping, once step 3 is saved",
+    )
     assert kinds(save(driver, 2)) == [CommandKind.STOP, CommandKind.STOP]
     close(driver, 2)
-    assert (driver.status.phase, driver.status.checkpoint, driver.status.reason) == (PipelinePhase.STOPPED, 3, "")
+    assert (driver.status.phase, driver.status.checkpoint, driver.status.reason) == (
+        PipelinePhase.STOPPED,
+        3,
+        "",
+    )
     assert driver.status.acknowledged[-1] == "w"
 
 
@@ -215,7 +229,7 @@ def test_a_successor_does_not_lose_why_it_was_not_saved() -> None:
     assert (heir.status.phase, heir.status.reason) == (PipelinePhase.STOPPED, reason)
 
 
-# --- asked for at rest ------------------------------------------------------------------------------------------------
+# --- asked for at rest --------------------------------------------------------------------------------------
 
 
 def answer(driver: CoordinatorDriver) -> tuple[str, int, str]:
@@ -251,7 +265,9 @@ def test_a_halted_or_stopped_pipeline_says_that_it_can_not_be_saved() -> None:
     driver = resting(ONE)
     driver.say(phase=NodePhase.FAILED, error="digest")
     driver.see(CheckpointRequest("p", "now"))
-    assert answer(driver)[2].startswith("pipeline p has halted, and is not saved before it goes on: node 0 failed: digest")
+    assert answer(driver)[2].startswith(
+        "pipeline p has halted, and is not saved before it goes on: node 0 failed: digest"
+    )
     driver = resting(SPEC)
     want(driver, DesiredMode.STOPPED)
     close(driver, 1)
@@ -262,7 +278,10 @@ def test_a_halted_or_stopped_pipeline_says_that_it_can_not_be_saved() -> None:
     want(driver, DesiredMode.STOPPED)
     close(driver, 1)
     driver.see(CheckpointRequest("p", "now"))
-    assert answer(driver)[2] == "pipeline p is stopped, and its nodes are closed: there is nothing that could save it"
+    assert (
+        answer(driver)[2]
+        == "pipeline p is stopped, and its nodes are closed: there is nothing that could save it"
+    )
 
 
 def test_a_stopped_pipeline_whose_last_step_is_saved_answers_with_it() -> None:

@@ -71,7 +71,10 @@ def test_rows_of_one_pair_agree_and_their_events_add_up() -> None:
             for before in befores if isinstance(befores, tuple) else (befores,):
                 assert found.setdefault((before, cause), after) is after
     state, cause = coordinator_table.State, coordinator_table.Cause
-    both = ((state.READING, Tick, cause.DENIED, state.DENIED), (state.READING, StepSeen, cause.DENIED, state.DENIED))
+    both = (
+        (state.READING, Tick, cause.DENIED, state.DENIED),
+        (state.READING, StepSeen, cause.DENIED, state.DENIED),
+    )
     assert next_states(both) == {(state.READING, cause.DENIED): state.DENIED}
     assert occasions(both) == {(state.READING, cause.DENIED): (Tick, StepSeen)}
 

@@ -1,4 +1,5 @@
-"""Checkpoints without being told: where they go, what is kept, and what is said of a place that may be lost."""
+"""Checkpoints without being told: where they go, what is kept, and what is said of a place that may be
+lost."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ STATEFUL = (replace(STATELESS[0], stateful_operators=("stateStoreSave[a]",)),)
 
 
 def spec_of(queries: tuple[QueryFacts, ...], **settings: Any) -> PipelineSpec:
-    pipeline = Pipeline("p", inputs=[KafkaInput("in", topic="i")], outputs=[KafkaOutput("out", topic="o")], **settings)
+    pipeline = Pipeline(
+        "p", inputs=[KafkaInput("in", topic="i")], outputs=[KafkaOutput("out", topic="o")], **settings
+    )
     return build_spec(pipeline, {"in": FoundInput("I", (0,))}, {"out": OutputFacts("O", 1)}, queries)
 
 

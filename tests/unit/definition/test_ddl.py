@@ -29,5 +29,8 @@ def test_a_word_that_is_no_type(ddl: str, told: tuple[str, str] | None) -> None:
 
 
 def test_a_definition_with_one_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"KafkaInput 'a': schema = 'x STRNG': 'STRNG' is not a type .* mean STRING\?"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"KafkaInput 'a': schema = 'x STRNG': 'STRNG' is not a type .* mean STRING\?",
+    ):
         KafkaInput("a", topic="t", value_format="json", schema="x STRNG")

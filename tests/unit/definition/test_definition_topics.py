@@ -12,9 +12,15 @@ from kcontrol.wire.names import Names
 
 def pipeline(reads: str = "orders", writes: str = "totals", dead: str | None = None) -> Pipeline:
     more = (
-        {"value_format": "json", "schema": "a INT", "on_bad_record": "dead_letter", "dead_letter_topic": dead} if dead else {}
+        {"value_format": "json", "schema": "a INT", "on_bad_record": "dead_letter", "dead_letter_topic": dead}
+        if dead
+        else {}
     )
-    return Pipeline("sums", inputs=[KafkaInput("orders", topic=reads, **more)], outputs=[KafkaOutput("totals", topic=writes)])
+    return Pipeline(
+        "sums",
+        inputs=[KafkaInput("orders", topic=reads, **more)],
+        outputs=[KafkaOutput("totals", topic=writes)],
+    )
 
 
 @pytest.mark.parametrize(
@@ -22,9 +28,15 @@ def pipeline(reads: str = "orders", writes: str = "totals", dead: str | None = N
     [
         ({"reads": "kc.control"}, "input 'orders': topic 'kc.control' is the control topic"),
         ({"writes": "kc.control"}, "output 'totals': topic 'kc.control' is the control topic"),
-        ({"reads": "kc.sums.steps"}, "input 'orders': topic 'kc.sums.steps' is the pipeline's own log of steps"),
+        (
+            {"reads": "kc.sums.steps"},
+            "input 'orders': topic 'kc.sums.steps' is the pipeline's own log of steps",
+        ),
         ({"writes": "kc.other.steps"}, "output 'totals': topic 'kc.other.steps' has a name by which"),
-        ({"dead": "kc.other.steps"}, "dead_letter_topic of input 'orders': topic 'kc.other.steps' has a name"),
+        (
+            {"dead": "kc.other.steps"},
+            "dead_letter_topic of input 'orders': topic 'kc.other.steps' has a name",
+        ),
         (
             {"writes": "kc_sums.steps"},
             r"output 'totals': topic 'kc_sums.steps' differs from 'kc.sums.steps' \(the pipeline's own log",
@@ -43,7 +55,10 @@ def test_other_topics_are_not() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"reads": "a.b", "writes": "a_b"}, "output 'totals': topic 'a_b' differs from 'a.b' .*input 'orders'"),
+        (
+            {"reads": "a.b", "writes": "a_b"},
+            "output 'totals': topic 'a_b' differs from 'a.b' .*input 'orders'",
+        ),
         ({"writes": "__transaction_state"}, "'__transaction_state' begins with '__'"),
         ({"reads": "__consumer_offsets"}, "'__consumer_offsets' begins with '__'"),
         ({"writes": "x" * 250}, "is not a Kafka topic name: use 1 to 249"),

@@ -16,7 +16,12 @@ DDL = "carrier STRING, delay INT"
 
 def test_the_defaults_of_steps_and_tasks() -> None:
     policy, layout, checkpoint = StepPolicy(), TaskLayout(), CheckpointPolicy("file:///tmp/c")
-    assert (policy.min_records, policy.max_delay_ms, policy.max_records, policy.clock_ms) == (1, 100, 1_000_000, 0)
+    assert (policy.min_records, policy.max_delay_ms, policy.max_records, policy.clock_ms) == (
+        1,
+        100,
+        1_000_000,
+        0,
+    )
     assert (layout.max_tasks, layout.records_per_task, layout.shuffle_partitions) == (2, 50_000, 2)
     assert (checkpoint.every_ms, checkpoint.keep) == (60_000, 2)
 
@@ -40,13 +45,23 @@ def test_the_defaults_of_limits() -> None:
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("100 ms", 100), ("60 s", 60_000), ("1.5 min", 90_000), (" 2h ", 7_200_000), ("1 d", 86_400_000), (250, 250), (0, 0)],
+    [
+        ("100 ms", 100),
+        ("60 s", 60_000),
+        ("1.5 min", 90_000),
+        (" 2h ", 7_200_000),
+        ("1 d", 86_400_000),
+        (250, 250),
+        (0, 0),
+    ],
 )
 def test_durations(written: str | int, meant: int) -> None:
     assert StepPolicy(max_delay=written).max_delay_ms == meant
 
 
-@pytest.mark.parametrize("written", ["", "5", "3 parsecs", "-1 s", -1, "1e3 s", "400 d", "s", True, None, 1.5])
+@pytest.mark.parametrize(
+    "written", ["", "5", "3 parsecs", "-1 s", -1, "1e3 s", "400 d", "s", True, None, 1.5]
+)
 def test_what_is_no_duration(written: Any) -> None:
     with pytest.raises(ConfigurationError, match="StepPolicy: max_delay = "):
         StepPolicy(max_delay=written)
@@ -59,7 +74,9 @@ def test_starting_offsets_by_word(name: Any) -> None:
 
 def test_what_happens_to_bad_records() -> None:
     skipping = KafkaInput("a", topic="t", value_format="json", schema=DDL, on_bad_record="skip")
-    keeping = KafkaInput("a", topic="t", value_format="avro", schema=AVRO, on_bad_record="dead_letter", dead_letter_topic="bad")
+    keeping = KafkaInput(
+        "a", topic="t", value_format="avro", schema=AVRO, on_bad_record="dead_letter", dead_letter_topic="bad"
+    )
     assert (skipping.bad_records, skipping.dead_letter_output) == (BadRecords.SKIP, "")
     assert (keeping.bad_records, keeping.dead_letter_output) == (BadRecords.DEAD_LETTER, "a.dead_letter")
 
@@ -70,20 +87,38 @@ def test_what_happens_to_bad_records() -> None:
         ({}, "KafkaInput 'a': topic is missing"),
         ({"topic": "a b"}, "KafkaInput 'a': topic: 'a b' is not a Kafka topic name"),
         ({"topic": 5}, "topic = 5: must be a valid string"),
-        ({"topic": "t", "starting_offset": "latest"}, "no setting 'starting_offset'; did you mean 'starting_offsets'"),
-        ({"topic": "t", "starting_offsets": "newest"}, "starting_offsets = 'newest': must be 'earliest' or 'latest'"),
+        (
+            {"topic": "t", "starting_offset": "latest"},
+            "no setting 'starting_offset'; did you mean 'starting_offsets'",
+        ),
+        (
+            {"topic": "t", "starting_offsets": "newest"},
+            "starting_offsets = 'newest': must be 'earliest' or 'latest'",
+        ),
         ({"topic": "t", "starting_offsets": {0: -1}}, r"starting_offsets = .*greater than or equal to 0"),
         ({"topic": "t", "value_format": "xml"}, "value_format = 'xml': must be 'json' or 'avro'"),
         ({"topic": "t", "value_format": "json"}, "value_format = 'json' needs schema="),
         ({"topic": "t", "schema": DDL}, "schema is given without value_format"),
-        ({"topic": "t", "value_format": "json", "schema": 5}, "for JSON it must be a StructType or a DDL string"),
+        (
+            {"topic": "t", "value_format": "json", "schema": 5},
+            "for JSON it must be a StructType or a DDL string",
+        ),
         ({"topic": "t", "value_format": "json", "schema": "  "}, "for JSON it must be"),
         ({"topic": "t", "value_format": "avro", "schema": DDL}, "schema is not an Avro schema"),
         ({"topic": "t", "value_format": "avro", "schema": '"string"'}, "schema must be an Avro record"),
-        ({"topic": "t", "value_format": "avro", "schema": {"type": "record", "name": "A"}}, "an Avro record with fields"),
-        ({"topic": "t", "value_format": "avro", "schema": {**AVRO, "name": 5}}, "schema is not an Avro schema"),
+        (
+            {"topic": "t", "value_format": "avro", "schema": {"type": "record", "name": "A"}},
+            "an Avro record with fields",
+        ),
+        (
+            {"topic": "t", "value_format": "avro", "schema": {**AVRO, "name": 5}},
+            "schema is not an Avro schema",
+        ),
         ({"topic": "t", "on_bad_record": "skip"}, "raw values are never bad"),
-        ({"topic": "t", "on_bad_record": "ignore"}, "on_bad_record = 'ignore': must be 'halt', 'skip' or 'dead_letter'"),
+        (
+            {"topic": "t", "on_bad_record": "ignore"},
+            "on_bad_record = 'ignore': must be 'halt', 'skip' or 'dead_letter'",
+        ),
         ({"topic": "t", "value_format": "json", "schema": DDL, "on_bad_record": "dead_letter"}, "give both"),
         ({"topic": "t", "value_format": "json", "schema": DDL, "dead_letter_topic": "bad"}, "give both"),
     ],

@@ -25,7 +25,9 @@ print(*sorted({"pyspark", "aiokafka", "confluent_kafka", "faust", "numba", "pyar
 
 
 def test_defining_a_pipeline_loads_nothing_heavy() -> None:
-    run = subprocess.run([sys.executable, "-c", DEFINE], check=True, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", DEFINE], check=True, capture_output=True, text=True, timeout=60
+    )
     assert run.stdout.strip() == ""
 
 

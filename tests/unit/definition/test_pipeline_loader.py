@@ -1,4 +1,5 @@
-"""Loading a pipeline file: the one pipeline in it, or where it is wrong; and its functions work where the file is not."""
+"""Loading a pipeline file: the one pipeline in it, or where it is wrong; and its
+functions work where the file is not."""
 
 from __future__ import annotations
 
@@ -65,7 +66,9 @@ def test_functions_of_the_file_run_in_a_process_that_can_not_import_it(tmp_path:
     pickled.write_bytes(dumps(over))
     script = "import pickle, sys; over = pickle.load(open(sys.argv[1], 'rb')); print(over(6), over(5))"
     run = [sys.executable, "-c", script, str(pickled)]
-    assert subprocess.run(run, check=True, capture_output=True, text=True, timeout=60, cwd="/").stdout.split() == [
+    assert subprocess.run(
+        run, check=True, capture_output=True, text=True, timeout=60, cwd="/"
+    ).stdout.split() == [
         "True",
         "False",
     ]
@@ -75,13 +78,27 @@ def test_functions_of_the_file_run_in_a_process_that_can_not_import_it(tmp_path:
     ("text", "told"),
     [
         ("x = 1", "flights.py defines no pipeline"),
-        (PIPELINE.replace("NAME", "a") + QUERY + PIPELINE.replace("NAME", "b").replace("pipeline =", "other ="), "2 pipelines"),
+        (
+            PIPELINE.replace("NAME", "a")
+            + QUERY
+            + PIPELINE.replace("NAME", "b").replace("pipeline =", "other ="),
+            "2 pipelines",
+        ),
         (PIPELINE.replace("NAME", "a"), "pipeline 'a' has no query"),
-        ("\n\nimport there_is_no_such_module", "flights.py, line 3: ModuleNotFoundError: .*there_is_no_such_module"),
+        (
+            "\n\nimport there_is_no_such_module",
+            "flights.py, line 3: ModuleNotFoundError: .*there_is_no_such_module",
+        ),
         ("def broken(:\n  pass", r"^[^,]*flights.py, line 1: SyntaxError: invalid syntax$"),
-        ("import sys\n\nsys.exit(3)", r"flights.py, line 3: the file ended the process itself \(sys.exit\(3\)\)"),
+        (
+            "import sys\n\nsys.exit(3)",
+            r"flights.py, line 3: the file ended the process itself \(sys.exit\(3\)\)",
+        ),
         ("def f():\n    return 1 / 0\n\nf()", "flights.py, line 2: ZeroDivisionError"),
-        (PIPELINE.replace("NAME", "Not Allowed"), "flights.py, line 4: pipeline name 'Not Allowed' is not allowed"),
+        (
+            PIPELINE.replace("NAME", "Not Allowed"),
+            "flights.py, line 4: pipeline name 'Not Allowed' is not allowed",
+        ),
     ],
 )
 def test_a_wrong_file(tmp_path: Path, text: str, told: str) -> None:

@@ -1,4 +1,5 @@
-"""The Pipeline: which topics may be together, how functions become queries, and that every output is served once."""
+"""The Pipeline: which topics may be together, how functions become queries, and that every output is served
+once."""
 
 from __future__ import annotations
 
@@ -35,7 +36,12 @@ def make(*outputs: str, **settings: Any) -> Pipeline:
 
 def dead_lettering(name: str, topic: str, dead: str) -> KafkaInput:
     return KafkaInput(
-        name, topic=topic, value_format="json", schema="a INT", on_bad_record="dead_letter", dead_letter_topic=dead
+        name,
+        topic=topic,
+        value_format="json",
+        schema="a INT",
+        on_bad_record="dead_letter",
+        dead_letter_topic=dead,
     )
 
 
@@ -52,7 +58,12 @@ def test_functions_get_the_inputs_they_name_and_the_session_if_wanted() -> None:
         return Frame(flights.name + planes.name)
 
     totals, joined = pipeline.build("session", Frame)
-    assert (totals.name, totals.outputs, totals.mode, totals.frame) == ("totals", ("totals",), "update", Frame("planes"))
+    assert (totals.name, totals.outputs, totals.mode, totals.frame) == (
+        "totals",
+        ("totals",),
+        "update",
+        Frame("planes"),
+    )
     assert (joined.name, joined.outputs, joined.mode) == ("delays", ("delays",), "append")
     assert joined.frame == Frame("flightsplanes")
 
@@ -81,7 +92,10 @@ def test_the_decorated_function_stays_what_it_was() -> None:
 @pytest.mark.parametrize(
     ("result", "told"),
     [
-        (lambda frame: {"late": frame}, "output 'late', which the pipeline does not have; its outputs are delays, totals"),
+        (
+            lambda frame: {"late": frame},
+            "output 'late', which the pipeline does not have; its outputs are delays, totals",
+        ),
         (lambda frame: frame, "output 'query', which the pipeline does not have"),
         (lambda frame: None, "NoneType is not a DataFrame"),
         (lambda frame: {"delays": "x"}, "output 'delays': str is not a DataFrame"),
@@ -92,7 +106,10 @@ def test_the_decorated_function_stays_what_it_was() -> None:
         (lambda frame: {"delays": kcontrol.output(frame, UNKNOWN_MODE)}, "mode = 'upsert': must be 'append'"),
         (lambda frame: kcontrol.outputs(frame, to=["delays", "delays"]), "list of different output names"),
         (lambda frame: kcontrol.outputs(frame, to="delays"), "list of different output names"),
-        (lambda frame: kcontrol.outputs(frame, to=["delays", "late"]), "output 'late', which the pipeline does not have"),
+        (
+            lambda frame: kcontrol.outputs(frame, to=["delays", "late"]),
+            "output 'late', which the pipeline does not have",
+        ),
     ],
 )
 def test_what_a_query_must_not_return(result: Callable[[Frame], Any], told: str) -> None:
@@ -135,7 +152,10 @@ def takes_named(**frames: Any) -> Any: ...
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (takes_unknown, "parameter 'fights', which is no input of pipeline 'flights'; its inputs are flights, planes"),
+        (
+            takes_unknown,
+            "parameter 'fights', which is no input of pipeline 'flights'; its inputs are flights, planes",
+        ),
         (takes_nothing, "'takes_nothing' reads no input"),
         (takes_all, r"\*frames: 'Any' is not allowed"),
         (takes_named, r"\*\*frames: 'Any' is not allowed"),
@@ -152,7 +172,8 @@ def test_two_queries_of_one_name_are_refused_with_their_place() -> None:
     pipeline = make()
     pipeline.query(lambda_free)
     with pytest.raises(
-        ConfigurationError, match=r"test_pipeline_queries.py, line \d+: .* already has a query named 'lambda_free'"
+        ConfigurationError,
+        match=r"test_pipeline_queries.py, line \d+: .* already has a query named 'lambda_free'",
     ):
         pipeline.query(lambda_free)
 
@@ -245,11 +266,16 @@ class MisspeltError(Exception):
 
 FAILURES: list[tuple[BaseException, str]] = [
     (
-        MisspeltError("[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703;\n'Project ['x]\n+- Foo"),
+        MisspeltError(
+            "[UNRESOLVED_COLUMN] A column `x` cannot be resolved. SQLSTATE: 42703;\n'Project ['x]\n+- Foo"
+        ),
         "SQLSTATE: 42703$",
     ),
     (ImportError("No module named 'x'"), "ImportError: No module named 'x'$"),
-    (MisspeltError("Queries with streaming sources must be executed with writeStream.start();\nX"), "can't count, collect"),
+    (
+        MisspeltError("Queries with streaming sources must be executed with writeStream.start();\nX"),
+        "can't count, collect",
+    ),
     (
         MisspeltError("An error occurred while calling o1.x.\n: java.lang.Foo: why\n\tat a.b"),
         "MisspeltError: : java.lang.Foo: why$",

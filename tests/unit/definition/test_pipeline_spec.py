@@ -1,4 +1,5 @@
-"""From the definition to the spec that is logged: what goes in, what the fingerprint covers, several nodes, succession."""
+"""From the definition to the spec that is logged: what goes in, what the fingerprint
+covers, several nodes, succession."""
 
 from __future__ import annotations
 
@@ -8,13 +9,25 @@ from typing import Any
 import pytest
 
 from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Limits, Pipeline, StepPolicy, TaskLayout
-from kcontrol.core.model import BadRecords, CheckpointSpec, InputSpec, LayoutSpec, OutputSpec, PipelineSpec, StepPolicySpec
+from kcontrol.core.model import (
+    BadRecords,
+    CheckpointSpec,
+    InputSpec,
+    LayoutSpec,
+    OutputSpec,
+    PipelineSpec,
+    StepPolicySpec,
+)
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec, start_offsets
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
 BASE: dict[str, Any] = {
-    "inputs": [KafkaInput("flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier")],
+    "inputs": [
+        KafkaInput(
+            "flights", topic="flights", value_format="json", schema="carrier STRING", partitioned_by="carrier"
+        )
+    ],
     "outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json")],
 }
 QUERIES = (QueryFacts("delays", ("delays",), "append", (), brings_key=False),)
@@ -25,7 +38,9 @@ FACTS: dict[str, Any] = {
 }
 
 
-def spec_of(queries: tuple[QueryFacts, ...] = QUERIES, facts: dict[str, Any] = FACTS, **changes: Any) -> PipelineSpec:
+def spec_of(
+    queries: tuple[QueryFacts, ...] = QUERIES, facts: dict[str, Any] = FACTS, **changes: Any
+) -> PipelineSpec:
     return build_spec(Pipeline("late", **{**BASE, **changes}), facts["inputs"], facts["outputs"], queries)
 
 
@@ -45,7 +60,19 @@ def test_everything_is_in_the_spec() -> None:
         nodes=2,
         queries=("delays",),
         stateful=True,
-        inputs=(InputSpec("flights", "flights", "id-f", (5, 6, 7, 8), (0, 1, 0, 1), "json", BadRecords.HALT, "", "carrier"),),
+        inputs=(
+            InputSpec(
+                "flights",
+                "flights",
+                "id-f",
+                (5, 6, 7, 8),
+                (0, 1, 0, 1),
+                "json",
+                BadRecords.HALT,
+                "",
+                "carrier",
+            ),
+        ),
         outputs=(OutputSpec("delays", "delays", "id-d", 4, "carrier", "json", "exact"),),
         policy=StepPolicySpec(3, 1_000, 9, 2_000),
         layout=LayoutSpec(4, 100, 3),
@@ -56,7 +83,12 @@ def test_everything_is_in_the_spec() -> None:
 
 def test_a_dead_letter_topic_is_one_more_output() -> None:
     source = KafkaInput(
-        "flights", topic="f", value_format="json", schema="a INT", on_bad_record="dead_letter", dead_letter_topic="bad"
+        "flights",
+        topic="f",
+        value_format="json",
+        schema="a INT",
+        on_bad_record="dead_letter",
+        dead_letter_topic="bad",
     )
     spec = spec_of(inputs=[source])
     assert spec.inputs[0].dead_letter_output == "flights.dead_letter"
@@ -79,7 +111,11 @@ def test_how_offsets_without_a_record_are_told_and_passed_over_is_in_the_spec() 
         {"limits": Limits(max_attempts=9)},
         {"checkpoint": CheckpointPolicy("file:///elsewhere")},
         {"compatible_with": ["1" * 64]},
-        {"outputs": [KafkaOutput("delays", topic="delays", key="carrier", value_format="json", compression="zstd")]},
+        {
+            "outputs": [
+                KafkaOutput("delays", topic="delays", key="carrier", value_format="json", compression="zstd")
+            ]
+        },
     ],
 )
 def test_what_may_change_between_two_incarnations_is_not_in_the_fingerprint(change: dict[str, Any]) -> None:
@@ -87,9 +123,18 @@ def test_what_may_change_between_two_incarnations_is_not_in_the_fingerprint(chan
 
 
 def test_everything_that_state_and_history_depend_on_is_in_the_fingerprint() -> None:
-    flights = {"topic": "flights", "value_format": "json", "schema": "carrier STRING", "partitioned_by": "carrier"}
+    flights = {
+        "topic": "flights",
+        "value_format": "json",
+        "schema": "carrier STRING",
+        "partitioned_by": "carrier",
+    }
     delays = {"topic": "delays", "key": "carrier", "value_format": "json"}
-    changed_inputs: list[dict[str, Any]] = [{"topic": "other"}, {"schema": "carrier INT"}, {"on_bad_record": "skip"}]
+    changed_inputs: list[dict[str, Any]] = [
+        {"topic": "other"},
+        {"schema": "carrier INT"},
+        {"on_bad_record": "skip"},
+    ]
     changed_outputs: list[dict[str, Any]] = [
         {"topic": "other"},
         {"key": "origin"},
@@ -103,23 +148,38 @@ def test_everything_that_state_and_history_depend_on_is_in_the_fingerprint() -> 
         spec_of((replace(QUERIES[0], name="other"),)).fingerprint,
         spec_of(nodes=2).fingerprint,
         spec_of(layout=TaskLayout(shuffle_partitions=5)).fingerprint,
-        *(spec_of(inputs=[KafkaInput("flights", **{**flights, **each})]).fingerprint for each in changed_inputs),
-        *(spec_of(outputs=[KafkaOutput("delays", **{**delays, **each})]).fingerprint for each in changed_outputs),
+        *(
+            spec_of(inputs=[KafkaInput("flights", **{**flights, **each})]).fingerprint
+            for each in changed_inputs
+        ),
+        *(
+            spec_of(outputs=[KafkaOutput("delays", **{**delays, **each})]).fingerprint
+            for each in changed_outputs
+        ),
     ]
     assert len(set(fingerprints)) == len(fingerprints)
 
 
 def test_the_fingerprint_is_the_same_for_ever() -> None:
-    """Logs hold it: a version that made another one of the same definition would refuse every pipeline that runs."""
+    """Logs hold it: a version that made another one of the same definition would refuse every pipeline that
+    runs."""
     assert spec_of().fingerprint == "9332df63764377c52ed49a29bf264bdba483909f4c46c201a995d63cc2e590ae"
 
 
 @pytest.mark.parametrize(
     ("setting", "expected"),
-    [("earliest", (5, 6, 7)), ("latest", (9, 6, 8)), ({}, (5, 6, 7)), ({0: 8, 1: 6}, (8, 6, 7)), ({2: 8}, (5, 6, 8))],
+    [
+        ("earliest", (5, 6, 7)),
+        ("latest", (9, 6, 8)),
+        ({}, (5, 6, 7)),
+        ({0: 8, 1: 6}, (8, 6, 7)),
+        ({2: 8}, (5, 6, 8)),
+    ],
 )
 def test_where_the_first_step_begins(setting: Any, expected: tuple[int, ...]) -> None:
-    assert start_offsets(KafkaInput("a", topic="t", starting_offsets=setting), [5, 6, 7], [9, 6, 8]) == expected
+    assert (
+        start_offsets(KafkaInput("a", topic="t", starting_offsets=setting), [5, 6, 7], [9, 6, 8]) == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +225,12 @@ WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
             {"inputs": [UNSAID], "outputs": [RAW]},
             "output 'delays' has keys, and input",
         ),
-        (QUERIES, FACTS, {"outputs": [BY_ORIGIN]}, "has the key 'origin', but inputs are partitioned by carrier"),
+        (
+            QUERIES,
+            FACTS,
+            {"outputs": [BY_ORIGIN]},
+            "has the key 'origin', but inputs are partitioned by carrier",
+        ),
         (QUERIES, WIDER, {}, "but input 'flights' has 4, output 'delays' has 8"),
         (
             QUERIES,
@@ -176,7 +241,9 @@ WIDER = {**FACTS, "outputs": {"delays": OutputFacts("id-d", 8)}}
         (QUERIES, FACTS, {"nodes": 5}, "at most 4 partitions, so some nodes would have nothing to read"),
     ],
 )
-def test_what_could_be_wrong_on_several_nodes_is_refused(queries: Any, facts: Any, changes: Any, told: str) -> None:
+def test_what_could_be_wrong_on_several_nodes_is_refused(
+    queries: Any, facts: Any, changes: Any, told: str
+) -> None:
     with pytest.raises(ConfigurationError, match=told):
         spec_of(queries, facts, **{"nodes": 2, **changes})
     if "nodes" not in changes:
@@ -190,10 +257,15 @@ def test_what_could_be_wrong_on_several_nodes_is_refused(queries: Any, facts: An
             {"scattered": ("groups by origin",)},
             r"query 'delays' groups by origin, but input 'flights' is partitioned by 'carrier': .* Use one node",
         ),
-        ({"has_watermark": True}, "query 'delays' has a watermark, and every node would have one of its own.* Use one node"),
+        (
+            {"has_watermark": True},
+            "query 'delays' has a watermark, and every node would have one of its own.* Use one node",
+        ),
     ],
 )
-def test_what_needs_rows_or_the_watermark_of_other_nodes_is_refused(change: dict[str, Any], told: str) -> None:
+def test_what_needs_rows_or_the_watermark_of_other_nodes_is_refused(
+    change: dict[str, Any], told: str
+) -> None:
     queries = (replace(STATEFUL[0], **change),)
     with pytest.raises(ConfigurationError, match=told):
         spec_of(queries, nodes=2)
@@ -215,9 +287,14 @@ def test_the_same_definition_goes_on_where_the_earlier_one_began() -> None:
 
 
 def test_added_partitions_are_refused_where_the_state_of_keys_is_on_several_nodes() -> None:
-    wider: dict[str, Any] = {"inputs": {"flights": FoundInput("id-f", (0,) * 8)}, "outputs": {"delays": OutputFacts("id-d", 8)}}
+    wider: dict[str, Any] = {
+        "inputs": {"flights": FoundInput("id-f", (0,) * 8)},
+        "outputs": {"delays": OutputFacts("id-d", 8)},
+    }
     assert len(succeed(spec_of(STATEFUL, wider), spec_of(STATEFUL)).inputs[0].start_offsets) == 8
-    with pytest.raises(ConfigurationError, match="topic 'flights' has 8 partitions, the pipeline was made with 4; on 2 nodes"):
+    with pytest.raises(
+        ConfigurationError, match="topic 'flights' has 8 partitions, the pipeline was made with 4; on 2 nodes"
+    ):
         succeed(spec_of(STATEFUL, wider, nodes=2), spec_of(STATEFUL, nodes=2))
     assert len(succeed(spec_of(facts=wider, nodes=2), spec_of(nodes=2)).inputs[0].start_offsets) == 8
 
@@ -236,7 +313,11 @@ def test_a_pipeline_without_state_may_change_its_number_of_nodes() -> None:
     one, two = spec_of(), spec_of(nodes=2)
     check_resize(two, one, last_step=7)
     grown = succeed(two, one, of_earlier_size=one.fingerprint)
-    assert (grown.nodes, grown.inputs[0].node_of, grown.compatible_with) == (2, (0, 1, 0, 1), (one.fingerprint,))
+    assert (grown.nodes, grown.inputs[0].node_of, grown.compatible_with) == (
+        2,
+        (0, 1, 0, 1),
+        (one.fingerprint,),
+    )
     shrunk = succeed(one, grown, of_earlier_size=two.fingerprint)
     assert (shrunk.nodes, shrunk.compatible_with) == (1, (two.fingerprint,))
     with pytest.raises(SpecChangedError, match="nodes was 1, is 2"):
@@ -258,12 +339,16 @@ def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:
 
 def test_a_topic_that_was_made_anew_is_refused() -> None:
     later = spec_of(facts={**FACTS, "inputs": {"flights": FoundInput("id-2", (0, 0, 0, 0))}})
-    with pytest.raises(InputGoneError, match=r"topic 'flights' was recreated .its id was id-f, now it is id-2"):
+    with pytest.raises(
+        InputGoneError, match=r"topic 'flights' was recreated .its id was id-f, now it is id-2"
+    ):
         succeed(later, spec_of())
 
 
 def test_two_pipelines_on_one_output_topic_are_refused() -> None:
     spec = spec_of()
     refuse_shared_outputs(spec, [spec, replace(spec, pipeline="other", outputs=())])
-    with pytest.raises(ConfigurationError, match="topic 'delays' belongs to output 'delays' of pipeline 'other'"):
+    with pytest.raises(
+        ConfigurationError, match="topic 'delays' belongs to output 'delays' of pipeline 'other'"
+    ):
         refuse_shared_outputs(spec, [replace(spec, pipeline="other")])

@@ -36,7 +36,10 @@ def test_what_a_node_has_submitted_is_good_and_survives_json() -> None:
         (replace(GOOD, inputs=(replace(INPUT, start_offsets=(5, -1)),)), "must not be negative"),
         (replace(GOOD, inputs=(replace(INPUT, value_format="xml"),)), "value_format = 'xml'"),
         (replace(GOOD, inputs=(replace(INPUT, dead_letter_output="out"),)), "dead_letter_output = 'out'"),
-        (replace(GOOD, inputs=(replace(INPUT, look_bytes_per_s=0),)), "look_bytes_per_s = 0: must be 1 or more"),
+        (
+            replace(GOOD, inputs=(replace(INPUT, look_bytes_per_s=0),)),
+            "look_bytes_per_s = 0: must be 1 or more",
+        ),
         (replace(GOOD, policy=replace(GOOD.policy, gaps_delay_ms=0)), "gaps_delay"),
         (replace(GOOD, outputs=(replace(OUTPUT, digest="sum"),)), "digest = 'sum'"),
         (replace(GOOD, outputs=(replace(OUTPUT, partitions=0),)), "partitions = 0"),
@@ -44,9 +47,15 @@ def test_what_a_node_has_submitted_is_good_and_survives_json() -> None:
         (replace(GOOD, policy=replace(GOOD.policy, min_records=11)), "more than max_records"),
         (replace(GOOD, policy=replace(GOOD.policy, max_delay_ms=2**62)), "max_delay"),
         (replace(GOOD, layout=replace(GOOD.layout, max_tasks=0)), "max_tasks"),
-        (replace(GOOD, limits=replace(LIMITS, step_timeout_ms=60_000)), "must be shorter than transaction_timeout"),
+        (
+            replace(GOOD, limits=replace(LIMITS, step_timeout_ms=60_000)),
+            "must be shorter than transaction_timeout",
+        ),
         (replace(GOOD, checkpoint=CheckpointSpec("file:///c", 0, 2, -1)), "every"),
-        (replace(GOOD, policy=replace(GOOD.policy, clock_ms=2**64)), "policy.clock_ms: 18446744073709551616 is too large"),
+        (
+            replace(GOOD, policy=replace(GOOD.policy, clock_ms=2**64)),
+            "policy.clock_ms: 18446744073709551616 is too large",
+        ),
         (replace(GOOD, inputs=(replace(INPUT, partitioned_by="\ud800"),)), "partitioned_by: is not text"),
     ],
 )
@@ -57,8 +66,12 @@ def test_what_no_pipeline_can_have_is_named(wrong: PipelineSpec, text: str) -> N
 
 
 def test_of_a_pipeline_that_is_there_only_settings_may_change() -> None:
-    faster = replace(GOOD, policy=replace(GOOD.policy, max_delay_ms=7), limits=replace(LIMITS, max_attempts=9))
+    faster = replace(
+        GOOD, policy=replace(GOOD.policy, max_delay_ms=7), limits=replace(LIMITS, max_attempts=9)
+    )
     assert succeed_unchanged(faster, GOOD) == faster
     assert succeed_unchanged(GOOD, None) == GOOD
-    with pytest.raises(SpecChangedError, match=r"with other stateful, inputs; only policy, limits and checkpoint"):
+    with pytest.raises(
+        SpecChangedError, match=r"with other stateful, inputs; only policy, limits and checkpoint"
+    ):
         succeed_unchanged(replace(GOOD, stateful=False, inputs=(replace(INPUT, start_offsets=(6, 0)),)), GOOD)

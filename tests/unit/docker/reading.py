@@ -62,7 +62,9 @@ def serves(command: str, path: str) -> bool:
     app = make_metrics_app(make_registry(), HttpLimits(), AccessToken(SECRET))
 
     async def ask() -> int:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://node-0:8481") as client:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://node-0:8481"
+        ) as client:
             return (await client.get(path, headers={"Authorization": f"Bearer {SECRET}"})).status_code
 
     return asyncio.run(ask()) == 200

@@ -1,4 +1,5 @@
-"""docker/compose.yaml means what it says: its files are there, its commands are kcontrol's, and its parts find each other."""
+"""docker/compose.yaml means what it says: its files are there, its commands are kcontrol's,
+and its parts find each other."""
 
 from __future__ import annotations
 
@@ -36,11 +37,15 @@ def options(name: str) -> dict[str, Any]:
 
 def on_this_machine(service: dict[str, Any], path: PurePosixPath) -> Path:
     """The file of the repository that a container sees there."""
-    [(target, source)] = [(target, source) for target, source in mounts(service).items() if path.is_relative_to(target)]
+    [(target, source)] = [
+        (target, source) for target, source in mounts(service).items() if path.is_relative_to(target)
+    ]
     return DOCKER / source / path.relative_to(target)
 
 
-@pytest.mark.parametrize("path", sorted(DOCKER.rglob("*.yaml")), ids=lambda path: str(path.relative_to(DOCKER)))
+@pytest.mark.parametrize(
+    "path", sorted(DOCKER.rglob("*.yaml")), ids=lambda path: str(path.relative_to(DOCKER))
+)
 def test_every_yaml_file_is_one_and_says_what_it_is_for(path: Path) -> None:
     assert all(read(path))
     assert path.read_text().startswith("# ")
@@ -57,7 +62,10 @@ def test_there_are_two_coordinators_three_nodes_and_those_who_look_on() -> None:
 def test_all_files_that_are_mounted_are_there() -> None:
     for name, service in SERVICES.items():
         for source in mounts(service).values():
-            assert (DOCKER / source).exists() if source[0] in "./" else source in COMPOSE["volumes"], (name, source)
+            assert (DOCKER / source).exists() if source[0] in "./" else source in COMPOSE["volumes"], (
+                name,
+                source,
+            )
         for secret in service.get("secrets", ()):
             assert secret in COMPOSE["secrets"]
 
@@ -110,7 +118,10 @@ def test_the_nodes_are_those_of_the_pipeline() -> None:
 def test_the_scripts_beside_kcontrol_are_the_example_s(name: str) -> None:
     service = OURS[name]
     script, what, address, *_ = service["command"]
-    assert on_this_machine(service, PurePosixPath(script)) == DOCKER / ".." / "examples" / Path(departures_feed.__file__).name
+    assert (
+        on_this_machine(service, PurePosixPath(script))
+        == DOCKER / ".." / "examples" / Path(departures_feed.__file__).name
+    )
     assert what in ("topics", "send")
     assert address in addresses_of_kafka()
 
@@ -165,7 +176,12 @@ def test_prometheus_asks_every_server_with_the_token_and_knows_the_alerts() -> N
     file = on_this_machine(service, PurePosixPath(config))
     [prometheus] = read(file)
     assert [(file.parent / rules).is_file() for rules in prometheus["rule_files"]] == [True]
-    asked = [target for job in prometheus["scrape_configs"] for each in job["static_configs"] for target in each["targets"]]
+    asked = [
+        target
+        for job in prometheus["scrape_configs"]
+        for each in job["static_configs"]
+        for target in each["targets"]
+    ]
     assert sorted(asked) == sorted(f"{name}:{options(name)['port']}" for name in COMMANDS)
     for job in prometheus["scrape_configs"]:
         assert job["job_name"].startswith("kcontrol")
@@ -180,7 +196,9 @@ def test_grafana_asks_prometheus_and_shows_the_dashboard() -> None:
     provisioning = DOCKER / mounted["/etc/grafana/provisioning"]
     [sources] = read(provisioning / "datasources" / "prometheus.yaml")
     [published] = SERVICES["prometheus"]["ports"]
-    assert [source["url"] for source in sources["datasources"]] == [f"http://prometheus:{published.rsplit(':')[-1]}"]
+    assert [source["url"] for source in sources["datasources"]] == [
+        f"http://prometheus:{published.rsplit(':')[-1]}"
+    ]
     [provider] = read(provisioning / "dashboards" / "kcontrol.yaml")[0]["providers"]
     shown = [source for target, source in mounted.items() if target.startswith(provider["options"]["path"])]
     assert shown == ["./grafana/kcontrol.json"]

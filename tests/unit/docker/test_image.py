@@ -1,4 +1,5 @@
-"""What the image is made of: locked packages of the versions that are tested, and files that the build is let see."""
+"""What the image is made of: locked packages of the versions that are tested, and files that the build is let
+see."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def test_the_image_has_what_runs_and_nothing_that_only_tests_need() -> None:
     packages = locked(DOCKER / "runtime.lock").keys()
     assert {name_of(each) for each in PROJECT["project"]["dependencies"]} <= packages
     assert not packages & set(LEFT_OUT)
-    assert locked(DOCKER / "build.lock").keys() == {name_of(each) for each in PROJECT["dependency-groups"]["build"]}
+    assert locked(DOCKER / "build.lock").keys() == {
+        name_of(each) for each in PROJECT["dependency-groups"]["build"]
+    }
 
 
 def test_every_package_is_installed_by_its_hash() -> None:
@@ -68,7 +71,12 @@ def test_it_runs_as_nobody_in_particular_with_the_directories_that_compose_mount
     made = re.search(r"install --directory --owner kcontrol --group kcontrol (.*)$", DOCKERFILE, re.MULTILINE)
     assert made is not None
     services = read(DOCKER / "compose.yaml")[0]["services"].values()
-    ours = [each for service in services if "KCONTROL_IMAGE" in service["image"] for each in service.get("volumes", ())]
+    ours = [
+        each
+        for service in services
+        if "KCONTROL_IMAGE" in service["image"]
+        for each in service.get("volumes", ())
+    ]
     # A volume takes over the owner of the directory that it is mounted at; a missing one would be root's.
     volumes = {each.split(":")[1] for each in ours if "/" not in each.split(":")[0] and ":" in each}
     assert volumes

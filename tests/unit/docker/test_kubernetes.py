@@ -19,7 +19,9 @@ VERSION = "1.37"
 POD_INDEX = "metadata.labels['apps.kubernetes.io/pod-index']"
 [KUSTOMIZATION] = read(KUBERNETES / "kustomization.yaml")
 SECRETS = read(KUBERNETES / "secrets.example.yaml")
-OBJECTS: list[dict[str, Any]] = [each for name in KUSTOMIZATION["resources"] for each in read(KUBERNETES / name)]
+OBJECTS: list[dict[str, Any]] = [
+    each for name in KUSTOMIZATION["resources"] for each in read(KUBERNETES / name)
+]
 WORKLOADS = [each for each in OBJECTS if each["kind"] in ("Deployment", "StatefulSet")]
 named = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload["metadata"]["name"])
 
@@ -41,8 +43,13 @@ def container_of(workload: dict[str, Any]) -> dict[str, Any]:
 def mounted(workload: dict[str, Any]) -> dict[PurePosixPath, dict[str, Any]]:
     """By path in the container: the volume that is there."""
     volumes = {each["name"]: each for each in pod_of(workload)["volumes"]}
-    volumes |= {each["metadata"]["name"]: {"claim": each} for each in workload["spec"].get("volumeClaimTemplates", ())}
-    return {PurePosixPath(each["mountPath"]): volumes[each["name"]] for each in container_of(workload)["volumeMounts"]}
+    volumes |= {
+        each["metadata"]["name"]: {"claim": each} for each in workload["spec"].get("volumeClaimTemplates", ())
+    }
+    return {
+        PurePosixPath(each["mountPath"]): volumes[each["name"]]
+        for each in container_of(workload)["volumeMounts"]
+    }
 
 
 def selected(selector: dict[str, str]) -> list[str]:
@@ -52,16 +59,23 @@ def selected(selector: dict[str, str]) -> list[str]:
 
 
 def options(workload: dict[str, Any], directory: Path, index: int = 0) -> dict[str, Any]:
-    """As kcontrol's own parser and settings take the command of that pod, with the ConfigMap's kcontrol.toml."""
+    """As kcontrol's own parser and settings take the command of that pod, with the ConfigMap's
+    kcontrol.toml."""
     (directory / "kcontrol.toml").write_text(of_kind("ConfigMap")["kcontrol-config"]["data"]["kcontrol.toml"])
     with standing(directory, {"KAFKA_PASSWORD": "a-password"}):
-        return understood([argument.replace("$(NODE)", str(index)) for argument in container_of(workload)["args"]])
+        return understood(
+            [argument.replace("$(NODE)", str(index)) for argument in container_of(workload)["args"]]
+        )
 
 
 @pytest.mark.parametrize(
-    "document", [*OBJECTS, *SECRETS], ids=lambda document: f"{document['kind']}-{document['metadata']['name']}"
+    "document",
+    [*OBJECTS, *SECRETS],
+    ids=lambda document: f"{document['kind']}-{document['metadata']['name']}",
 )
-def test_every_object_is_valid_and_has_no_field_that_kubernetes_does_not_know(document: dict[str, Any]) -> None:
+def test_every_object_is_valid_and_has_no_field_that_kubernetes_does_not_know(
+    document: dict[str, Any],
+) -> None:
     kubernetes_validate.validate(document, VERSION, strict=True)
 
 
@@ -86,7 +100,9 @@ def test_selectors_select_what_they_are_for() -> None:
         assert selected(workload["spec"]["selector"]["matchLabels"]) == [name]
         for spread in pod_of(workload)["topologySpreadConstraints"]:
             assert selected(spread["labelSelector"]["matchLabels"]) == [name]
-    budgets = [selected(each["spec"]["selector"]["matchLabels"]) for each in of_kind("PodDisruptionBudget").values()]
+    budgets = [
+        selected(each["spec"]["selector"]["matchLabels"]) for each in of_kind("PodDisruptionBudget").values()
+    ]
     assert sorted(budgets) == sorted([workload["metadata"]["name"]] for workload in WORKLOADS)
     for service in of_kind("Service").values():
         [name] = selected(service["spec"]["selector"])
@@ -122,11 +138,15 @@ def test_config_maps_secrets_and_volumes_are_there(workload: dict[str, Any]) -> 
         volume = mounted(workload)[PurePosixPath(mount["mountPath"])]
         if "subPath" in mount:
             assert mount["subPath"] in of_kind("ConfigMap")[volume["configMap"]["name"]]["data"]
-    assert len(mounted(workload)) == len(pod_of(workload)["volumes"]) + len(workload["spec"].get("volumeClaimTemplates", ()))
+    assert len(mounted(workload)) == len(pod_of(workload)["volumes"]) + len(
+        workload["spec"].get("volumeClaimTemplates", ())
+    )
 
 
 @named
-def test_commands_are_those_of_kcontrol_and_find_their_files(workload: dict[str, Any], tmp_path: Path) -> None:
+def test_commands_are_those_of_kcontrol_and_find_their_files(
+    workload: dict[str, Any], tmp_path: Path
+) -> None:
     found, places = options(workload, tmp_path), mounted(workload)
     assert found["cluster"].client["sasl.password"] == "a-password"
     authority = PurePosixPath(found["cluster"].client["ssl.ca.location"])
@@ -165,13 +185,18 @@ def test_pods_may_do_nothing_that_they_need_not(workload: dict[str, Any]) -> Non
     assert pod["securityContext"]["runAsNonRoot"] is True
     user = re.search(r"^USER (\d+):(\d+)$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
     assert user is not None
-    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (int(user[1]), int(user[2]))
+    assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["fsGroup"]) == (
+        int(user[1]),
+        int(user[2]),
+    )
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    writable = {str(path) for path, volume in mounted(workload).items() if "emptyDir" in volume or "claim" in volume}
+    writable = {
+        str(path) for path, volume in mounted(workload).items() if "emptyDir" in volume or "claim" in volume
+    }
     assert writable - {"/opt/jit"} == {"/tmp", "/var/lib/kcontrol"}
     assert container["resources"]["limits"]["memory"]
     assert pod["terminationGracePeriodSeconds"] >= 30

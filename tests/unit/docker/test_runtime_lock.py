@@ -1,4 +1,5 @@
-"""What runs in production imports nothing but what docker/runtime.lock installs: kcontrol, and the workers that Spark starts.
+"""What runs in production imports nothing but what docker/runtime.lock installs: kcontrol, and
+the workers that Spark starts.
 
 A development environment holds more, so a dependency that is missing is not missed here by itself.
 """
@@ -45,7 +46,9 @@ print(len(names))
 
 def test_nothing_else_is_imported() -> None:
     lock = (REPOSITORY / "docker" / "runtime.lock").read_text(encoding="utf-8")
-    installed = {name.lower() for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)} | {"kcontrol"}
+    installed = {name.lower() for name in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)} | {
+        "kcontrol"
+    }
     assert {"pyspark", "pyarrow"} <= installed
     ran = subprocess.run(
         [sys.executable, "-c", IMPORTING, ",".join(sorted(installed))],

@@ -35,7 +35,10 @@ def run() -> Run:
 
     return Run(
         # Offsets 1 of both outputs are markers.
-        steps=[step(1, (0, 2), {"delays": (0, 1), "delayed": (0, 1)}), step(2, (2, 3), {"delays": (2, 3), "delayed": (2, 3)})],
+        steps=[
+            step(1, (0, 2), {"delays": (0, 1), "delayed": (0, 1)}),
+            step(2, (2, 3), {"delays": (2, 3), "delayed": (2, 3)}),
+        ],
         delays=[
             Found("delays", 0, 0, 1, "UA-EWR", {**TOTALS, "flights": 2}),
             Found("delays", 0, 2, 2, "UA-EWR", TOTALS),
@@ -112,7 +115,9 @@ def read_input_twice(wrong: Run) -> None:
         (read_input_twice, lambda found: found.duplicated == 1),
     ],
 )
-def test_it_fails_for_a_wrong_one(damage: Callable[[Run], None], shows: Callable[[Proof], bool], plain: Path) -> None:
+def test_it_fails_for_a_wrong_one(
+    damage: Callable[[Run], None], shows: Callable[[Proof], bool], plain: Path
+) -> None:
     wrong = run()
     damage(wrong)
     found = proof(wrong, plain)

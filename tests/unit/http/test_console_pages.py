@@ -1,4 +1,5 @@
-"""The Console's files: served to anybody, with headers that hold the browser to this server, and plain enough to be read."""
+"""The Console's files: served to anybody, with headers that hold the browser to this
+server, and plain enough to be read."""
 
 from __future__ import annotations
 
@@ -46,7 +47,12 @@ def test_every_file_of_the_folder_is_served_as_what_it_is() -> None:
         for name, file in FILES.items():
             answer = await client.get(f"/console/{name}")
             assert (answer.status_code, answer.content) == (200, file.read_bytes()), name
-            wanted = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[file.suffix]
+            wanted = {
+                ".html": "text/html",
+                ".css": "text/css",
+                ".js": "text/javascript",
+                ".svg": "image/svg+xml",
+            }[file.suffix]
             assert answer.headers["content-type"].startswith(wanted)
 
     asked(scenario)
@@ -92,7 +98,9 @@ def test_a_file_that_has_not_changed_is_not_sent_again() -> None:
     asked(scenario)
 
 
-@pytest.mark.parametrize("path", ["nowhere.js", "..%2fguard.py", "../guard.py", "%2e%2e/app.py", "view", "view/", "main.js/"])
+@pytest.mark.parametrize(
+    "path", ["nowhere.js", "..%2fguard.py", "../guard.py", "%2e%2e/app.py", "view", "view/", "main.js/"]
+)
 def test_nothing_but_the_files_is_served(path: str) -> None:
     async def scenario(client: httpx.AsyncClient) -> None:
         answer = await client.get(f"/console/{path}")
@@ -107,7 +115,14 @@ def test_the_page_needs_no_token_and_everything_else_does() -> None:
         for name in ("", *FILES):
             assert (await client.get(f"/console/{name}")).status_code == 200
         assert (await client.get("/", follow_redirects=True)).status_code == 200
-        for path in ("/v1/pipelines", "/v1/metadata", "/v1/openapi.json", "/metrics", "/consoles", "/console/../v1/metadata"):
+        for path in (
+            "/v1/pipelines",
+            "/v1/metadata",
+            "/v1/openapi.json",
+            "/metrics",
+            "/consoles",
+            "/console/../v1/metadata",
+        ):
             assert (await client.get(path)).status_code == 401, path
 
     asked(scenario, AccessToken(SECRET))
@@ -124,9 +139,13 @@ def test_no_file_asks_anybody_else_or_makes_code_of_text() -> None:
     for name, file in FILES.items():
         text = file.read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(https?:)?//[a-z0-9]+\.", text), f"{name} names another server"
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text), name
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text
+        ), name
         assert "localStorage" not in text, name
-    assert not re.search(r"\son\w+=|style=|<style|<script(?! type=\"module\" src)", FILES["index.html"].read_text())
+    assert not re.search(
+        r"\son\w+=|style=|<style|<script(?! type=\"module\" src)", FILES["index.html"].read_text()
+    )
 
 
 def test_every_file_is_used_says_what_it_is_for_and_is_short() -> None:

@@ -1,4 +1,5 @@
-"""What every request passes: who asks, how many, how large, for how long. Refusals have the one shape of errors."""
+"""What every request passes: who asks, how many, how large, for how long. Refusals have the one shape of
+errors."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def asked(
     url: str = "http://127.0.0.1",
     begun: asyncio.Event | None = None,
 ) -> Any:
-    """Runs a scenario on an application that has one slow operation (`begun` is set in it), one that reads its body, one that
-    breaks, and a probe."""
+    """Runs a scenario on an application that has one slow operation (`begun` is set in it), one that reads
+    its body, one that breaks, and a probe."""
     api = FastAPI()
     add_handlers(api)
 
@@ -56,7 +57,9 @@ def asked(
         raise LookupError("of the inside")
 
     async def run() -> Any:
-        transport = httpx.ASGITransport(RequestGuard(api, limits or HttpLimits(), token), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(
+            RequestGuard(api, limits or HttpLimits(), token), raise_app_exceptions=False
+        )
         async with Client(transport=transport, base_url=url, timeout=20) as client:
             return await asyncio.wait_for(scenario(client), 20)
 
@@ -77,7 +80,9 @@ def is_problem(answer: httpx.Response, status: int, name: str) -> str:
     return detail
 
 
-@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer wrong", f"Basic {SECRET}", f"Bearer {SECRET}x", "Bearer \xe9"])
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", f"Basic {SECRET}", f"Bearer {SECRET}x", "Bearer \xe9"]
+)
 def test_without_the_token_nothing_but_probes_is_answered(header: str | None) -> None:
     async def scenario(client: Client) -> None:
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
@@ -89,7 +94,9 @@ def test_without_the_token_nothing_but_probes_is_answered(header: str | None) ->
     asked(scenario, token=AccessToken(SECRET), url="http://kcontrol.example")
 
 
-def test_with_the_token_everything_is_answered_and_the_token_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+def test_with_the_token_everything_is_answered_and_the_token_is_shown_nowhere(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def scenario(client: Client) -> None:

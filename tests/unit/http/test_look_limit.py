@@ -14,7 +14,14 @@ from kcontrol.apps import http_server
 from kcontrol.core.model import InputSpec
 from kcontrol.sessions.ports import Held
 from kcontrol.settings.cluster import ClusterSettings
-from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemorySource, MemoryStepsLog, MemoryTransaction
+from tests.fakes.memory_kafka import (
+    STEPS,
+    MemoryControlLog,
+    MemoryKafka,
+    MemorySource,
+    MemoryStepsLog,
+    MemoryTransaction,
+)
 from tests.support.http_world import Told
 from tests.support.processes import until
 
@@ -32,25 +39,36 @@ class Emptied:
         return 0
 
 
-@pytest.mark.parametrize(("limit", "note"), [(3, "more than the 3 that are looked through"), (4, "of which 0 are left")])
-def test_the_limit_of_a_server_is_the_one_that_it_was_given(limit: int, note: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("limit", "note"), [(3, "more than the 3 that are looked through"), (4, "of which 0 are left")]
+)
+def test_the_limit_of_a_server_is_the_one_that_it_was_given(
+    limit: int, note: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_server, "KafkaRecordLook", Emptied)
     listener = Listener(HttpOptions(limits=HttpLimits(max_look_offsets=limit)))
 
     def ask() -> str:
         until(lambda: httpx.get(f"{listener.url}/health/ready").status_code == 200, "the server is ready")
-        (found,) = httpx.get(f"{listener.url}/v1/pipelines/p/completion", params={"token": "input:0:6"}).json()["records"]
+        (found,) = httpx.get(
+            f"{listener.url}/v1/pipelines/p/completion", params={"token": "input:0:6"}
+        ).json()["records"]
         return str(found["note"])
 
     async def main() -> str:
         kafka = MemoryKafka()
         told = Told(
-            MemoryControlLog(kafka, "p"), MemoryTransaction(kafka, "p"), MemoryStepsLog(kafka, "p"), [(f"p.{STEPS}", 0)]
+            MemoryControlLog(kafka, "p"),
+            MemoryTransaction(kafka, "p"),
+            MemoryStepsLog(kafka, "p"),
+            [(f"p.{STEPS}", 0)],
         )
         await told.begin()
         await told.step(9, 0, read={0: 2})
         settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
-        serving = asyncio.create_task(http_server.serve_interface(listener, settings, MemorySource(kafka), make_registry()))
+        serving = asyncio.create_task(
+            http_server.serve_interface(listener, settings, MemorySource(kafka), make_registry())
+        )
         found = await asyncio.to_thread(ask)
         listener.stop()
         await serving

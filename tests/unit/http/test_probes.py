@@ -1,4 +1,5 @@
-"""The probe of a node is answered by a thread of its own, so it says what hangs while the node's event loop turns no more."""
+"""The probe of a node is answered by a thread of its own, so it says what hangs while the
+node's event loop turns no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The broker's jars against a Maven repository on this machine: fetched, verified, kept, and shared by processes."""
+"""The broker's jars against a Maven repository on this machine: fetched, verified, kept, and shared by
+processes."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def test_a_jar_that_was_damaged_in_the_cache_is_fetched_again(repository: Reposi
     assert path.read_bytes() == b"right"
 
 
-def test_another_jar_than_the_locked_one_is_refused_and_the_good_ones_are_kept(repository: Repository, tmp_path: Path) -> None:
+def test_another_jar_than_the_locked_one_is_refused_and_the_good_ones_are_kept(
+    repository: Repository, tmp_path: Path
+) -> None:
     good, other = repository.put("good", b"good"), repository.put("other", b"expected")
     repository.put("other", b"something else")
     with pytest.raises(ArtifactError) as raised:
@@ -100,7 +103,9 @@ def test_a_jar_that_the_repository_has_not_got_is_named_and_the_good_ones_are_ke
     assert [path.name for path in (tmp_path / "cache" / "jars").iterdir()] == ["good-1.0.jar"]
 
 
-def test_a_repository_that_is_not_there_is_an_error_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_that_is_not_there_is_an_error_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:9")
     with pytest.raises(ArtifactError, match="--bootstrap-servers"):
         ensure_jars(tmp_path, [Artifact("org.example", "one", "1.0", "0" * 64, 1)])
@@ -118,7 +123,9 @@ def test_processes_that_fetch_at_once_all_find_whole_files(repository: Repositor
     with context.Pool(3) as pool:
         found = pool.starmap(ensure_jars, [(tmp_path / "cache", artifacts)] * 3)
     for paths in found:
-        assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [each.sha256 for each in artifacts]
+        assert [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths] == [
+            each.sha256 for each in artifacts
+        ]
     assert sorted(path.name for path in (tmp_path / "cache").iterdir()) == ["jars"]
 
 
@@ -129,7 +136,14 @@ def test_the_cache_is_where_the_user_keeps_caches(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mirror_of", "expected"),
-    [("central", True), ("*", True), ("external:*", True), ("a, central", True), ("a", False), ("*,!central", False)],
+    [
+        ("central", True),
+        ("*", True),
+        ("external:*", True),
+        ("a, central", True),
+        ("a", False),
+        ("*,!central", False),
+    ],
 )
 def test_a_maven_mirror_of_central_is_honoured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror_of: str, expected: bool

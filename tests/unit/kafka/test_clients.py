@@ -69,7 +69,10 @@ def test_secrets_are_not_shown() -> None:
         ({"security.protocol": "SASL_SSL"}, "'sasl.mechanisms' is ''"),
         ({**SCRAM, "sasl.mechanisms": "GSSAPI"}, "'sasl.mechanisms' is 'GSSAPI'"),
         ({**SCRAM, "sasl.password": ""}, "'sasl.password' is missing"),
-        ({"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"}, "'ssl.ca.location' names '/nowhere.pem'"),
+        (
+            {"security.protocol": "SSL", "ssl.ca.location": "/nowhere.pem"},
+            "'ssl.ca.location' names '/nowhere.pem'",
+        ),
         (
             {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "OAUTHBEARER"},
             "needs the Kafka client setting 'sasl.oauthbearer.method' = 'oidc'",
@@ -86,11 +89,15 @@ def test_what_is_wrong_is_named(client: dict[str, str], said: str) -> None:
 def test_a_certificate_file_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
     with pytest.raises(ConfigurationError, match=r"ssl\.\* Kafka client settings"):
-        aiokafka_options(_settings(**{"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")}))
+        aiokafka_options(
+            _settings(**{"security.protocol": "SSL", "ssl.ca.location": str(tmp_path / "ca.pem")})
+        )
 
 
 def test_verification_can_be_switched_off() -> None:
-    options = aiokafka_options(_settings(**{"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"}))
+    options = aiokafka_options(
+        _settings(**{"security.protocol": "SSL", "enable.ssl.certificate.verification": "false"})
+    )
     assert options["ssl_context"].verify_mode is ssl.CERT_NONE
 
 
@@ -141,9 +148,13 @@ def test_an_endpoint_that_does_not_answer_is_named() -> None:
         asyncio.run(provider.token())
 
 
-@pytest.mark.parametrize("address", ["ftp://host/token", "http://me:t0p-secret@host/token", "host/t0p-secret"])
+@pytest.mark.parametrize(
+    "address", ["ftp://host/token", "http://me:t0p-secret@host/token", "host/t0p-secret"]
+)
 def test_an_endpoint_that_is_no_address_is_refused_and_not_shown(address: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"must be an http\(s\) address without a user name") as raised:
+    with pytest.raises(
+        ConfigurationError, match=r"must be an http\(s\) address without a user name"
+    ) as raised:
         OidcEndpoint(address, "me", "secret", "")
     assert "t0p-secret" not in str(raised.value)
 
@@ -179,7 +190,9 @@ def test_a_function_that_fails_is_named_and_its_words_are_kept_back() -> None:
         "sasl.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.token.provider": f"{__name__}:broken_token",
     }
-    with pytest.raises(AccessError, match=r":broken_token gives no OAuth token: it raised ValueError") as raised:
+    with pytest.raises(
+        AccessError, match=r":broken_token gives no OAuth token: it raised ValueError"
+    ) as raised:
         asyncio.run(aiokafka_options(_settings(**client))["sasl_oauth_token_provider"].token())
     assert "t0p-secret" not in str(raised.value)
 
@@ -199,7 +212,11 @@ def test_aiokafka_never_logs_a_login(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     log = logging.getLogger("aiokafka.conn")
     log.debug(
-        "Request to %s:%d %d: %s", "host", 9092, 1, SaslAuthenticateRequest(b"t0p-secret").build(SaslAuthenticateRequest_v0)
+        "Request to %s:%d %d: %s",
+        "host",
+        9092,
+        1,
+        SaslAuthenticateRequest(b"t0p-secret").build(SaslAuthenticateRequest_v0),
     )
     log.debug("Request to %s:%d %d: %s", "host", 9092, 2, "something else")
     assert [record.args[-1] for record in caplog.records if record.args] == ["something else"]

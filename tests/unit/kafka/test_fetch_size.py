@@ -9,10 +9,12 @@ MOST = 8 << 20
 
 
 def batches(count: int, offsets: int, size_bytes: int, gap: int = 0) -> list[Batch]:
-    """So many batches in a row, each of `size_bytes` for `offsets` offsets; `gap` offsets are missing after each."""
+    """So many batches in a row, each of `size_bytes` for `offsets` offsets; `gap`
+    offsets are missing after each."""
     step = offsets + gap
     return [
-        Batch(n * size_bytes, (n + 1) * size_bytes, n * step, 0, offsets - 1, 0, 0, -1, -1, -1, offsets) for n in range(count)
+        Batch(n * size_bytes, (n + 1) * size_bytes, n * step, 0, offsets - 1, 0, 0, -1, -1, -1, offsets)
+        for n in range(count)
     ]
 
 

@@ -1,4 +1,5 @@
-"""What a watcher finds out in passing about offsets that hold no record, against what a reader of the same bytes is shown."""
+"""What a watcher finds out in passing about offsets that hold no record, against what a
+reader of the same bytes is shown."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from tests.property.batches.made import MadeBatch, MadeLog, MadeRecord, marker
 
 
 def made(random: Random) -> tuple[MadeLog, list[tuple[int, int, int]]]:
-    """A log with transactions that end either way, and holes that compaction left; and its aborted transactions: (producer,
-    first offset, offset of the marker)."""
+    """A log with transactions that end either way, and holes that compaction left; and its aborted
+    transactions: (producer, first offset, offset of the marker)."""
     batches: list[MadeBatch] = []
     gaps: list[int] = []
     begun: dict[int, int] = {}
@@ -38,7 +39,14 @@ def made(random: Random) -> tuple[MadeLog, list[tuple[int, int, int]]]:
             deltas = sorted(random.sample(range(6), random.randrange(0, 4)))
             records = [MadeRecord(delta, 0, None, b"x") for delta in deltas]
             batches.append(
-                MadeBatch(records, 0, producer >= 0, producer, 0 if producer >= 0 else -1, skipped=random.choice([0, 0, 3]))
+                MadeBatch(
+                    records,
+                    0,
+                    producer >= 0,
+                    producer,
+                    0 if producer >= 0 else -1,
+                    skipped=random.choice([0, 0, 3]),
+                )
             )
             if producer < 0:
                 begun.pop(producer)
@@ -64,7 +72,8 @@ def test_all_that_was_looked_at_is_counted_as_a_reader_sees_it(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_comes_in_several_fetches_adds_up(seed: int) -> None:
-    """Cut between any batches, from where the fetch before ended or from before that, and never beyond the stable end."""
+    """Cut between any batches, from where the fetch before ended or from before that,
+    and never beyond the stable end."""
     random = Random(seed)
     log, transactions = made(random)
     parts = log.encoded()

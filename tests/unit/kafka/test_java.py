@@ -37,8 +37,12 @@ def test_without_java_home_it_is_taken_from_path(tmp_path: Path) -> None:
     assert find_java({"PATH": str(program.parent)}).executable == program
 
 
-@pytest.mark.parametrize(("says", "version"), [('java version "1.8.0_392"', 8), ('openjdk version "11.0.2" 2019-01-15', 11)])
-def test_an_old_java_is_named_with_what_is_needed_and_how_to_set_it(tmp_path: Path, says: str, version: int) -> None:
+@pytest.mark.parametrize(
+    ("says", "version"), [('java version "1.8.0_392"', 8), ('openjdk version "11.0.2" 2019-01-15', 11)]
+)
+def test_an_old_java_is_named_with_what_is_needed_and_how_to_set_it(
+    tmp_path: Path, says: str, version: int
+) -> None:
     program = _java(tmp_path, says)
     with pytest.raises(JavaError) as raised:
         find_java({"JAVA_HOME": str(tmp_path)})

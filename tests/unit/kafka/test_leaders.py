@@ -23,5 +23,7 @@ def test_a_partition_without_a_leader_is_a_passing_fault() -> None:
 
 
 def test_a_partition_that_is_not_there_is_an_error_of_the_topic() -> None:
-    with pytest.raises(NoPartitionError, match=r"^topic 't', partition 4: there is no such partition; the topic has 4.$"):
+    with pytest.raises(
+        NoPartitionError, match=r"^topic 't', partition 4: there is no such partition; the topic has 4.$"
+    ):
         INFO.by_node([0, 4])

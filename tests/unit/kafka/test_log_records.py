@@ -17,5 +17,7 @@ def test_a_log_shows_the_records_that_a_task_is_shown(seed: int) -> None:
     data, aborted = log.encode(), [(producer, first) for producer, first, _ in transactions]
     seen = visible_records(data, 0, aborted, "t")
     runs = list(Fetched(data, "t").decode(codec_named("reference"), aborted, 0, 2**62))
-    assert [record.offset for record in seen.records] == [at for run in runs for at in run.rows.column("offset").to_pylist()]
+    assert [record.offset for record in seen.records] == [
+        at for run in runs for at in run.rows.column("offset").to_pylist()
+    ]
     assert seen.next_offset == Fetched(data, "t").next_offset(0)

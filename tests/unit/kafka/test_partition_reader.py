@@ -1,4 +1,5 @@
-"""A reader of a log asks nobody by an older leader epoch than it has read by, and never reads another topic."""
+"""A reader of a log asks nobody by an older leader epoch than it has read by, and never reads another
+topic."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ _T = TypeVar("_T")
 
 
 class ScriptedRpc:
-    """Answers what it is told to, one after the other; a RetriableError among them is raised. Keeps what was asked of whom."""
+    """Answers what it is told to, one after the other; a RetriableError among them is
+    raised. Keeps what was asked of whom."""
 
     def __init__(self, *answers: Any, infos: tuple[TopicInfo, ...] = (INFO,)) -> None:
         self._answers = list(answers)
@@ -66,7 +67,9 @@ def fetch_answer(code: int, *parts: tuple[int, int, bytes]) -> FetchResponse:
 
 
 def offsets_answer(*parts: tuple[int, int, int]) -> Any:
-    return OffsetResponse_v3(throttle_time_ms=0, topics=[("t", [(each, code, -1, offset) for each, code, offset in parts])])
+    return OffsetResponse_v3(
+        throttle_time_ms=0, topics=[("t", [(each, code, -1, offset) for each, code, offset in parts])]
+    )
 
 
 def produce_answer(code: int, offset: int = 40, why: str | None = None) -> Any:
@@ -93,7 +96,10 @@ def test_answers_are_named_as_in_their_layout(layout: Any, path: tuple[str, ...]
 
 def test_every_fetch_names_the_leader_epoch_of_the_metadata_that_it_goes_by() -> None:
     rpc = ScriptedRpc(fetch_answer(0, (0, 0, b"")))
-    run(rpc, lambda client: client.fetch(INFO, 1, [FetchPosition(0, 12, 1_000), FetchPosition(1, 3, 9)], 0, 1_000))
+    run(
+        rpc,
+        lambda client: client.fetch(INFO, 1, [FetchPosition(0, 12, 1_000), FetchPosition(1, 3, 9)], 0, 1_000),
+    )
     node, request = rpc.sent[0]
     (topic,) = request.build(FetchStruct).topics
     assert (node, topic[0]) == (1, TOPIC_ID)
@@ -131,7 +137,10 @@ def test_what_a_topics_metadata_said_is_kept_until_it_is_forgotten_or_a_partitio
     rpc = ScriptedRpc(infos=(INFO, grown))
 
     async def work(client: Partitions) -> list[int]:
-        sizes = [len((await client.topic("t")).leaders), len((await client.topic("t", partitions=[1])).leaders)]
+        sizes = [
+            len((await client.topic("t")).leaders),
+            len((await client.topic("t", partitions=[1])).leaders),
+        ]
         sizes.append(len((await client.topic("t", partitions=[2])).leaders))
         client.forget("t")
         await client.topic("t")
@@ -167,7 +176,9 @@ def test_what_passes_is_waited_out_and_a_leader_that_says_so_again_is_asked_abou
     assert rpc.looked == 3
 
 
-@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.PRODUCER_FENCED, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD]
+)
 def test_an_answer_that_is_final_is_the_callers(code: ErrorCode) -> None:
     rpc = ScriptedRpc(produce_answer(code, why="because"))
     answer = write(rpc)

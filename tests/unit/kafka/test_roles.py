@@ -26,15 +26,17 @@ def test_names_are_those_of_the_cluster_and_every_output_is_there() -> None:
 
 @pytest.mark.parametrize("role", [Role.CONSUMER, Role.VIEWER, Role.REPLAYER])
 def test_who_only_looks_needs_no_right_to_write(role: Role) -> None:
-    operations = {operation for need in needs(role, Names(), "p", TOPICS) for operation in need.right.operations}
+    operations = {
+        operation for need in needs(role, Names(), "p", TOPICS) for operation in need.right.operations
+    }
     assert operations <= {Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS}
 
 
 def test_commands_are_ready_for_a_shell() -> None:
     (first, *_) = commands(needs(Role.VIEWER, Names(), "p", TOPICS), "User:a b", "b:1")
-    assert (
-        first
-        == "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal 'User:a b' --operation Read --topic kcontrol.control"
+    assert first == (
+        "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal 'User:a b' --operation Read "
+        "--topic kcontrol.control"
     )
 
 
@@ -42,10 +44,25 @@ def test_commands_are_ready_for_a_shell() -> None:
     ("client", "text"),
     [
         ({}, "User:ANONYMOUS (no credentials are set)"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN", "sasl.username": "u", "sasl.password": "pw"}, "User:u"),
-        ({"security.protocol": "SSL", "ssl.certificate.location": "me.pem"}, "the owner of the certificate 'me.pem'"),
         (
-            {"security.protocol": "SASL_SSL", "sasl.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.client.id": "c"},
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanisms": "PLAIN",
+                "sasl.username": "u",
+                "sasl.password": "pw",
+            },
+            "User:u",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.certificate.location": "me.pem"},
+            "the owner of the certificate 'me.pem'",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanisms": "OAUTHBEARER",
+                "sasl.oauthbearer.client.id": "c",
+            },
             "the subject of the OAuth token of client id 'c'",
         ),
     ],
@@ -54,7 +71,9 @@ def test_the_principal_is_named_as_far_as_it_is_known(client: dict[str, str], te
     assert principal_of(client).text == text
     settings = ClusterSettings(bootstrap_servers="b:1", client=client)
     said = str(denied(settings, topic("t", Operation.READ, Operation.DESCRIBE_CONFIGS), "step 3"))
-    assert said.startswith(f"step 3: Kafka at b:1 does not allow {text} the operation Read and DescribeConfigs on topic 't'. ")
+    assert said.startswith(
+        f"step 3: Kafka at b:1 does not allow {text} the operation Read and DescribeConfigs on topic 't'. "
+    )
     assert "pw" not in said
 
 

@@ -1,4 +1,5 @@
-"""To which topics a replay may write, which partition a record gets there, and what is said when Kafka does not take it."""
+"""To which topics a replay may write, which partition a record gets there, and what is
+said when Kafka does not take it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_a_topic_of_its_own_will_do() -> None:
     ],
 )
 def test_a_topic_with_readers_who_expect_each_step_once_is_refused(topic: str, whose: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"--topic out={topic}: the topic is {whose}, .* give it a topic of its own"):
+    with pytest.raises(
+        ConfigurationError, match=f"--topic out={topic}: the topic is {whose}, .* give it a topic of its own"
+    ):
         check({"out": topic})
 
 
@@ -57,7 +60,9 @@ def test_partitions_stay_where_the_counts_agree_and_follow_the_key_elsewhere() -
 
 def test_silence_of_kafka_is_an_error_that_says_where() -> None:
     copies = TopicCopies(
-        ClusterSettings(bootstrap_servers="127.0.0.1:1"), {"totals": CopyTopic("mine", 3)}, CopyLimits(deadline_ms=200)
+        ClusterSettings(bootstrap_servers="127.0.0.1:1"),
+        {"totals": CopyTopic("mine", 3)},
+        CopyLimits(deadline_ms=200),
     )
     assert copies.deliver(replayed(1, record("copies"))) == 0, "an output without a topic is passed over"
     with pytest.raises(ClusterError, match="step 2, output 'totals' to topic 'mine', partition 1"):
@@ -67,7 +72,9 @@ def test_silence_of_kafka_is_an_error_that_says_where() -> None:
 
 def test_what_waits_for_kafka_is_bounded() -> None:
     limits = CopyLimits(buffer_bytes=64 << 10, deadline_ms=300)
-    copies = TopicCopies(ClusterSettings(bootstrap_servers="127.0.0.1:1"), {"totals": CopyTopic("mine", 3)}, limits)
+    copies = TopicCopies(
+        ClusterSettings(bootstrap_servers="127.0.0.1:1"), {"totals": CopyTopic("mine", 3)}, limits
+    )
     taken = 0
 
     def many() -> Iterator[ReplayedRecord]:

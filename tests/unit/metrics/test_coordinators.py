@@ -85,7 +85,9 @@ def test_phases_are_timed_and_the_process_is_in_charge_from_its_claim_to_its_res
     watched.commit()
     assert watched.value(opened) == 0
     assert watched.value("kcontrol_coordinator_phase_seconds_count", phase="attempting") == 1
-    assert abs((watched.value("kcontrol_coordinator_phase_seconds_sum", phase="attempting") or 0) - 0.3) < 1e-9
+    assert (
+        abs((watched.value("kcontrol_coordinator_phase_seconds_sum", phase="attempting") or 0) - 0.3) < 1e-9
+    )
     assert watched.value("kcontrol_attempts_total") == 1
     watched.see(Claim("p", "other", "host", 9))
     assert watched.value("kcontrol_coordinator_active") == 0

@@ -82,7 +82,11 @@ def test_what_there_is_not_is_found(query: str, wrong: list[str]) -> None:
 
 
 def test_the_dashboard_shows_every_kind_of_figure_and_all_alerts_say_what_to_do() -> None:
-    shown = {name for query in (*queries_of_the_dashboard(), *queries_of_the_alerts()) for name in _NAME.findall(query)}
+    shown = {
+        name
+        for query in (*queries_of_the_dashboard(), *queries_of_the_alerts())
+        for name in _NAME.findall(query)
+    }
     unseen = [metric.name for metric in CATALOGUE if not shown & set(series_of(metric))]
     assert set(unseen) <= NOT_SHOWN, unseen
     for rule in (rule for group in _alerts()["groups"] for rule in group["rules"]):
@@ -91,7 +95,12 @@ def test_the_dashboard_shows_every_kind_of_figure_and_all_alerts_say_what_to_do(
 
 
 NOT_SHOWN = {
-    *("kcontrol_step_timestamp_seconds", "kcontrol_records_skipped_total", "kcontrol_node_step", "kcontrol_checkpoint_step"),
+    *(
+        "kcontrol_step_timestamp_seconds",
+        "kcontrol_records_skipped_total",
+        "kcontrol_node_step",
+        "kcontrol_checkpoint_step",
+    ),
     *(
         "kcontrol_attempts_total",
         "kcontrol_node_replayed_steps_total",

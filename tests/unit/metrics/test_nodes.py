@@ -46,4 +46,7 @@ def test_an_attempt_that_was_aborted_is_not_timed() -> None:
     timeline.begin(7, replay=False)
     timeline.mark(7, "written")
     timeline.end(7)
-    assert registry.get_sample_value("kcontrol_node_step_phase_seconds_count", {**LABELS, "phase": "written"}) == 1
+    assert (
+        registry.get_sample_value("kcontrol_node_step_phase_seconds_count", {**LABELS, "phase": "written"})
+        == 1
+    )

@@ -25,7 +25,10 @@ class Gone:
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (Py4JNetworkError("Answer from Java side is empty"), "gcClassHistogram: Answer from Java side is empty"),
+        (
+            Py4JNetworkError("Answer from Java side is empty"),
+            "gcClassHistogram: Answer from Java side is empty",
+        ),
         (ConnectionRefusedError(111, "Connection refused"), "gcClassHistogram: .*Connection refused"),
         (
             Py4JError("An error occurred\n: a.B: c\n\tat x\nCaused by: d.E: no rights\n\tat y\n"),

@@ -11,7 +11,17 @@ import pytest
 from kcontrol.replay.record_text import record_json, record_line
 from tests.support.replayed import record
 
-BYTES = [b"", b"text", "späte Flüge ✈".encode(), b"line\nend", b"\x00\xff\xfe", b'{"a":1}', b"base64:QQ==", b"null", None]
+BYTES = [
+    b"",
+    b"text",
+    "späte Flüge ✈".encode(),
+    b"line\nend",
+    b"\x00\xff\xfe",
+    b'{"a":1}',
+    b"base64:QQ==",
+    b"null",
+    None,
+]
 
 
 def bytes_of(found: Any) -> bytes | None:
@@ -39,12 +49,21 @@ def test_text_stays_readable_in_json() -> None:
 
 
 def test_a_line_for_people() -> None:
-    line = record_line(12, record("totals", 2, b"c1", b'{"amount": 3}', (("origin", b"JFK"), ("empty", None))))
+    line = record_line(
+        12, record("totals", 2, b"c1", b'{"amount": 3}', (("origin", b"JFK"), ("empty", None)))
+    )
     assert line == '     12  totals[2]  c1  {"amount": 3}  origin=JFK  empty=null'
-    assert record_line(1, record(key=None, value=b"\xff\x00")).split() == ["1", "totals[0]", "null", "base64:/wA="]
+    assert record_line(1, record(key=None, value=b"\xff\x00")).split() == [
+        "1",
+        "totals[0]",
+        "null",
+        "base64:/wA=",
+    ]
 
 
-@pytest.mark.parametrize("data", [b"two\nlines", b"two\r\nlines", "two\u2028lines".encode(), b"\x1b[31mred", b"\ttab"])
+@pytest.mark.parametrize(
+    "data", [b"two\nlines", b"two\r\nlines", "two\u2028lines".encode(), b"\x1b[31mred", b"\ttab"]
+)
 def test_a_record_is_one_line_and_does_nothing_to_the_terminal(data: bytes) -> None:
     line = record_line(1, record(key=data, value=data, headers=((data.decode(), data),)))
     assert len(line.splitlines()) == 1

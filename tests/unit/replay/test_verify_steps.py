@@ -9,7 +9,15 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.log.steps_view import StepsView, evolve
-from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary, StepResult, StepWork, Tombstone
+from kcontrol.core.model import (
+    Checkpoint,
+    LoggedStep,
+    PipelineSpec,
+    StepBoundary,
+    StepResult,
+    StepWork,
+    Tombstone,
+)
 from kcontrol.core.step.differences import Difference
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning, beginning, verify_steps
@@ -19,9 +27,12 @@ ANOTHER = f"{1:032x}"
 
 
 class RepeatingEngine:
-    """Gives what the log says, except for the input of the steps in `wrong`, and the watermark of those in `wrong_output`."""
+    """Gives what the log says, except for the input of the steps in `wrong`, and the
+    watermark of those in `wrong_output`."""
 
-    def __init__(self, wrong: frozenset[int] = frozenset(), wrong_output: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, wrong: frozenset[int] = frozenset(), wrong_output: frozenset[int] = frozenset()
+    ) -> None:
         self.calls: list[tuple[str, int]] = []
         self._wrong = wrong
         self._wrong_output = wrong_output
@@ -74,9 +85,15 @@ def test_steps_before_the_range_are_run_and_their_output_is_not_compared() -> No
     found = run(engine, LOG, 2, 4)
     assert list(found) == [2, 3, 4]
     assert [step for step, differences in found.items() if differences] == [3]
-    assert engine.calls == [("open", 0), *((what, step) for step in (1, 2, 3, 4) for what in ("run", "finish"))]
+    assert engine.calls == [
+        ("open", 0),
+        *((what, step) for step in (1, 2, 3, 4) for what in ("run", "finish")),
+    ]
     [difference] = found[3]
-    assert str(difference) == "step 3: watermark differs: the log has that it did not move, this run has that it moved"
+    assert (
+        str(difference)
+        == "step 3: watermark differs: the log has that it did not move, this run has that it moved"
+    )
 
 
 def test_with_state_nothing_is_run_on_top_of_other_input() -> None:
@@ -84,7 +101,9 @@ def test_with_state_nothing_is_run_on_top_of_other_input() -> None:
     found = run(engine, LOG, 3, 4)
     assert list(found) == [2], "named, though it lies before the range"
     [difference] = found[2]
-    assert str(difference).startswith("step 2: input 'in' partition 0 differs: the log has 1 records with digest 000")
+    assert str(difference).startswith(
+        "step 2: input 'in' partition 0 differs: the log has 1 records with digest 000"
+    )
     assert engine.calls[-1] == ("finish", 2)
 
 
@@ -95,10 +114,16 @@ def test_without_state_every_step_stands_by_itself() -> None:
     assert list(found) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("log", "last", "missing"), [(LOG[1:], 4, 1), (LOG[:2] + LOG[3:], 5, 3), (LOG, 6, 6)])
-def test_a_step_that_is_not_in_the_log_is_named_before_anything_runs(log: list[StepBoundary], last: int, missing: int) -> None:
+@pytest.mark.parametrize(
+    ("log", "last", "missing"), [(LOG[1:], 4, 1), (LOG[:2] + LOG[3:], 5, 3), (LOG, 6, 6)]
+)
+def test_a_step_that_is_not_in_the_log_is_named_before_anything_runs(
+    log: list[StepBoundary], last: int, missing: int
+) -> None:
     engine = RepeatingEngine()
-    with pytest.raises(NotFoundError, match=f"step {missing} is not in the log, so steps up to {last} can't be run again"):
+    with pytest.raises(
+        NotFoundError, match=f"step {missing} is not in the log, so steps up to {last} can't be run again"
+    ):
         run(engine, log, 1, last)
     assert engine.calls == []
 
@@ -113,7 +138,11 @@ def view(dropped: int, saved: Sequence[int]) -> StepsView:
     """Of ten steps, the oldest `dropped` of which are gone, with checkpoints."""
     log = [boundary(step, (4 + step, step - 1), (5 + step, step)) for step in range(1, 11)]
     found = StepsView("p")
-    for record in (*log, *(checkpoint(step, 1) for step in saved), *(Tombstone(f"step/{one + 1}") for one in range(dropped))):
+    for record in (
+        *log,
+        *(checkpoint(step, 1) for step in saved),
+        *(Tombstone(f"step/{one + 1}") for one in range(dropped)),
+    ):
         found = evolve(found, LoggedStep(0, record))
     return found
 
@@ -155,11 +184,21 @@ def test_where_a_run_begins(
 @pytest.mark.parametrize(
     ("spec", "unreadable", "first", "said"),
     [
-        (SPEC, (), 3, r"step 3 can't be run again: .* steps 4 to 10, .*those of steps: 3, 7.*: give --from 4 or later"),
+        (
+            SPEC,
+            (),
+            3,
+            r"step 3 can't be run again: .* steps 4 to 10, .*those of steps: 3, 7.*: give --from 4 or later",
+        ),
         (SPEC, (3,), 7, r"step 7 can't be run again: .* give --from 8 or later"),
         (SPEC, (3, 7), 9, r"step 9 can't be run again: .* access to the files of a checkpoint"),
         (SPEC, (3, 7), None, r"no step can be run again: .* access to the files of a checkpoint"),
-        (STATELESS, (), 3, r"step 3 is no longer in the log, which begins with step 4: give --from 4 or later"),
+        (
+            STATELESS,
+            (),
+            3,
+            r"step 3 is no longer in the log, which begins with step 4: give --from 4 or later",
+        ),
     ],
 )
 def test_what_can_not_be_run_again_is_said_with_what_can(

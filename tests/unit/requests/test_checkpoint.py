@@ -17,7 +17,9 @@ from tests.fakes.memory_kafka import MemoryControlLog, MemoryKafka, MemoryStepsL
 from tests.unit.core.made import SPEC
 
 
-def status(phase: PipelinePhase = PipelinePhase.RUNNING, *answers: CheckpointAnswer, reason: str = "") -> Status:
+def status(
+    phase: PipelinePhase = PipelinePhase.RUNNING, *answers: CheckpointAnswer, reason: str = ""
+) -> Status:
     return Status("p", 1, phase, 9, reason, (), 7, "", answers)
 
 
@@ -67,7 +69,9 @@ def test_it_answers_with_the_step_that_is_saved() -> None:
 
 def test_it_says_why_nothing_was_saved() -> None:
     async def coordinator(log: MemoryControlLog, request_id: str) -> None:
-        await log.append([status(PipelinePhase.RUNNING, CheckpointAnswer(request_id, 0, "node 1: disk full"))])
+        await log.append(
+            [status(PipelinePhase.RUNNING, CheckpointAnswer(request_id, 0, "node 1: disk full"))]
+        )
 
     with pytest.raises(KcontrolError, match=r"^node 1: disk full$"):
         asked(status(), coordinator)
@@ -89,5 +93,7 @@ def test_an_answer_that_does_not_come_in_time_is_an_error_with_what_is_known() -
 def test_a_pipeline_that_does_not_run_is_not_asked() -> None:
     with pytest.raises(HaltedError, match=r"is halted.*kcontrol resume p. It has halted because: no disk"):
         asked(status(PipelinePhase.HALTED, reason="no disk"))
-    with pytest.raises(KcontrolError, match="is stopped at step 9, and is saved only while it runs or is paused"):
+    with pytest.raises(
+        KcontrolError, match="is stopped at step 9, and is saved only while it runs or is paused"
+    ):
         asked(status(PipelinePhase.STOPPED))

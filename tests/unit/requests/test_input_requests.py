@@ -35,7 +35,9 @@ from tests.fakes.memory_kafka import STEPS, Fate, MemoryControlLog, MemoryKafka,
 from tests.unit.core.made import SPEC, boundary
 
 Make = Callable[[PipelineReader], Awaitable[Sequence[Request]]]
-SEEN = Received("p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9), ReceivedPartition(1, "T1", 0, 9)), 0, 0)
+SEEN = Received(
+    "p", 0, 1, "in", 2, (ReceivedPartition(0, "T1", 0, 9), ReceivedPartition(1, "T1", 0, 9)), 0, 0
+)
 LOG: tuple[ControlRecord, ...] = (SPEC, NodeJoin("p", 0, "u", "host", 2), SEEN, Claim("p", "c", "host", 1))
 REACH = Reach("T1", (12, 12))
 
@@ -139,7 +141,9 @@ def test_a_pause_is_done_when_the_coordinator_goes_by_it() -> None:
 
 def test_a_pause_that_nobody_acts_on_stays_and_says_so() -> None:
     cluster = Cluster(*LOG, status(PipelinePhase.RUNNING))
-    with pytest.raises(RetriableError, match=r"is recorded, but not in force after 0.1 s: no coordinator has acted on it"):
+    with pytest.raises(
+        RetriableError, match=r"is recorded, but not in force after 0.1 s: no coordinator has acted on it"
+    ):
         cluster.ask(pause(), timeout_s=0.1)
 
 
@@ -191,7 +195,9 @@ def test_a_skip_that_a_step_has_overtaken_says_where_the_next_one_begins() -> No
         cluster.commit(boundary(2, (6, 1), (7, 1)))
         await cluster.append(status(PipelinePhase.RUNNING, request.offset, 2))
 
-    with pytest.raises(KcontrolError, match=r"nothing was skipped: a step has been made .* begins at offset 7"):
+    with pytest.raises(
+        KcontrolError, match=r"nothing was skipped: a step has been made .* begins at offset 7"
+    ):
         cluster.ask(skip(9), coordinator)
 
 
@@ -203,7 +209,9 @@ def test_a_skip_that_another_one_has_followed_says_whose() -> None:
             await cluster.append(another, status(PipelinePhase.PAUSED, request.offset + 1))
 
     another = SkipRequest("p", "in", 0, 6, 8, "somebody", 5, "other")
-    with pytest.raises(KcontrolError, match="another request for the same partition has followed, by somebody, to offset 8"):
+    with pytest.raises(
+        KcontrolError, match="another request for the same partition has followed, by somebody, to offset 8"
+    ):
         cluster.ask(skip(9), coordinator)
 
 
@@ -224,7 +232,9 @@ def test_a_skip_that_the_node_does_not_confirm_in_time_says_why() -> None:
     async def coordinator(request: Logged) -> None:
         await cluster.append(status(PipelinePhase.PAUSED, request.offset))
 
-    with pytest.raises(RetriableError, match="partition 0 of input in ends at offset 9, as far as its node has seen"):
+    with pytest.raises(
+        RetriableError, match="partition 0 of input in ends at offset 9, as far as its node has seen"
+    ):
         cluster.ask(skip(12), coordinator, timeout_s=0.1)
 
 
@@ -248,7 +258,10 @@ def test_a_skip_that_can_not_be_is_refused(make: Make, kind: type[Exception], te
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        ((status(PipelinePhase.RUNNING),), "it is running; first kcontrol pause p, or kcontrol pause-input p in"),
+        (
+            (status(PipelinePhase.RUNNING),),
+            "it is running; first kcontrol pause p, or kcontrol pause-input p in",
+        ),
         ((status(PipelinePhase.STARTING),), "it is starting; first"),
         ((), "no coordinator has looked after it yet"),
     ],

@@ -60,7 +60,9 @@ def test_it_is_done_when_it_is_acknowledged_and_what_is_known_is_as_of_then() ->
     world = World(RUNNING)
 
     async def coordinator(log: MemoryControlLog, request_id: str) -> None:
-        await log.append([status(RUNNING, "another"), status(PAUSED, request_id), status(RUNNING, request_id, "later")])
+        await log.append(
+            [status(RUNNING, "another"), status(PAUSED, request_id), status(RUNNING, request_id, "later")]
+        )
 
     done = world.ask(DesiredMode.PAUSED, coordinator)
     assert (done.kind, done.state) == ("paused", RequestState.DONE)
@@ -69,7 +71,9 @@ def test_it_is_done_when_it_is_acknowledged_and_what_is_known_is_as_of_then() ->
 
 def test_one_that_nobody_acts_on_stays_and_says_so() -> None:
     world = World(RUNNING)
-    with pytest.raises(RetriableError, match=r"recorded, but no coordinator has acted on it within 0.1 s; see that one runs"):
+    with pytest.raises(
+        RetriableError, match=r"recorded, but no coordinator has acted on it within 0.1 s; see that one runs"
+    ):
         world.ask(DesiredMode.PAUSED, nobody, timeout_s=0.1)
     desired = world.logs.view.desired()
     assert desired is not None

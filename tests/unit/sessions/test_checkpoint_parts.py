@@ -53,7 +53,9 @@ class SavingEngine(ScriptedEngine):
 Scenario = Callable[[EngineJobs, SavingEngine], Awaitable[None]]
 
 
-def play(scenario: Scenario, answers: int, fail: BaseException | None = None) -> tuple[list[NodeEvent], list[str]]:
+def play(
+    scenario: Scenario, answers: int, fail: BaseException | None = None
+) -> tuple[list[NodeEvent], list[str]]:
     """The events, and the calls, until so many answers have come and the scenario is over."""
 
     async def run() -> tuple[list[NodeEvent], list[str]]:
@@ -93,7 +95,9 @@ def test_what_fails_is_an_answer_too() -> None:
         jobs.parts.save(SavePart(3, 5, 7, "file:///c"))
         engine.go.set()
 
-    assert play(scenario, 1, ConfigurationError("no such bucket"))[0] == [PartSaved(5, 7, None, "no such bucket", 7)]
+    assert play(scenario, 1, ConfigurationError("no such bucket"))[0] == [
+        PartSaved(5, 7, None, "no such bucket", 7)
+    ]
     assert play(scenario, 1, OSError())[0] == [PartSaved(5, 7, None, "OSError", 7)]
 
 

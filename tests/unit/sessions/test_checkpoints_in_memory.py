@@ -1,4 +1,5 @@
-"""A coordinator and two nodes on a Kafka in memory, with engines that only remember: checkpoints from end to end."""
+"""A coordinator and two nodes on a Kafka in memory, with engines that only remember: checkpoints from end to
+end."""
 
 from __future__ import annotations
 
@@ -139,7 +140,9 @@ class Cluster:
         """One more, which takes over."""
         state = CoordinatorState.initial("p", transactional_id="t", steps_topic=f"p.{STEPS}")
         control, steps = MemoryControlLog(self.kafka, "p"), MemoryStepsLog(self.kafka, "p")
-        session = CoordinatorSession(state, CoordinatorPorts(WallClock(), control, steps, MemoryTransaction(self.kafka, "p")))
+        session = CoordinatorSession(
+            state, CoordinatorPorts(WallClock(), control, steps, MemoryTransaction(self.kafka, "p"))
+        )
         self.spawn(self._push(session))
         return self.spawn(session.run())
 
@@ -163,7 +166,9 @@ class Cluster:
         """A new incarnation of a node, on a disk that holds `steps`."""
         made: list[RememberingEngine] = []
 
-        def engine(_spec: PipelineSpec, incarnation: int, _on_failure: Callable[[BaseException], None]) -> RememberingEngine:
+        def engine(
+            _spec: PipelineSpec, incarnation: int, _on_failure: Callable[[BaseException], None]
+        ) -> RememberingEngine:
             made.append(kind(number, incarnation, steps, self.store))
             return made[0]
 
@@ -255,7 +260,9 @@ def test_a_new_coordinator_begins_at_a_checkpoint_and_knows_what_the_one_before_
         made = cluster.checkpoints()
         assert made[-1].claim_epoch > before[-1].claim_epoch
         gone = [one.record.key for one in cluster.log if isinstance(one.record, Tombstone)]
-        assert [f"checkpoint/{one.step}" for one in made[:-2]] == [key for key in gone if key.startswith("checkpoint/")]
+        assert [f"checkpoint/{one.step}" for one in made[:-2]] == [
+            key for key in gone if key.startswith("checkpoint/")
+        ]
         dropped = [int(key.removeprefix("step/")) for key in gone if key.startswith("step/")]
         assert dropped == list(range(1, made[-1].first_step)), "each once, in order, by whichever coordinator"
 
@@ -288,7 +295,9 @@ def test_a_request_is_answered_with_the_step_that_is_saved() -> None:
         control = MemoryControlLog(cluster.kafka, "p")
         await control.append([CheckpointRequest("p", "now")])
         async for chunk in control.tail():
-            answers = [answer for one in chunk if isinstance(one.record, Status) for answer in one.record.answers]
+            answers = [
+                answer for one in chunk if isinstance(one.record, Status) for answer in one.record.answers
+            ]
             if answers:
                 break
         await cluster.until(lambda: bool(cluster.checkpoints()))

@@ -1,4 +1,5 @@
-"""The shell of the coordinator: each record once and in order whichever way it came, each effect answered by one event."""
+"""The shell of the coordinator: each record once and in order whichever way it came,
+each effect answered by one event."""
 
 from __future__ import annotations
 
@@ -31,8 +32,23 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
-from kcontrol.core.model import Checkpoint, ControlRecord, FailureKind, Logged, LoggedStep, StepBoundary, Tombstone
-from kcontrol.errors import AccessError, CommitUnknownError, FencedError, KcontrolError, RetriableError, TopicError
+from kcontrol.core.model import (
+    Checkpoint,
+    ControlRecord,
+    FailureKind,
+    Logged,
+    LoggedStep,
+    StepBoundary,
+    Tombstone,
+)
+from kcontrol.errors import (
+    AccessError,
+    CommitUnknownError,
+    FencedError,
+    KcontrolError,
+    RetriableError,
+    TopicError,
+)
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
@@ -86,15 +102,27 @@ class World:
             raise self.fault
         return 5, 6
 
-    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None: ...
+    async def add_partitions(
+        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None: ...
 
     async def commit_step(
-        self, producer_id: int, producer_epoch: int, boundary: StepBoundary, expected_offset: int, forget: Sequence[str] = ()
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str] = (),
     ) -> None:
         self.committed.append((boundary, expected_offset))
 
     async def commit_checkpoint(
-        self, producer_id: int, producer_epoch: int, checkpoint: Checkpoint, expected_offset: int, forget: Sequence[str]
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        checkpoint: Checkpoint,
+        expected_offset: int,
+        forget: Sequence[str],
     ) -> None:
         self.recorded.append((producer_id, producer_epoch, checkpoint, expected_offset, *forget))
 
@@ -129,7 +157,8 @@ def logged(offset: int) -> Logged:
 
 
 class Script:
-    """Stands in for the state machine: writes down the events and answers an event's class with effects, once."""
+    """Stands in for the state machine: writes down the events and answers an event's class with effects,
+    once."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[type, list[CoordinatorEffect]]) -> None:
         self.events: list[CoordinatorEvent] = []
@@ -167,7 +196,9 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = Script(monkeypatch, {})
     world = World(deque(logged(offset) for offset in (0, 1, 2)))
 
@@ -190,7 +221,9 @@ def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(monkeypatc
     assert [type(event) for event in script.events[:4]] == [ControlSeen, ControlSeen, ControlSeen, Assigned]
 
 
-def test_what_lies_before_a_pushed_record_is_read_although_a_broker_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_before_a_pushed_record_is_read_although_a_broker_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = Script(monkeypatch, {})
     world = World(deque(logged(offset) for offset in (0, 1, 2, 3, 4)), shown=2)
 
@@ -217,7 +250,9 @@ def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch, f
     kinds = [type(event) for event in script.events]
     assert kinds.index(StepSeen) < kinds.index(EndsReached)
     assert script.events[kinds.index(EndsReached)] == EndsReached(1, 1_000)
-    assert world.settled == [7] * fenced  # one who has not fenced may not wait for a transaction that is another's
+    assert (
+        world.settled == [7] * fenced
+    )  # one who has not fenced may not wait for a transaction that is another's
 
 
 @pytest.mark.parametrize(
@@ -229,7 +264,9 @@ def test_both_ends_are_read_before_it_says_so(monkeypatch: pytest.MonkeyPatch, f
         (TopicError("x"), FailureKind.BROKER),
     ],
 )
-def test_errors_of_the_transaction_are_events(monkeypatch: pytest.MonkeyPatch, fault: KcontrolError, kind: FailureKind) -> None:
+def test_errors_of_the_transaction_are_events(
+    monkeypatch: pytest.MonkeyPatch, fault: KcontrolError, kind: FailureKind
+) -> None:
     script = Script(monkeypatch, {Assigned: [InitProducer(1_000)]})
 
     async def act(made: CoordinatorSession) -> None:
@@ -241,7 +278,9 @@ def test_errors_of_the_transaction_are_events(monkeypatch: pytest.MonkeyPatch, f
 
 def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     given = replace(boundary("p", 4), committed_ms=0)
-    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given, 9)]})
+    script = Script(
+        monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given, 9)]}
+    )
     world = World()
 
     async def act(made: CoordinatorSession) -> None:
@@ -254,7 +293,8 @@ def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.M
 def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytest.MonkeyPatch) -> None:
     made = checkpoint(4, 1)
     script = Script(
-        monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, 9, ("step/1",))]}
+        monkeypatch,
+        {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, 9, ("step/1",))]},
     )
     world = World()
 
@@ -270,7 +310,9 @@ def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None
     assert asyncio.run(asyncio.wait_for(session(World()).run(), 10)) == "a newer one"
 
 
-def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     Script(monkeypatch, {Assigned: [InitProducer(1_000), Resign("a newer one")]})
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -278,7 +320,9 @@ def test_a_session_that_resigns_at_once_leaves_no_request_that_nobody_awaits(mon
     assert [str(warning.message) for warning in warned] == []
 
 
-def opened_as(kind: type[CoordinatorSession]) -> Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]:
+def opened_as(
+    kind: type[CoordinatorSession],
+) -> Callable[[str], AbstractAsyncContextManager[CoordinatorSession]]:
     """For a keeper: its sessions are of this kind, each in a world of its own."""
 
     @asynccontextmanager
@@ -290,7 +334,9 @@ def opened_as(kind: type[CoordinatorSession]) -> Callable[[str], AbstractAsyncCo
     return open_session
 
 
-def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keeper_starts_a_crashed_session_again_and_reclaims_when_assigned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     incarnations: list[str] = []
     outcomes: deque[Exception | str] = deque([ValueError("a bug"), "a newer one", "again a newer one"])
 

@@ -1,4 +1,5 @@
-"""A pipeline that is deleted under a coordinator and a node that work, and submitted again, on a Kafka in memory."""
+"""A pipeline that is deleted under a coordinator and a node that work, and submitted again, on a Kafka in
+memory."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def test_who_works_for_a_deleted_pipeline_ends_and_another_of_its_name_begins_wi
         ended = await node
         assert isinstance(ended, Exit)
         assert "was deleted while node 0 was at work" in ended.reason
-        view = reduce(evolve, await MemoryControlLog(cluster.kafka, "p").read_to_end(), PipelineView.empty("p"))
+        view = reduce(
+            evolve, await MemoryControlLog(cluster.kafka, "p").read_to_end(), PipelineView.empty("p")
+        )
         await control.append([], list(view.latest))
         # Its topic is deleted, and made again.
         cluster.kafka.partition(f"p.{STEPS}").entries.clear()

@@ -21,7 +21,14 @@ from kcontrol.core.events import (
     StepFinished,
 )
 from kcontrol.core.model import FailureKind, Layout, Reason, StepWork, Token
-from kcontrol.errors import CheckpointError, ConfigurationError, FencedError, InputGoneError, RetriableError, StepFailedError
+from kcontrol.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FencedError,
+    InputGoneError,
+    RetriableError,
+    StepFailedError,
+)
 from kcontrol.sessions.engine_jobs import EngineJobs
 from tests.unit.sessions.engines import RESULT, Clock, ScriptedEngine
 

@@ -54,13 +54,20 @@ def test_all_limits_of_what_hangs_follow_from_one_setting() -> None:
     assert HangLimits.of(DEFAULT_SILENCE_MS) == HangLimits()
     assert set(SHARES) == {each.name for each in fields(HangLimits)} - {"silence_ms"}
     longer = HangLimits.of(2 * DEFAULT_SILENCE_MS)
-    assert (longer.silence_ms, longer.loop_ms, longer.patience_ms, longer.start_ms) == (120_000, 60_000, 20_000, 600_000)
+    assert (longer.silence_ms, longer.loop_ms, longer.patience_ms, longer.start_ms) == (
+        120_000,
+        60_000,
+        20_000,
+        600_000,
+    )
     shorter = HangLimits.of(20_000)
     assert (shorter.silence_ms, shorter.loop_ms, shorter.patience_ms) == (20_000, 10_000, 3_333)
     assert (shorter.start_ms, shorter.stop_ms) == (120_000, 20_000), "what takes its time has it"
     for silence_ms in (3_000, 20_000, DEFAULT_SILENCE_MS, 600_000):
         limits = HangLimits.of(silence_ms)
-        assert limits.loop_ms + limits.patience_ms <= max(silence_ms, 8_000), "a node finds itself before others do"
+        assert limits.loop_ms + limits.patience_ms <= max(silence_ms, 8_000), (
+            "a node finds itself before others do"
+        )
 
 
 def test_work_that_takes_too_long_is_found() -> None:
@@ -84,7 +91,9 @@ class StuckEngine(ScriptedEngine):
 
 def test_an_engine_that_does_not_answer_ends_the_line_of_work() -> None:
     async def run() -> None:
-        limits = LimitsSpec(**{**{name: getattr(LIMITS, name) for name in LIMITS.__dataclass_fields__}, "open_timeout_ms": 1})
+        limits = LimitsSpec(
+            **{**{name: getattr(LIMITS, name) for name in LIMITS.__dataclass_fields__}, "open_timeout_ms": 1}
+        )
         events: list[NodeEvent] = []
         jobs = EngineJobs(StuckEngine(), Clock(), events.append, logging.getLogger("test"), limits)
         jobs.put(OpenEngine(5, False))
@@ -104,7 +113,11 @@ def test_an_engine_that_does_not_answer_ends_the_line_of_work() -> None:
     ("effect", "what", "limit_ms"),
     [
         (OpenEngine(5, False), "opening step 5", LIMITS.open_timeout_ms),
-        (OpenEngine(5, False, checkpoint(5, 1)), "opening step 5", LIMITS.open_timeout_ms + LIMITS.save_timeout_ms),
+        (
+            OpenEngine(5, False, checkpoint(5, 1)),
+            "opening step 5",
+            LIMITS.open_timeout_ms + LIMITS.save_timeout_ms,
+        ),
         (RunStep(work(6), None), "running step 6", 2 * LIMITS.step_timeout_ms),
         (FinishStep(6), "finishing step 6", LIMITS.step_timeout_ms),
         (PinStep(6), "pinning step 6", LIMITS.step_timeout_ms + LIMITS.pin_timeout_ms),

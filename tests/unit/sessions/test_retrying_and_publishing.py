@@ -94,7 +94,10 @@ def test_a_stream_is_opened_again_after_a_fault_and_gives_up_in_the_end() -> Non
 
 def test_records_go_out_in_order_and_tombstones_end_an_append() -> None:
     log = SlowLog()
-    batches = [Publish((desired(n),)) for n in range(5)] + [Publish((desired(5),), ("k",)), Publish((desired(6),))]
+    batches = [Publish((desired(n),)) for n in range(5)] + [
+        Publish((desired(5),), ("k",)),
+        Publish((desired(6),)),
+    ]
     asyncio.run(publish(log, batches))
     assert [request for requests, _ in log.appends for request in requests] == [f"r{n}" for n in range(7)]
     ended_by_tombstone = next(append for append in log.appends if append[1])

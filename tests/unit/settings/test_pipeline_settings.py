@@ -36,7 +36,10 @@ def write(folder: Path, text: str) -> Path:
 def test_option_then_environment_then_file(tmp_path: Path) -> None:
     write(tmp_path, FILE)
     env = {"SECRET": "s3cret"}
-    assert resolve_settings("option:1", {**env, ENVIRONMENT_NAME: "env:2"}, tmp_path).bootstrap_servers == "option:1"
+    assert (
+        resolve_settings("option:1", {**env, ENVIRONMENT_NAME: "env:2"}, tmp_path).bootstrap_servers
+        == "option:1"
+    )
     assert resolve_settings(None, {**env, ENVIRONMENT_NAME: "env:2"}, tmp_path).bootstrap_servers == "env:2"
     assert resolve_settings(None, env, tmp_path).bootstrap_servers == "file:9092"
 
@@ -55,7 +58,9 @@ def test_the_rest_comes_from_the_file_whoever_gave_the_address(tmp_path: Path) -
 
 def test_no_address(tmp_path: Path) -> None:
     assert find_bootstrap_servers(None, {}, tmp_path) is None
-    with pytest.raises(ConfigurationError, match=f"--bootstrap-servers HOST:PORT, set {ENVIRONMENT_NAME}, .*{FILE_NAME}"):
+    with pytest.raises(
+        ConfigurationError, match=f"--bootstrap-servers HOST:PORT, set {ENVIRONMENT_NAME}, .*{FILE_NAME}"
+    ):
         resolve_settings(None, {}, tmp_path)
 
 
@@ -79,14 +84,23 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
         ("[kafka", "can't be read"),
         ("[kafak]\na = 1", r"no table \[kafak\]"),
         ("kafka = 5", "kafka must be a table"),
-        ("[kafka]\nbootstrap = 'a:1'", r"\[kafka\] has no setting 'bootstrap'; there are bootstrap_servers, prefix"),
+        (
+            "[kafka]\nbootstrap = 'a:1'",
+            r"\[kafka\] has no setting 'bootstrap'; there are bootstrap_servers, prefix",
+        ),
         ("[kafka]\nbootstrap_servers = ['a:1']", "kafka.bootstrap_servers must be a text"),
         ("[kafka]\nbootstrap_servers = 'a'", "'a' is not host:port"),
         ("[kafka]\nbootstrap_servers = 'a:1,b:99999'", "'b:99999' is not host:port"),
         ("[kafka]\nbootstrap_servers = 'a:1'\nprefix = 'a b'", "prefix 'a b'"),
         ("[kafka]\nbootstrap_servers = 'a:1'\nclient = 'x'", "client: "),
-        ("[kafka]\nbootstrap_servers = 'a:1'\nclient.'isolation.level' = 'x'", "client setting 'isolation.level' can't be set"),
-        ("[kafka]\nbootstrap_servers = 'a:1'\nclient.'sasl.password' = '${S}'", "kafka.client.sasl.password needs .* S, which"),
+        (
+            "[kafka]\nbootstrap_servers = 'a:1'\nclient.'isolation.level' = 'x'",
+            "client setting 'isolation.level' can't be set",
+        ),
+        (
+            "[kafka]\nbootstrap_servers = 'a:1'\nclient.'sasl.password' = '${S}'",
+            "kafka.client.sasl.password needs .* S, which",
+        ),
         ("[kafka]\nbootstrap_servers = 'a:1'\nnames.topic = 'x'", "no name 'topic' to override"),
     ],
 )

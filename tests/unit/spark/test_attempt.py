@@ -6,7 +6,13 @@ import threading
 
 import pytest
 
-from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, Counted, QueryResult, ReadRange
+from kcontrol.adapters.spark.channel.attempt import (
+    AttemptCancelledError,
+    AttemptLedger,
+    Counted,
+    QueryResult,
+    ReadRange,
+)
 from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
@@ -132,7 +138,9 @@ def test_a_writer_that_says_nothing_of_what_it_wrote_ends_the_attempt() -> None:
 def test_only_who_has_leave_can_have_written() -> None:
     it = attempt()
     it.grant("q", 0, task_attempt=11, attempt_number=0)
-    with pytest.raises(StepFailedError, match="task 12 says what writer 0 of query 'q' wrote, and has no leave"):
+    with pytest.raises(
+        StepFailedError, match="task 12 says what writer 0 of query 'q' wrote, and has no leave"
+    ):
         it.report_written("q", 0, 12, (slice_of("out", 0),))
     with pytest.raises(StepFailedError, match="over"):
         it.report_written("q", 0, 11, (slice_of("out", 0),))

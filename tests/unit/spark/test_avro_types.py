@@ -24,7 +24,10 @@ NESTED = {
         {"name": "tags", "type": {"type": "array", "items": "string"}},
         {"name": "by", "type": {"type": "map", "values": "double"}},
         {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
-        {"name": "inner", "type": {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}},
+        {
+            "name": "inner",
+            "type": {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]},
+        },
         {"name": "same", "type": "Inner"},
     ],
 }
@@ -69,7 +72,10 @@ def test_spark_columns_give_a_schema_that_gives_them_back() -> None:
 
 
 def test_a_column_that_avro_can_not_name_or_hold_is_told() -> None:
-    for kind in (st.StructType().add("a b", st.IntegerType()), st.StructType().add("a", st.DayTimeIntervalType())):
+    for kind in (
+        st.StructType().add("a b", st.IntegerType()),
+        st.StructType().add("a", st.DayTimeIntervalType()),
+    ):
         with pytest.raises(ConfigurationError, match="output 'o': column 'a"):
             avro_schema(kind, "o", "output 'o'")
 

@@ -1,4 +1,5 @@
-"""The beginning of a query that goes on after a step it never ran: what is written, and what the directory then offers."""
+"""The beginning of a query that goes on after a step it never ran: what is written, and
+what the directory then offers."""
 
 from __future__ import annotations
 

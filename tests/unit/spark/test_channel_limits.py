@@ -1,4 +1,5 @@
-"""What a peer that has not proven itself can make the side channel do: nothing for long, and nothing large. And TLS."""
+"""What a peer that has not proven itself can make the side channel do: nothing for long, and nothing large.
+And TLS."""
 
 from __future__ import annotations
 
@@ -60,7 +61,18 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     if openssl is None:
         pytest.skip("no openssl to make a certificate with")
     where = tmp_path_factory.mktemp("certificate")
-    made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    made = [
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=test",
+    ]
     command = [openssl, "req", *made, "-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run(command, cwd=where, check=True, capture_output=True)
     return load_certificate(where / "cert.pem", where / "key.pem")
@@ -184,7 +196,9 @@ def test_with_tls_messages_go_through_and_are_not_readable(serve: Serve, certifi
         proxy = threading.Thread(target=pass_on)
         proxy.start()
         port = listener.getsockname()[1]
-        client = ChannelClient(ChannelAddress("127.0.0.1", port, server.address.secret, server.address.fingerprint))
+        client = ChannelClient(
+            ChannelAddress("127.0.0.1", port, server.address.secret, server.address.fingerprint)
+        )
         assert client.ask(Echo("a secret")).text == "a secret"
         client._link.close()
         proxy.join(DEADLINE_S)
@@ -203,7 +217,9 @@ def _copy(source: socket.socket, target: socket.socket, seen: list[bytes]) -> No
             return
 
 
-def test_another_certificate_is_not_trusted_and_learns_nothing(serve: Serve, certificate: Certificate) -> None:
+def test_another_certificate_is_not_trusted_and_learns_nothing(
+    serve: Serve, certificate: Certificate
+) -> None:
     server = serve(certificate, handshake_s=0.5)
     other = ChannelAddress(server.address.host, server.address.port, server.address.secret, "0" * 64)
     with pytest.raises(StepFailedError, match="certificate is not that of this application"):

@@ -12,7 +12,10 @@ HERE = {"SPARK_CONF_DIR": "/nowhere"}
 
 
 def test_the_parallel_collector_is_chosen_where_nobody_has() -> None:
-    assert collector_option({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseStringDeduplication"}, HERE) == PARALLEL
+    assert (
+        collector_option({"spark.driver.extraJavaOptions": "-Xss4m -XX:+UseStringDeduplication"}, HERE)
+        == PARALLEL
+    )
 
 
 @pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
@@ -20,7 +23,9 @@ def test_a_choice_among_the_settings_counts(name: str) -> None:
     assert collector_option({name: "-Xss4m -XX:+UseG1GC -XX:MaxGCPauseMillis=50"}, HERE) == ""
 
 
-@pytest.mark.parametrize("name", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS"])
+@pytest.mark.parametrize(
+    "name", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "PYSPARK_SUBMIT_ARGS"]
+)
 def test_a_choice_in_the_environment_counts(name: str) -> None:
     assert collector_option({}, {**HERE, name: "-XX:+UseZGC"}) == ""
 

@@ -15,13 +15,17 @@ def test_a_master_that_runs_failed_tasks_again_is_refused(master: str) -> None:
         check_master(master)
 
 
-@pytest.mark.parametrize("master", ["local", "local[4]", "local[4,1]", "spark://host:7077", "local-cluster[2,1,1024]", "yarn"])
+@pytest.mark.parametrize(
+    "master", ["local", "local[4]", "local[4,1]", "spark://host:7077", "local-cluster[2,1,1024]", "yarn"]
+)
 def test_other_masters_are_not(master: str) -> None:
     check_master(master)
 
 
 @pytest.mark.parametrize(
-    "setting", [setting for setting in SETTINGS if setting.need is not Need.SPEED], ids=lambda setting: setting.name
+    "setting",
+    [setting for setting in SETTINGS if setting.need is not Need.SPEED],
+    ids=lambda setting: setting.name,
 )
 def test_a_session_is_never_made_with_a_setting_that_breaks_it(setting: object) -> None:
     name: str = setting.name  # type: ignore[attr-defined]

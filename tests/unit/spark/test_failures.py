@@ -1,4 +1,5 @@
-"""Whose fault an exception in the driver is, and what is said of it. Those of the JVM: test_spark_errors.py."""
+"""Whose fault an exception in the driver is, and what is said of it. Those of the JVM:
+test_spark_errors.py."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ LACKS = "this Spark lacks what kcontrol needs of it: "
         (FencedError("x"), FailureKind.FENCED, "x"),
         (TopicError("x"), QUERY, "x"),
         (SparkSettingError("x"), QUERY, "x"),
-        (Py4JNetworkError("Error while sending or receiving"), LOST, f"{UNANSWERED}Error while sending or receiving"),
-        (ConnectionRefusedError(111, "Connection refused"), LOST, f"{UNANSWERED}[Errno 111] Connection refused"),
+        (
+            Py4JNetworkError("Error while sending or receiving"),
+            LOST,
+            f"{UNANSWERED}Error while sending or receiving",
+        ),
+        (
+            ConnectionRefusedError(111, "Connection refused"),
+            LOST,
+            f"{UNANSWERED}[Errno 111] Connection refused",
+        ),
         (Py4JError(CALL), LOST, f"{UNANSWERED}{CALL}"),
         (FileNotFoundError(2, "No such file"), LOST, "FileNotFoundError: [Errno 2] No such file"),
         (PySparkTypeError("Argument `x` should be a Column"), QUERY, "Argument `x` should be a Column"),
@@ -41,9 +50,15 @@ def test_an_error_is_told_with_step_and_query(error: Exception, kind: FailureKin
 @pytest.mark.parametrize(
     ("error", "member"),
     [
-        (Py4JError(TRACE.format("Method opens([class java.lang.Integer]) does not exist")), "Method opens([class "),
+        (
+            Py4JError(TRACE.format("Method opens([class java.lang.Integer]) does not exist")),
+            "Method opens([class ",
+        ),
         (Py4JError(TRACE.format("Constructor a.B([]) does not exist")), "Constructor a.B([])"),
-        (Py4JError("org.apache.spark.util.Utils.nope does not exist in the JVM"), "org.apache.spark.util.Utils.nope"),
+        (
+            Py4JError("org.apache.spark.util.Utils.nope does not exist in the JVM"),
+            "org.apache.spark.util.Utils.nope",
+        ),
         (TypeError("'JavaPackage' object is not callable"), "a class that is called"),
     ],
     ids=["a method", "a constructor", "a static member", "a class"],
@@ -84,11 +99,15 @@ def test_only_what_spark_raises_is_judged_on_its_way() -> None:
         (EOFError(), LOST, "EOFError: "),
     ],
 )
-def test_an_error_is_the_same_on_the_other_side_of_spark(error: Exception, kind: FailureKind, message: str) -> None:
+def test_an_error_is_the_same_on_the_other_side_of_spark(
+    error: Exception, kind: FailureKind, message: str
+) -> None:
     with pytest.raises(CarriedError) as raised, carried():
         raise error
     name = f"{CarriedError.__module__}.{CarriedError.__qualname__}"
-    again = carried_in(f'Traceback (most recent call last):\n  File "x.py", line 1, in read\n{name}: {raised.value}\n')
+    again = carried_in(
+        f'Traceback (most recent call last):\n  File "x.py", line 1, in read\n{name}: {raised.value}\n'
+    )
     assert again is not None
     assert (again.kind, again.message) == (kind, message.strip())
 

@@ -36,5 +36,7 @@ def test_a_state_whose_record_is_of_another_version_is_not_pinned(tmp_path: Path
     put(directory.query_path("q") / "offsets" / "0", plan_text("{}", [1]))
     put(directory.query_path("q") / "commits" / "0", 'v3\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}')
     put(directory.query_path("q") / "state" / "0" / "0" / "1_x.changelog", b"")
-    with pytest.raises(CheckpointError, match=r"step 1 can't be kept .*commits/0 is of format 'v3', and kcontrol knows 'v2'"):
+    with pytest.raises(
+        CheckpointError, match=r"step 1 can't be kept .*commits/0 is of format 'v3', and kcontrol knows 'v2'"
+    ):
         directory.pin(1)

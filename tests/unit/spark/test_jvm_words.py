@@ -1,4 +1,5 @@
-"""What Spark's JVM may say: errors, unless its user has configured logging, and none of PySpark's tracebacks about nothing."""
+"""What Spark's JVM may say: errors, unless its user has configured logging, and none of
+PySpark's tracebacks about nothing."""
 
 from __future__ import annotations
 
@@ -40,10 +41,16 @@ def heard(*texts: str) -> list[str]:
 
 def test_noise_is_left_out_and_what_stands_beside_it_is_not() -> None:
     java = "WARNING: Using incubator modules: jdk.incubator.vector"
-    assert heard("before", java, NOBODY_TOOK_IT, "between", NOBODY_TOOK_IT, "after") == ["before", "between", "after"]
+    assert heard("before", java, NOBODY_TOOK_IT, "between", NOBODY_TOOK_IT, "after") == [
+        "before",
+        "between",
+        "after",
+    ]
 
 
-@pytest.mark.parametrize("text", [A_USERS, ANOTHER, CUT_OFF, f"{CUT_OFF}\n{ANOTHER}", "  indented", ""], ids=range(6))
+@pytest.mark.parametrize(
+    "text", [A_USERS, ANOTHER, CUT_OFF, f"{CUT_OFF}\n{ANOTHER}", "  indented", ""], ids=range(6)
+)
 def test_every_other_line_is_handed_on_as_it_is(text: str) -> None:
     assert heard("a", text, "z") == ["a", *text.splitlines(), "z"]
 
@@ -58,12 +65,22 @@ def test_a_traceback_without_end_is_not_held_back_for_ever() -> None:
 
 
 def test_errors_are_logged_and_nothing_else_where_nobody_has_configured_it() -> None:
-    assert logging_option({"spark.driver.extraJavaOptions": "-Xss4m"}, HERE) == f'"-Dlog4j2.configurationFile={CONFIGURATION}"'
+    assert (
+        logging_option({"spark.driver.extraJavaOptions": "-Xss4m"}, HERE)
+        == f'"-Dlog4j2.configurationFile={CONFIGURATION}"'
+    )
     assert "rootLogger.level = error" in CONFIGURATION.read_text()
 
 
 def test_who_has_configured_logging_keeps_it(tmp_path: Path) -> None:
-    assert logging_option({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=mine.xml"}, HERE) == ""
-    assert logging_option({}, {**HERE, "PYSPARK_SUBMIT_ARGS": "--driver-java-options -Dlog4j.configurationFile=m"}) == ""
+    assert (
+        logging_option({"spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile=mine.xml"}, HERE) == ""
+    )
+    assert (
+        logging_option(
+            {}, {**HERE, "PYSPARK_SUBMIT_ARGS": "--driver-java-options -Dlog4j.configurationFile=m"}
+        )
+        == ""
+    )
     (tmp_path / "log4j2.xml").write_text("<Configuration/>")
     assert logging_option({}, {"SPARK_CONF_DIR": str(tmp_path)}) == ""

@@ -44,7 +44,10 @@ ASKED: list[tuple[Question[Any], Any]] = [
     (Announce(1, "q", "in", (0, 3), 17, 0), Columns(("key", "value"))),
     (Announce(1, "q", "in", (), 17, 0), Columns(None)),
     (ReportReads(1, "q", "in", (ReadSplit(0, 1, 2, 1, "f" * 32),)), Heard()),
-    (AskGrant(1, "q", 0, 17, 0, Placement.DIRECT, 2, 4), Grant((OwnPartitions("out", (0, 2)),), 5, 1_700, "id", 9, 1)),
+    (
+        AskGrant(1, "q", 0, 17, 0, Placement.DIRECT, 2, 4),
+        Grant((OwnPartitions("out", (0, 2)),), 5, 1_700, "id", 9, 1),
+    ),
     (ReportWritten(1, "q", 0, 17, (SLICE,)), Heard()),
     (ReportFailure(1, FailureKind.QUERY, "it\nfailed"), Heard()),
 ]

@@ -127,7 +127,11 @@ def test_newest_snapshot_of_the_lineage_and_the_changelogs_after_it(tmp_path: Pa
     for batch in (4, 5, 6):
         put_batch(query, batch, {"0": [[line[batch].unique_id]]})
     pinned = pin(query, 5, tmp_path / "pin")
-    assert state_names(pinned) == {line[3].snapshot, *shared_files(store / line[3].snapshot), *(e.changelog for e in line[4:6])}
+    assert state_names(pinned) == {
+        line[3].snapshot,
+        *shared_files(store / line[3].snapshot),
+        *(e.changelog for e in line[4:6]),
+    }
     assert load(pinned / STORE, line[5]) == load(store, line[5])
     assert (pinned / STORE / f".{line[4].changelog}.crc").exists()
     assert (pinned / STORE / "_metadata" / "schema").exists()
@@ -176,8 +180,12 @@ def test_state_that_is_not_there_is_told(tmp_path: Path, lost: str) -> None:
         pin(query, 2, tmp_path / "pin")
 
 
-@pytest.mark.parametrize("unknown", ["no ids in the record", "changelogs in another form", "snapshot in another form"])
-def test_everything_of_a_store_is_kept_when_its_files_can_not_be_told_apart(tmp_path: Path, unknown: str) -> None:
+@pytest.mark.parametrize(
+    "unknown", ["no ids in the record", "changelogs in another form", "snapshot in another form"]
+)
+def test_everything_of_a_store_is_kept_when_its_files_can_not_be_told_apart(
+    tmp_path: Path, unknown: str
+) -> None:
     query = tmp_path / "q"
     store, version, base = query / STORE, new_version(2), new_version(1)
     put_changelog(store, [base], version)
@@ -194,7 +202,8 @@ def test_everything_of_a_store_is_kept_when_its_files_can_not_be_told_apart(tmp_
 
 
 def test_any_history_of_a_store(tmp_path: Path) -> None:
-    """Snapshots come late or never, attempts are rolled back and tried again, old files are deleted as Spark does."""
+    """Snapshots come late or never, attempts are rolled back and tried again, old files are deleted as Spark
+    does."""
     seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
     sys.stdout.write(f"KCONTROL_SEED={seed}\n")
     dice = random.Random(seed)
@@ -205,7 +214,11 @@ def test_any_history_of_a_store(tmp_path: Path) -> None:
             if line and dice.random() < 0.15:
                 del line[dice.randrange(len(line)) :]
             based = [each.version for each in line if (query / STORE / each.snapshot).exists()]
-            told = [each for each in line if not based or each.version >= max(based)] if dice.random() < 0.5 else line
+            told = (
+                [each for each in line if not based or each.version >= max(based)]
+                if dice.random() < 0.5
+                else line
+            )
             version = new_version(len(line) + 1)
             if told or version.version == 1:
                 put_changelog(query / STORE, told, version)

@@ -1,4 +1,5 @@
-"""Records that lie elsewhere than `partitioned_by` says are found among the first of a partition, with the way out."""
+"""Records that lie elsewhere than `partitioned_by` says are found among the first of a partition, with the
+way out."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from kcontrol.wire.murmur2 import partition_of
 
 PARTITIONS = 6
 NAMES = [f"customer-{number}" for number in range(200)]
-AVRO = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}, {"name": "who", "type": ["null", "string"]}]}
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "n", "type": "long"}, {"name": "who", "type": ["null", "string"]}],
+}
 BY_KEY = DeclaredPlacing("orders", "key", "raw")
 BY_JSON = DeclaredPlacing("orders", "who", "json")
 BY_AVRO = DeclaredPlacing("orders", "who", "avro", json.dumps(AVRO))
@@ -46,7 +51,9 @@ def check_of(declared: DeclaredPlacing) -> PlacementCheck:
 
 
 @pytest.mark.parametrize("declared", [BY_KEY, BY_JSON, BY_AVRO])
-def test_records_of_a_java_producer_pass_and_those_of_librdkafka_are_refused_with_the_remedy(declared: DeclaredPlacing) -> None:
+def test_records_of_a_java_producer_pass_and_those_of_librdkafka_are_refused_with_the_remedy(
+    declared: DeclaredPlacing,
+) -> None:
     check = check_of(declared)
     for partition in range(PARTITIONS):
         own = [name for name in NAMES if partition_of(name.encode(), PARTITIONS) == partition]
@@ -80,7 +87,9 @@ def test_numbers_are_placed_by_their_text() -> None:
     check_of(BY_JSON).look(rows.set_column(1, "value", values))
 
 
-@pytest.mark.parametrize("value", [None, b"", b"no json", b"[1]", b"{}", b'{"who": null}', b'{"who": 1.5}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"no json", b"[1]", b"{}", b'{"who": null}', b'{"who": 1.5}', b"[" * 100_000]
+)
 def test_a_record_that_does_not_say_is_no_reason(value: bytes | None) -> None:
     rows = batch(4, BY_JSON, NAMES[:1]).set_column(1, "value", pa.array([value], pa.binary()))
     for declared in (BY_JSON, BY_AVRO, DeclaredPlacing("orders", "who", "raw")):

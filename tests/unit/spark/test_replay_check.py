@@ -14,12 +14,18 @@ from kcontrol.errors import RetriableError, StepFailedError
 from tests.unit.spark.works import TOPIC_ID, work
 
 ONE, TWO, THREE = (f"{number:032x}" for number in (1, 2, 3))
-SPLITS = (SourceSplit("events", 0, 0, 0, 5), SourceSplit("events", 1, 0, 5, 8), SourceSplit("events", 1, 1, 2, 3))
+SPLITS = (
+    SourceSplit("events", 0, 0, 0, 5),
+    SourceSplit("events", 1, 0, 5, 8),
+    SourceSplit("events", 1, 1, 2, 3),
+)
 LOGGED = (
     InputSlice("events", "events", TOPIC_ID, 0, 0, 8, 7, THREE),
     InputSlice("events", "events", TOPIC_ID, 1, 2, 3, 1, ONE),
 )
-FIRST, SECOND, OTHER = (ReadRange("events", partition, *at) for partition, at in ((0, (0, 5)), (0, (5, 8)), (1, (2, 3))))
+FIRST, SECOND, OTHER = (
+    ReadRange("events", partition, *at) for partition, at in ((0, (0, 5)), (0, (5, 8)), (1, (2, 3)))
+)
 
 
 def boundary() -> StepBoundary:
@@ -51,7 +57,9 @@ def attempt(check: ReplayCheck = CHECK) -> AttemptLedger:
     return AttemptLedger(1, it, check.expected, frozenset({"a", "b"}), None, check.of_input(it))
 
 
-def test_the_attempt_ends_with_the_last_split_of_a_partition_that_differs_and_before_any_query_is_done() -> None:
+def test_the_attempt_ends_with_the_last_split_of_a_partition_that_differs_and_before_any_query_is_done() -> (
+    None
+):
     it = attempt()
     it.report_read("a", FIRST, Counted(4, ONE))
     with pytest.raises(

@@ -92,5 +92,12 @@ def test_queries_must_agree_on_bad_records() -> None:
 
 
 def test_late_rows_are_those_of_queries_that_count_them_on_this_node() -> None:
-    results = {"b": replace(result_of(), late_rows=0), "a": replace(result_of(), late_rows=5), "c": result_of()}
-    assert step_result(attempt(), results, [], never, 2).late_rows == (LateRows("a", 2, 5), LateRows("b", 2, 0))
+    results = {
+        "b": replace(result_of(), late_rows=0),
+        "a": replace(result_of(), late_rows=5),
+        "c": result_of(),
+    }
+    assert step_result(attempt(), results, [], never, 2).late_rows == (
+        LateRows("a", 2, 5),
+        LateRows("b", 2, 0),
+    )

@@ -16,7 +16,9 @@ VALUES = [f"value-{number}".encode() for number in range(50)]
 
 def rows(**columns: list[object]) -> pa.RecordBatch:
     types = {"key": pa.binary(), "value": pa.binary(), "partition": pa.int32(), "output": pa.string()}
-    return pa.RecordBatch.from_arrays([pa.array(column, types[name]) for name, column in columns.items()], names=list(columns))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, types[name]) for name, column in columns.items()], names=list(columns)
+    )
 
 
 def test_keyed_rows_go_where_kafkas_clients_send_them() -> None:
@@ -51,7 +53,10 @@ def test_a_row_for_a_partition_of_somebody_else_is_refused(partition: int) -> No
 
 def test_rows_find_their_output_and_unknown_names_are_told() -> None:
     batch = rows(value=[b"1", b"2", b"3"], output=["more", "out", "more"])
-    found = {target.name: part.column("value").to_pylist() for target, _, part in split_by_output(batch, (OUT, MORE))}
+    found = {
+        target.name: part.column("value").to_pylist()
+        for target, _, part in split_by_output(batch, (OUT, MORE))
+    }
     assert found == {"out": [b"2"], "more": [b"1", b"3"]}
     for wrong in ("other", None):
         with pytest.raises(ConfigurationError, match="must be one of out, more"):

@@ -1,4 +1,5 @@
-"""Whose fault an exception of the JVM is, and which of Spark's many lines says so, as Spark 4.3 raises them."""
+"""Whose fault an exception of the JVM is, and which of Spark's many lines says so, as Spark 4.3 raises
+them."""
 
 from __future__ import annotations
 
@@ -47,21 +48,27 @@ def python(last: str, line: str = 'File "query.py", line 7, in fetch') -> Thrown
 
 
 def ended(cause: str, message: str = "") -> Thrown:
-    return Thrown("org.apache.spark.sql.streaming.StreamingQueryException", cause, "STREAM_FAILED", {"message": message})
+    return Thrown(
+        "org.apache.spark.sql.streaming.StreamingQueryException", cause, "STREAM_FAILED", {"message": message}
+    )
 
 
 EOF = Thrown("java.io.EOFException", "")
-CRASHED = spark("Python worker exited unexpectedly (crashed). Consider setting 'spark.python.worker.faulthandler.enabled'")
+CRASHED = spark(
+    "Python worker exited unexpectedly (crashed). Consider setting 'spark.python.worker.faulthandler.enabled'"
+)
 
 
 @pytest.mark.parametrize(
     "chain",
     [
         [spark(f"{LOST_TASK}org.apache.spark.SparkException: Python worker exited unexpectedly"), CRASHED, EOF],
-        [spark(f"{LOST_TASK}ExecutorLostFailure (executor 1 exited) Reason: Command exited with code 137\nDriver")],
+        [spark(f"{LOST_TASK}ExecutorLostFailure (executor 1 exited) Reason: Command exited with code "
+               "137\nDriver")],
         [spark(f"{LOST_TASK}TaskResultLost (result lost from block manager)")],
-        [spark("Job aborted due to stage failure: ShuffleMapStage 3 (count at Native:0) has failed the maximum allowable "
-               "number of times: 1. Most recent failure reason:\norg.apache.spark.shuffle.FetchFailedException")],
+        [spark("Job aborted due to stage failure: ShuffleMapStage 3 (count at Native:0) has failed the "
+               "maximum allowable number of times: 1. Most recent failure "
+               "reason:\norg.apache.spark.shuffle.FetchFailedException")],
         [spark("[SPARK_JOB_CANCELLED] Job 3 cancelled part of", "SPARK_JOB_CANCELLED", jobId="3", reason="part of")],
         [spark("Job 8 cancelled because SparkContext was shut down")],
         [spark("Python worker failed to connect back."), Thrown("java.net.SocketTimeoutException", "Accept timed out")],
@@ -120,7 +127,10 @@ def test_an_error_of_kcontrols_own_keeps_its_kind_and_its_text(kind: FailureKind
     for chain in (
         [python(last)],
         [ended(last), spark(last, PLANNER, action="latestOffset", msg=f"{header}\n{last}\n")],
-        [ended(last), Thrown("py4j.Py4JException", f"An exception was raised. Return Message: {header}\n{last}\n")],
+        [
+            ended(last),
+            Thrown("py4j.Py4JException", f"An exception was raised. Return Message: {header}\n{last}\n"),
+        ],
     ):
         assert judge(chain, "") == judge(chain, "all that Spark says")
         assert (judge(chain, "").kind, judge(chain, "").message) == (kind, text)
@@ -145,7 +155,10 @@ def test_of_a_loss_the_words_of_spark_are_shown() -> None:
     aborted = spark(f"{LOST_TASK}org.apache.spark.SparkException: Python worker exited unexpectedly")
     assert judge([aborted, CRASHED, EOF], "x").message == CRASHED.message
     assert judge([ended("x"), EOF], "x").message == "java.io.EOFException: the other end is gone"
-    assert judge([ended("x"), Thrown("java.io.IOException", "Broken pipe")], "").message == "java.io.IOException: Broken pipe"
+    assert (
+        judge([ended("x"), Thrown("java.io.IOException", "Broken pipe")], "").message
+        == "java.io.IOException: Broken pipe"
+    )
 
 
 def test_the_innermost_python_error_is_shown() -> None:
@@ -153,10 +166,17 @@ def test_the_innermost_python_error_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "library", ["/usr/lib/python3.11/json/decoder.py", "/x/site-packages/pandas/core.py", "/x/pyspark.zip/pyspark/worker.py"]
+    "library",
+    [
+        "/usr/lib/python3.11/json/decoder.py",
+        "/x/site-packages/pandas/core.py",
+        "/x/pyspark.zip/pyspark/worker.py",
+    ],
 )
 def test_the_line_of_the_users_own_file_is_shown(library: str) -> None:
-    text = PYTHON.replace("    return 1 / 0\n", f'    return 1 / 0\n  File "{library}", line 99, in decode\n    x\n')
+    text = PYTHON.replace(
+        "    return 1 / 0\n", f'    return 1 / 0\n  File "{library}", line 99, in decode\n    x\n'
+    )
     assert root_cause(text) == "ZeroDivisionError: division by zero (query.py, line 7)"
     only = text.replace('  File "query.py", line 7, in ratio\n    return 1 / 0\n', "")
     assert root_cause(only) == "ZeroDivisionError: division by zero"

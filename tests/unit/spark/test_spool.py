@@ -1,4 +1,5 @@
-"""A replay's rows through the files between its tasks and the driver: all of them, unchanged, with the digests as without."""
+"""A replay's rows through the files between its tasks and the driver: all of them,
+unchanged, with the digests as without."""
 
 from __future__ import annotations
 
@@ -117,7 +118,9 @@ def test_local_masters_will_do(master: str) -> None:
     check_local(master)
 
 
-@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host", ""])
+@pytest.mark.parametrize(
+    "master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host", ""]
+)
 def test_other_masters_are_refused(master: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must run on this machine; use --master 'local\[N\]'"):
         check_local(master)

@@ -21,7 +21,9 @@ def test_another_spark_is_refused() -> None:
     check_version()
     check_version("4.3.7")
     for other in ("4.1.0", "4.4.0", "3.5.1", "5.0.0"):
-        with pytest.raises(SparkSettingError, match=rf"PySpark is of version {re.escape(other)}; kcontrol needs 4\.3"):
+        with pytest.raises(
+            SparkSettingError, match=rf"PySpark is of version {re.escape(other)}; kcontrol needs 4\.3"
+        ):
             check_version(other)
 
 
@@ -36,7 +38,11 @@ def test_code_package_and_readme_name_the_same_versions_and_licence() -> None:
     oldest, spark = (".".join(map(str, each)) for each in (kcontrol.OLDEST_PYTHON, SPARK_VERSION))
     assert PROJECT["requires-python"] == f">={oldest}"
     assert f"pyspark>={spark},<{SPARK_VERSION[0]}.{SPARK_VERSION[1] + 1}" in PROJECT["dependencies"]
-    for row in (f"| Python | {oldest} or newer", f"| Java | {MINIMUM_VERSION} or newer", f"| Spark | {spark} |"):
+    for row in (
+        f"| Python | {oldest} or newer",
+        f"| Java | {MINIMUM_VERSION} or newer",
+        f"| Spark | {spark} |",
+    ):
         assert row in readme
     assert (PROJECT["license"], PROJECT["license-files"]) == ("Apache-2.0", ["LICENSE"])
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()

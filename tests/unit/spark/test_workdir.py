@@ -26,7 +26,9 @@ def record(directory: WorkDir, query: str, planned: int, committed: int) -> None
         folder.mkdir(parents=True, exist_ok=True)
         for step in range(1, steps + 1):
             source = json.dumps({"step": step})
-            (folder / str(step - 1)).write_text(f"v1\n{{}}\n{source}\n{source}" if log == "offsets" else "v1\n{}")
+            (folder / str(step - 1)).write_text(
+                f"v1\n{{}}\n{source}\n{source}" if log == "offsets" else "v1\n{}"
+            )
             (folder / f".{step - 1}.crc").write_text("crc")
 
 
@@ -71,7 +73,9 @@ def test_planned_steps_are_what_spark_wrote_down(tmp_path: Path) -> None:
     assert it.planned_steps("a", 1) == [2, 2]
 
 
-def test_a_new_incarnation_starts_from_the_newest_older_one_and_nobody_writes_into_anothers(tmp_path: Path) -> None:
+def test_a_new_incarnation_starts_from_the_newest_older_one_and_nobody_writes_into_anothers(
+    tmp_path: Path,
+) -> None:
     first = workdir(tmp_path, 5)
     for query in QUERIES:
         record(first, query, planned=2, committed=2)
@@ -105,7 +109,9 @@ def test_paths_inside_operator_metadata_follow_the_move(tmp_path: Path) -> None:
     first = workdir(tmp_path, 1)
     metadata = first.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"
     metadata.parent.mkdir(parents=True)
-    metadata.write_text(f'v2\n{{"stateSchemaFilePath":"file:{first.query_path("a")}/state/0/_stateSchema/default/0_x"}}')
+    metadata.write_text(
+        f'v2\n{{"stateSchemaFilePath":"file:{first.query_path("a")}/state/0/_stateSchema/default/0_x"}}'
+    )
     (metadata.parent / ".0.crc").write_text("crc")
     second = workdir(tmp_path, 2)
     moved = second.query_path("a") / "state" / "0" / "_metadata" / "v2" / "0"

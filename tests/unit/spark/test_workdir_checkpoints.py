@@ -1,4 +1,5 @@
-"""From a pin in one node's directory, through the store, into the empty directory of another incarnation: the step can be opened."""
+"""From a pin in one node's directory, through the store, into the empty directory of another
+incarnation: the step can be opened."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from kcontrol.adapters.spark.state.lineage import StateVersion
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import CheckpointDamagedError, CheckpointError
-from tests.support.spark_files import STORE, load, new_version, put_batch, put_changelog, put_operator, put_snapshot
+from tests.support.spark_files import (
+    STORE,
+    load,
+    new_version,
+    put_batch,
+    put_changelog,
+    put_operator,
+    put_snapshot,
+)
 
 QUERIES = ("counts", "copies")
 

@@ -7,7 +7,9 @@ from kcontrol.core.model import InputRange, Layout, OutputLayout, Reason, Source
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def work(step: int = 1, splits: tuple[SourceSplit, ...] = (), tasks: int = 2, partitions: int = 4) -> StepWork:
+def work(
+    step: int = 1, splits: tuple[SourceSplit, ...] = (), tasks: int = 2, partitions: int = 4
+) -> StepWork:
     division = tuple(InputRange(s.input, s.input, TOPIC_ID, s.partition, s.from_, s.to) for s in splits)
     return StepWork(
         step=step,

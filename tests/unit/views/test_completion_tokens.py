@@ -20,9 +20,14 @@ def message(topic: str, partition: int, offset: Any) -> Any:
 
 def test_a_token_names_where_the_records_are() -> None:
     metadata = RecordMetadata("pay.ments", 0, TopicPartition("pay.ments", 0), 7, 1, 0, 0)
-    token = completion_token(message("orders", 3, 1042), metadata, topic_ids={"orders": "Kq3-Xz_9TpWbV0aB1cD2eF"})
+    token = completion_token(
+        message("orders", 3, 1042), metadata, topic_ids={"orders": "Kq3-Xz_9TpWbV0aB1cD2eF"}
+    )
     assert token == "orders@Kq3-Xz_9TpWbV0aB1cD2eF:3:1042,pay.ments:0:7"
-    assert parse_token(token) == (InputRecord("orders", 3, 1042, "Kq3-Xz_9TpWbV0aB1cD2eF"), InputRecord("pay.ments", 0, 7))
+    assert parse_token(token) == (
+        InputRecord("orders", 3, 1042, "Kq3-Xz_9TpWbV0aB1cD2eF"),
+        InputRecord("pay.ments", 0, 7),
+    )
 
 
 @pytest.mark.parametrize("delivered", [message("t", 0, None), message("t", 0, -1001), object(), None])
@@ -33,7 +38,20 @@ def test_what_was_not_acknowledged_has_no_token(delivered: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a", "a:1", "a:b:1", "a:1:b", "a:-1:1", "a:1:-1", ":1:1", "a b:1:1", "a:1:1,", "a:1:9999999999999999999", "a:²:1"],
+    [
+        "",
+        "a",
+        "a:1",
+        "a:b:1",
+        "a:1:b",
+        "a:-1:1",
+        "a:1:-1",
+        ":1:1",
+        "a b:1:1",
+        "a:1:1,",
+        "a:1:9999999999999999999",
+        "a:²:1",
+    ],
 )
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="completion token"):

@@ -53,7 +53,9 @@ def test_of_a_step_that_found_a_record_at_every_offset_nobody_is_asked() -> None
     assert kafka.asked == []
 
 
-@pytest.mark.parametrize(("held", "state"), [(Held.RECORD, "committed"), (Held.ABORTED, "aborted"), (Held.MARKER, "no record")])
+@pytest.mark.parametrize(
+    ("held", "state"), [(Held.RECORD, "committed"), (Held.ABORTED, "aborted"), (Held.MARKER, "no record")]
+)
 def test_else_kafka_says_what_the_offset_holds(held: Held, state: str) -> None:
     for step in (HOLED, None):
         assert told(Kafka(held), step) == (state, "")
@@ -76,7 +78,10 @@ def test_else_it_can_not_be_told_and_that_is_said() -> None:
 
 
 def test_a_kafka_that_can_not_be_asked_leaves_it_as_it_was() -> None:
-    assert told(Kafka("you may not"), HOLED) == ("committed", "whether a step has read it can't be told: you may not")
+    assert told(Kafka("you may not"), HOLED) == (
+        "committed",
+        "whether a step has read it can't be told: you may not",
+    )
     state, note = told(Kafka(late=True), HOLED, within_s=0.0)
     assert (state, "ask for fewer records at once" in note) == ("committed", True)
 
@@ -86,7 +91,10 @@ def test_records_that_could_not_be_parsed() -> None:
     assert told(Kafka(), replace(WHOLE, skipped=(Skipped("in", 6),))) == ("bad record", "")
     state, note = told(Kafka(), replace(WHOLE, skipped=(Skipped("in", 1),)))
     assert state == "committed"
-    assert note == "step 1 left out 1 of 6 records of input in that could not be parsed; which ones is not recorded"
+    assert (
+        note
+        == "step 1 left out 1 of 6 records of input in that could not be parsed; which ones is not recorded"
+    )
     assert told(Kafka(), replace(WHOLE, skipped=(Skipped("other", 6),))) == ("committed", "")
     assert told(Kafka(Held.ABORTED), replace(HOLED, skipped=(Skipped("in", 4),))) == ("aborted", "")
 

@@ -1,4 +1,5 @@
-"""What may be said of a pipeline when its coordinator or a node falls silent, whatever the clocks of their hosts say."""
+"""What may be said of a pipeline when its coordinator or a node falls silent, whatever
+the clocks of their hosts say."""
 
 from __future__ import annotations
 
@@ -64,8 +65,14 @@ def test_what_was_heard_lately_counts_and_old_words_do_not() -> None:
     looker.ms += LIMIT_MS
     assert (looker.phase, is_silent(looker.found, 0, looker.now_ms)) == (UNKNOWN, True)
     facts = status_of(looker.found, looker.now_ms)
-    assert (facts.has_coordinator, facts.nodes[0].phase, facts.coordinator_silent_ms) == (False, "silent", LIMIT_MS + 5)
-    assert facts.reason.startswith("no coordinator has been heard of for 8.0 s (the last: host-a:41); start one")
+    assert (facts.has_coordinator, facts.nodes[0].phase, facts.coordinator_silent_ms) == (
+        False,
+        "silent",
+        LIMIT_MS + 5,
+    )
+    assert facts.reason.startswith(
+        "no coordinator has been heard of for 8.0 s (the last: host-a:41); start one"
+    )
     assert [each.kind for each in troubles_of(looker.found, looker.now_ms)] == ["unknown", "silent"]
     looker.see(NOW_MS, STATUS)
     assert looker.phase == "running"

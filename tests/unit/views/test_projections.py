@@ -47,7 +47,11 @@ def test_one_that_was_left_behind_by_compaction_reads_anew_what_is_left() -> Non
         log.append(boundary(3, (7, 2), (8, 3)), Fate.VISIBLE)
         await until(lambda: _step(projections) == 3)
         shown = projections.get("p")
-        assert (shown.committed.first, [one.offset for one in shown.recent], shown.index.offset_of(1)) == (3, [2], None)
+        assert (shown.committed.first, [one.offset for one in shown.recent], shown.index.offset_of(1)) == (
+            3,
+            [2],
+            None,
+        )
         assert projections.broken() == {}
 
     _follow(play)

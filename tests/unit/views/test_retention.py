@@ -1,4 +1,5 @@
-"""It is known, or said to be unknown, whether Kafka still has what a replay would need, before retention takes it."""
+"""It is known, or said to be unknown, whether Kafka still has what a replay would need, before retention
+takes it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ ALL = Kept("T1", (0, 0), (0, 0), 7 * DAY_MS, -1)
 def projected(
     kept: Kept | str | None, saved: tuple[int, ...] = (), spec: PipelineSpec = SPEC
 ) -> tuple[PipelineProjection, ReplayInput]:
-    """Four steps: each reads one record of partition 0, from offset 5 on; the first also one of partition 1."""
+    """Four steps: each reads one record of partition 0, from offset 5 on; the first also one of partition
+    1."""
     projection = PipelineProjection("p")
     projection.see_control([Logged(0, 1, spec)])
     records: list[StepBoundary | Checkpoint] = []
@@ -43,7 +45,9 @@ def test_without_a_checkpoint_a_replay_needs_everything() -> None:
 
 def test_the_oldest_kept_checkpoint_is_where_a_replay_begins_at_worst() -> None:
     _, found = projected(replace(ALL, earliest=(3, 0)), saved=(2, 3))
-    assert (found.after_step, found.left) == (2, 1), "offset 7 of partition 0, and what comes next of partition 1: 1"
+    assert (found.after_step, found.left) == (2, 1), (
+        "offset 7 of partition 0, and what comes next of partition 1: 1"
+    )
 
 
 def test_what_retention_is_about_to_take_is_warned_of() -> None:
@@ -57,12 +61,18 @@ def test_what_retention_is_about_to_take_is_warned_of() -> None:
 def test_what_retention_has_taken_is_warned_of_with_what_it_means() -> None:
     _, found = projected(replace(ALL, earliest=(9, 0)), saved=(2,))
     assert found.left == -2
-    assert "Kafka has taken offsets 7 to 8, which a replay that begins after step 2, or the next step, needs" in found.warning
+    assert (
+        "Kafka has taken offsets 7 to 8, which a replay that begins after step 2, or the next step, needs"
+        in found.warning
+    )
 
 
 def test_a_limit_in_bytes_is_warned_of_when_its_next_segment_is_the_one() -> None:
     kept = Kept("T1", (7, 0), None, -1, 1_000)
-    assert "retention.bytes = 1000 may take offset 7 with the next segment" in projected(kept, saved=(2,))[1].warning
+    assert (
+        "retention.bytes = 1000 may take offset 7 with the next segment"
+        in projected(kept, saved=(2,))[1].warning
+    )
     assert projected(replace(kept, earliest=(6, 0)), saved=(2,))[1].warning == ""
     assert projected(replace(kept, retention_bytes=-1), saved=(2,))[1].warning == ""
 

@@ -37,7 +37,11 @@ def test_every_offset_is_in_one_step_or_in_one_skip() -> None:
 def test_what_is_dropped_is_forgotten() -> None:
     found = index(LOG)
     found.forget_before(3)
-    assert (found.reader_of("in", 0, 5), found.skipper_of("in", 0, 8), found.step_of_skip("r")) == (None, None, None)
+    assert (found.reader_of("in", 0, 5), found.skipper_of("in", 0, 8), found.step_of_skip("r")) == (
+        None,
+        None,
+        None,
+    )
     assert found.reader_of("in", 1, 2) == 3
     assert (found.offset_of(2), found.offset_of(3)) == (None, 20)
 

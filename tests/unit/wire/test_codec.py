@@ -21,7 +21,9 @@ def newer_desired() -> Schema:
     """`Desired` as a later version might have it: one more field, one more mode."""
     definition = json.loads(current_schemas()["Desired"].json)
     definition["fields"].append({"name": "by", "doc": "Who.", "type": "string", "default": ""})
-    next(field for field in definition["fields"] if field["name"] == "mode")["type"]["symbols"].append("drained")
+    next(field for field in definition["fields"] if field["name"] == "mode")["type"]["symbols"].append(
+        "drained"
+    )
     return make_schema(definition)
 
 
@@ -74,7 +76,18 @@ def test_a_newer_record_that_can_not_be_resolved_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"{", b"[]", b"17", b'"long"', b'{"type": "record"}', b'{"type": "nonsense", "name": "a"}', b"[1]", b"\xff", b"null"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"17",
+        b'"long"',
+        b'{"type": "record"}',
+        b'{"type": "nonsense", "name": "a"}',
+        b"[1]",
+        b"\xff",
+        b"null",
+    ],
 )
 def test_what_is_not_a_schema_is_not_learnt(value: bytes) -> None:
     with pytest.raises(DamagedRecordError, match=r"topic t, partition 1, offset 2.*'schema/00'"):

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.names import Names, check_no_collisions, check_part_name, check_pipeline_name, check_topic_name
+from kcontrol.wire.names import (
+    Names,
+    check_no_collisions,
+    check_part_name,
+    check_pipeline_name,
+    check_topic_name,
+)
 
 
 def test_all_names_come_from_the_prefix() -> None:
@@ -71,7 +77,8 @@ def test_names_that_kafka_would_confuse_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "is_one"), [("kc.a-1.steps", True), ("kc.steps", False), ("kc.A.steps", False), ("kcxa.steps", False)]
+    ("topic", "is_one"),
+    [("kc.a-1.steps", True), ("kc.steps", False), ("kc.A.steps", False), ("kcxa.steps", False)],
 )
 def test_a_log_of_steps_is_known_by_its_name(topic: str, is_one: bool) -> None:
     assert Names("kc").is_steps_topic(topic) is is_one

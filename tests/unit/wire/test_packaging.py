@@ -1,4 +1,5 @@
-"""The wheel holds what is no Python: the schemas, which live outside of `kcontrol/` in the repository, and the Console."""
+"""The wheel holds what is no Python: the schemas, which live outside of `kcontrol/` in
+the repository, and the Console."""
 
 from __future__ import annotations
 
@@ -25,7 +26,17 @@ def test_a_wheel_brings_its_schemas_and_the_console(tmp_path: Path) -> None:
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+    ]
     subprocess.run([*build, str(tmp_path), str(source)], check=True, timeout=120)
     [wheel] = tmp_path.glob("*.whl")
     found = subprocess.run(

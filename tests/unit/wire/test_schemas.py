@@ -1,4 +1,5 @@
-"""The schemas: complete, documented, the same as the dataclasses, and readable across every released version."""
+"""The schemas: complete, documented, the same as the dataclasses, and readable across every released
+version."""
 
 from __future__ import annotations
 
@@ -54,7 +55,10 @@ def expected_type(hint: Any, defined: set[str]) -> Any:
     if issubclass(hint, StrEnum):
         return {"type": "enum", "name": hint.__name__, "symbols": [each.value for each in hint]}
     hints = get_type_hints(hint)
-    members = [{"name": each.name.rstrip("_"), "type": expected_type(hints[each.name], defined)} for each in fields(hint)]
+    members = [
+        {"name": each.name.rstrip("_"), "type": expected_type(hints[each.name], defined)}
+        for each in fields(hint)
+    ]
     return {"type": "record", "name": hint.__name__, "fields": members}
 
 

@@ -26,8 +26,8 @@ _TIMEOUT_S = 20.0
 async def check_cluster(settings: ClusterSettings, timeout_s: float = _TIMEOUT_S) -> None:
     """Raises ClusterError: no broker answers at the address within `timeout_s`, or one is older than 4.0.
 
-    Since Kafka 4.0 the broker verifies that a partition is part of the transaction before it takes a write (KIP-890), which
-    the step protocol relies on. EndTxn version 5 came with it.
+    Since Kafka 4.0 the broker verifies that a partition is part of the transaction before it takes a write
+    (KIP-890), which the step protocol relies on. EndTxn version 5 came with it.
     """
     rpc = KafkaRpc(settings)
     try:
@@ -37,19 +37,22 @@ async def check_cluster(settings: ClusterSettings, timeout_s: float = _TIMEOUT_S
                 newest = {key: maximum for key, _, maximum in answer.api_versions}
                 if newest.get(_END_TXN, -1) < _END_TXN_OF_4_0:
                     raise ClusterError(
-                        f"Kafka at {settings.bootstrap_servers}: broker {node} is older than 4.0, which kcontrol needs because "
-                        "only since then every transactional write is verified (KIP-890). Upgrade it."
+                        f"Kafka at {settings.bootstrap_servers}: broker {node} is older than 4.0, which "
+                        "kcontrol needs because only since then every transactional write is verified "
+                        "(KIP-890). Upgrade it."
                     )
     except (TimeoutError, RetriableError) as error:
         raise ClusterError(
-            f"No Kafka answers at {settings.bootstrap_servers} ({error or f'waited {timeout_s:.0f} s'}). Check the address, "
-            "whether the broker runs, and the client settings."
+            f"No Kafka answers at {settings.bootstrap_servers} ({error or f'waited {timeout_s:.0f} s'}). "
+            "Check the address, whether the broker runs, and the client settings."
         ) from error
     finally:
         await rpc.close()
 
 
-def ensure_control_topic(admin: TopicAdmin, settings: ClusterSettings, partitions: int = CONTROL_PARTITIONS) -> None:
+def ensure_control_topic(
+    admin: TopicAdmin, settings: ClusterSettings, partitions: int = CONTROL_PARTITIONS
+) -> None:
     """Create the control topic or check the one that is there. Raises TopicError."""
     name = settings.names().control_topic()
     _ensure(admin, settings, name, "The control topic", partitions, (Operation.READ, Operation.WRITE))
@@ -58,10 +61,14 @@ def ensure_control_topic(admin: TopicAdmin, settings: ClusterSettings, partition
 def ensure_steps_topic(admin: TopicAdmin, settings: ClusterSettings, pipeline: str) -> None:
     """Create a pipeline's steps topic or check the one that is there. Raises TopicError."""
     what = f"The steps topic of pipeline {pipeline!r},"
-    _ensure(admin, settings, settings.names().steps_topic(pipeline), what, STEPS_PARTITIONS, (Operation.READ,))
+    _ensure(
+        admin, settings, settings.names().steps_topic(pipeline), what, STEPS_PARTITIONS, (Operation.READ,)
+    )
 
 
-def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, control_partitions: int = CONTROL_PARTITIONS) -> None:
+def ensure_topics(
+    settings: ClusterSettings, pipeline: str | None = None, control_partitions: int = CONTROL_PARTITIONS
+) -> None:
     """Both of the above, blocking. Raises TopicError, or ClusterError when Kafka can't be reached."""
     admin = TopicAdmin(settings)
     ensure_control_topic(admin, settings, control_partitions)
@@ -70,7 +77,12 @@ def ensure_topics(settings: ClusterSettings, pipeline: str | None = None, contro
 
 
 def _ensure(
-    admin: TopicAdmin, settings: ClusterSettings, name: str, what: str, partitions: int, needs: Sequence[Operation]
+    admin: TopicAdmin,
+    settings: ClusterSettings,
+    name: str,
+    what: str,
+    partitions: int,
+    needs: Sequence[Operation],
 ) -> None:
     brokers = admin.broker_count()
     replication = settings.replication_factor or min(MAX_REPLICATION, brokers)
@@ -78,7 +90,8 @@ def _ensure(
     if state is None:
         if replication > brokers:
             raise TopicError(
-                f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster has {brokers} brokers."
+                f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster "
+                f"has {brokers} brokers."
             )
         state = admin.create(name, partitions, _config(settings, replication), replication)
     check_own_topic(state, what, partitions, replication)
@@ -87,10 +100,13 @@ def _ensure(
 def _config(settings: ClusterSettings, replication: int) -> dict[str, str]:
     """On three replicas a record counts once two have it, whatever the broker's default is.
 
-    Timestamps are the broker's: the witness that no process's clock can lead astray, see core/coordinator/clock.py.
+    Timestamps are the broker's: the witness that no process's clock can lead astray, see
+    core/coordinator/clock.py.
     """
     in_sync = settings.min_insync_replicas or (SAFE_IN_SYNC if replication >= SAFE_REPLICATION else 0)
     if in_sync > replication:
-        raise ConfigurationError(f"min_insync_replicas is {in_sync}, but kcontrol's topics have {replication} replicas.")
+        raise ConfigurationError(
+            f"min_insync_replicas is {in_sync}, but kcontrol's topics have {replication} replicas."
+        )
     ours = {"cleanup.policy": COMPACTED, "message.timestamp.type": "LogAppendTime"}
     return {**ours, **({"min.insync.replicas": str(in_sync)} if in_sync else {})}

@@ -21,10 +21,11 @@ _NO_GENERATION = -1
 
 
 async def check_may_join(settings: ClusterSettings) -> None:
-    """Raises AccessError: this client may not be a member of the coordinators' group. ClusterError: Kafka does not say.
+    """Raises AccessError: this client may not be a member of the coordinators' group.
+    ClusterError: Kafka does not say.
 
-    Faust would try again for ever. A heartbeat of a member that does not exist asks for the same right as joining, and does
-    nothing.
+    Faust would try again for ever. A heartbeat of a member that does not exist asks for the same
+    right as joining, and does nothing.
     """
     group = settings.names().coordinator_group()
     right = group_right(group, Operation.READ)

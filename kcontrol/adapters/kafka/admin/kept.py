@@ -1,4 +1,5 @@
-"""Asks Kafka what it has of topics, and for how long it keeps it. Blocking, with a deadline for each question."""
+"""Asks Kafka what it has of topics, and for how long it keeps it. Blocking, with a deadline for each
+question."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Which rights each role needs in Kafka: the one table that docs/security.md, `kcontrol acls` and the tests go by.
+"""Which rights each role needs in Kafka: the one table that docs/security.md, `kcontrol acls` and the tests
+go by.
 
-A role is a principal's job, not a process: whoever runs `kcontrol run` with one set of credentials has several roles at once.
-Read and Write imply Describe, and Write on a topic is enough for an idempotent producer (KIP-679), so neither is listed.
+A role is a principal's job, not a process: whoever runs `kcontrol run` with one set of credentials has
+several roles at once. Read and Write imply Describe, and Write on a topic is enough for an idempotent
+producer (KIP-679), so neither is listed.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ ROLES: Mapping[Role, str] = {
     Role.NODE: "`kcontrol node` and `kcontrol.attach`, with their Spark executors",
     Role.CONSUMER: "`kcontrol.StepConsumer`",
     Role.VIEWER: "`kcontrol status`, `steps`, `log`, `wait`, `serve`",
-    Role.OPERATOR: "as a viewer, and `kcontrol pause`, `resume`, `stop`, `pause-input`, `resume-input`, `checkpoint`, `skip`, "
-    "`delete`",
+    Role.OPERATOR: "as a viewer, and `kcontrol pause`, `resume`, `stop`, `pause-input`, `resume-input`, "
+    "`checkpoint`, `skip`, `delete`",
     Role.REPLAYER: "`kcontrol verify` and `replay`",
 }
 """What each is for."""
@@ -56,13 +58,16 @@ class Topics:
         dead = (each.dead_letter_topic for each in pipeline.inputs)
         return Topics(
             tuple(dict.fromkeys(each.topic for each in pipeline.inputs)),
-            tuple(dict.fromkeys((*(each.topic for each in pipeline.outputs), *(name for name in dead if name)))),
+            tuple(
+                dict.fromkeys((*(each.topic for each in pipeline.outputs), *(name for name in dead if name)))
+            ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RoleRight:
-    """One right of a role. why: what it is for. where: the resource in general, as the documentation shows it.
+    """One right of a role. why: what it is for. where: the resource in general, as the documentation shows
+    it.
     optional: only for what `why` says; all else works without."""
 
     right: Right
@@ -89,7 +94,10 @@ def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[Role
 def commands(found: Sequence[RoleRight], principal: str, bootstrap_servers: str) -> list[str]:
     """A `kafka-acls.sh` command for each right, ready for a shell."""
     return [
-        f"kafka-acls.sh --bootstrap-server {bootstrap_servers} --add --allow-principal {shlex.quote(principal)} "
+        (
+            f"kafka-acls.sh --bootstrap-server {bootstrap_servers} --add --allow-principal "
+            f"{shlex.quote(principal)} "
+        )
         + " ".join(f"--operation {operation.value}" for operation in need.right.operations)
         + f" --{need.right.kind.value} {shlex.quote(need.right.name)}"
         for need in found
@@ -105,33 +113,64 @@ _TRANSACTIONS = f"Kafka's `{TRANSACTIONS}`"
 _ID, _GROUP = "transactional id `PREFIX.PIPELINE`", "group `PREFIX.coordinator`"
 
 
-def _coordinator(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[RoleRight]:
-    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "follows nodes and users; claims, commands, status")
-    yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
-    yield RoleRight(_on(control, _CREATE), _CONTROL, "makes the topic if it is missing", optional=True)
-    yield RoleRight(group(names.coordinator_group(), _READ), _GROUP, "shares the pipelines out with other coordinators")
-    yield RoleRight(_on(steps, _READ, _WRITE), _STEPS, "reads what is committed; writes boundaries and checkpoints")
+def _coordinator(
+    control: Right, steps: Right, names: Names, pipeline: str, topics: Topics
+) -> Iterator[RoleRight]:
     yield RoleRight(
-        transactional_id(names.transactional_id(pipeline), _WRITE), _ID, "opens, commits and aborts each step's transaction"
+        _on(control, _READ, _WRITE), _CONTROL, "follows nodes and users; claims, commands, status"
+    )
+    yield RoleRight(
+        _on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted"
+    )
+    yield RoleRight(_on(control, _CREATE), _CONTROL, "makes the topic if it is missing", optional=True)
+    yield RoleRight(
+        group(names.coordinator_group(), _READ), _GROUP, "shares the pipelines out with other coordinators"
+    )
+    yield RoleRight(
+        _on(steps, _READ, _WRITE), _STEPS, "reads what is committed; writes boundaries and checkpoints"
+    )
+    yield RoleRight(
+        transactional_id(names.transactional_id(pipeline), _WRITE),
+        _ID,
+        "opens, commits and aborts each step's transaction",
     )
     for name in topics.outputs:
         yield RoleRight(topic(name, _WRITE), _OUTPUT, "adds its partitions to the transaction")
     yield RoleRight(
-        topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS), _TRANSACTIONS, "warns at its start if it is not safe", optional=True
+        topic(TRANSACTIONS, _DESCRIBE, _DESCRIBE_CONFIGS),
+        _TRANSACTIONS,
+        "warns at its start if it is not safe",
+        optional=True,
     )
 
 
 def _node(control: Right, steps: Right, names: Names, pipeline: str, topics: Topics) -> Iterator[RoleRight]:
-    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "submits the definition, follows commands, says what it has done")
-    yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted")
-    yield RoleRight(_on(steps, _READ, _DESCRIBE_CONFIGS), _STEPS, "learns what is committed; checks the topic")
+    yield RoleRight(
+        _on(control, _READ, _WRITE),
+        _CONTROL,
+        "submits the definition, follows commands, says what it has done",
+    )
+    yield RoleRight(
+        _on(control, _DESCRIBE_CONFIGS), _CONTROL, "checks at its start that the topic is compacted"
+    )
+    yield RoleRight(
+        _on(steps, _READ, _DESCRIBE_CONFIGS), _STEPS, "learns what is committed; checks the topic"
+    )
     yield RoleRight(_on(steps, _CREATE), _STEPS, "makes the topic if it is missing", optional=True)
     for name in topics.inputs:
         yield RoleRight(topic(name, _READ, _DESCRIBE_CONFIGS), _INPUT, "reads it; warns of compaction")
     for name in topics.outputs:
-        yield RoleRight(topic(name, _WRITE, _DESCRIBE_CONFIGS), _OUTPUT, "writes it; learns how large a record may be")
-        yield RoleRight(topic(name, _CREATE), _OUTPUT, "makes the topic, with `--create-outputs`", optional=True)
-    yield RoleRight(transactional_id(names.transactional_id(pipeline), _WRITE), _ID, "writes in the coordinator's transaction")
+        yield RoleRight(
+            topic(name, _WRITE, _DESCRIBE_CONFIGS), _OUTPUT, "writes it; learns how large a record may be"
+        )
+        yield RoleRight(
+            topic(name, _CREATE), _OUTPUT, "makes the topic, with `--create-outputs`", optional=True
+        )
+    yield RoleRight(
+        transactional_id(names.transactional_id(pipeline), _WRITE),
+        _ID,
+        "writes in the coordinator's transaction",
+    )
 
 
 def _consumer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
@@ -159,7 +198,10 @@ def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]
     yield RoleRight(_on(steps, _DESCRIBE_CONFIGS), _STEPS, why, optional=True)
     for name in topics.inputs:
         yield RoleRight(
-            topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, f"{why}, and warns before what is needed expires", optional=True
+            topic(name, _DESCRIBE, _DESCRIBE_CONFIGS),
+            _INPUT,
+            f"{why}, and warns before what is needed expires",
+            optional=True,
         )
     for name in topics.outputs:
         yield RoleRight(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _OUTPUT, why, optional=True)
@@ -167,11 +209,17 @@ def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]
 
 
 def _operator(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
-    yield RoleRight(_on(control, _READ, _WRITE), _CONTROL, "writes the request, waits until it is acknowledged")
+    yield RoleRight(
+        _on(control, _READ, _WRITE), _CONTROL, "writes the request, waits until it is acknowledged"
+    )
     yield RoleRight(_on(steps, _READ), _STEPS, "reads the committed steps")
-    yield RoleRight(_on(steps, _DELETE, _DESCRIBE_CONFIGS), _STEPS, "`kcontrol delete`: deletes the topic", optional=True)
+    yield RoleRight(
+        _on(steps, _DELETE, _DESCRIBE_CONFIGS), _STEPS, "`kcontrol delete`: deletes the topic", optional=True
+    )
     for name in topics.inputs:
-        yield RoleRight(topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends")
+        yield RoleRight(
+            topic(name, _DESCRIBE, _DESCRIBE_CONFIGS), _INPUT, "`kcontrol skip`: sees where the topic ends"
+        )
     yield from _safety(control, steps, topics)
 
 

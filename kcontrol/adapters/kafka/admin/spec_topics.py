@@ -1,5 +1,5 @@
-"""Whether the topics that a definition names are there, and are those it means, and how far they reach; and kcontrol's own,
-made for it."""
+"""Whether the topics that a definition names are there, and are those it means, and how far they reach;
+and kcontrol's own, made for it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,22 @@ from kcontrol.settings.cluster import ClusterSettings
 
 
 def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Blocking. Raises TopicError for a topic that is missing, ConfigurationError for one that is another than the definition
-    says, ClusterError when Kafka can't be reached."""
+    """Blocking. Raises TopicError for a topic that is missing, ConfigurationError for one that is another
+    than the definition says, ClusterError when Kafka can't be reached."""
     admin = TopicAdmin(settings)
     for item in spec.inputs:
         where = f"pipeline {spec.pipeline!r}, input {item.name!r}"
-        _check_offsets(admin, where, item, _same(admin, where, item.topic, item.topic_id, len(item.start_offsets)))
+        _check_offsets(
+            admin, where, item, _same(admin, where, item.topic, item.topic_id, len(item.start_offsets))
+        )
     for output in spec.outputs:
-        _same(admin, f"pipeline {spec.pipeline!r}, output {output.name!r}", output.topic, output.topic_id, output.partitions)
+        _same(
+            admin,
+            f"pipeline {spec.pipeline!r}, output {output.name!r}",
+            output.topic,
+            output.topic_id,
+            output.partitions,
+        )
     ensure_topics(settings, spec.pipeline)
 
 
@@ -40,8 +48,8 @@ def _same(admin: TopicAdmin, where: str, topic: str, topic_id: str, partitions: 
     found = admin.get(topic, where)
     if (found.topic_id, found.partitions) != (topic_id, partitions):
         raise ConfigurationError(
-            f"{where}: topic {topic!r} has the id {found.topic_id} and {found.partitions} partitions; the definition says "
-            f"{topic_id} and {partitions}"
+            f"{where}: topic {topic!r} has the id {found.topic_id} and {found.partitions} partitions; the "
+            f"definition says {topic_id} and {partitions}"
         )
     return found
 
@@ -52,6 +60,6 @@ def _check_offsets(admin: TopicAdmin, where: str, item: InputSpec, found: TopicS
         first, end = offsets.earliest[partition], offsets.latest[partition]
         if not first <= start <= end:
             raise ConfigurationError(
-                f"{where}: partition {partition} of topic {item.topic!r} holds offsets {first} to {end}; {start} in "
-                "start_offsets is not one of them"
+                f"{where}: partition {partition} of topic {item.topic!r} holds offsets {first} to {end}; "
+                f"{start} in start_offsets is not one of them"
             )

@@ -1,4 +1,5 @@
-"""Asks Kafka how safe the topics are that a pipeline rests on; in bounded time, and as far as this client may know.
+"""Asks Kafka how safe the topics are that a pipeline rests on; in bounded time, and as far as this client may
+know.
 
 A server does not wait for that: it answers with what it knows, and a thread of its own asks again.
 """
@@ -28,9 +29,11 @@ RETRY_S = 5.0
 _NOT_LOOKED_AT = "whether the topics are {}safe can't be looked at: {}"
 
 
-def safety_now(settings: ClusterSettings, spec: PipelineSpec | None, timeout_s: float = LOOK_TIMEOUT_S) -> KnownSafety:
-    """What is not safe (`kcontrol.views.topic_safety`): of kcontrol's own topics, Kafka's topic of transactions, and a
-    pipeline's topics. That something can't be looked at is a sentence, too.
+def safety_now(
+    settings: ClusterSettings, spec: PipelineSpec | None, timeout_s: float = LOOK_TIMEOUT_S
+) -> KnownSafety:
+    """What is not safe (`kcontrol.views.topic_safety`): of kcontrol's own topics, Kafka's topic of
+    transactions, and a pipeline's topics. That something can't be looked at is a sentence, too.
 
     Blocking, for at most three times `timeout_s`; raises nothing of Kafka's.
     """
@@ -72,7 +75,9 @@ def _topics(settings: ClusterSettings, spec: PipelineSpec | None) -> Iterator[tu
 def _judged(what: str, compacted: bool, state: TopicState) -> TopicSafety:
     config = state.config
     if not config:
-        return TopicSafety(what, state.name, compacted, state.replication, None, "this client lacks DescribeConfigs on it")
+        return TopicSafety(
+            what, state.name, compacted, state.replication, None, "this client lacks DescribeConfigs on it"
+        )
     settings = TopicSettings(
         int(config.get("min.insync.replicas", "1")),
         config.get("unclean.leader.election.enable") == "true",
@@ -83,7 +88,8 @@ def _judged(what: str, compacted: bool, state: TopicState) -> TopicSafety:
 
 @dataclass
 class _Kept:
-    """answered_s, asked_s: when Kafka answered last, and when it was first asked since. error: why it did not, the last time.
+    """answered_s, asked_s: when Kafka answered last, and when it was first asked since. error:
+    why it did not, the last time.
     due_s: when to ask again."""
 
     spec: PipelineSpec
@@ -96,10 +102,14 @@ class _Kept:
 
 
 class KeptSafety:
-    """What was found out lately, for servers: they are asked often, and answer at once. For any number of threads."""
+    """What was found out lately, for servers: they are asked often, and answer at once. For any number of
+    threads."""
 
     def __init__(
-        self, settings: ClusterSettings, kept_s: float = KEPT_S, monotonic_s: Callable[[], float] = time.monotonic
+        self,
+        settings: ClusterSettings,
+        kept_s: float = KEPT_S,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._kept_s = kept_s
@@ -161,7 +171,11 @@ class KeptSafety:
 def _known(kept: _Kept, now_s: float) -> KnownSafety:
     if kept.answered_s is None:
         waited = f"Kafka was asked {span_text(round((now_s - kept.asked_s) * 1000))} ago and has not answered"
-        why = _NOT_LOOKED_AT.format("", kept.error) if kept.error else f"whether the topics are safe is not known yet: {waited}"
+        why = (
+            _NOT_LOOKED_AT.format("", kept.error)
+            if kept.error
+            else f"whether the topics are safe is not known yet: {waited}"
+        )
         return KnownSafety((why,))
     still = (_NOT_LOOKED_AT.format("still ", kept.error),) if kept.error else ()
     return KnownSafety((*kept.found, *still), round((now_s - kept.answered_s) * 1000))

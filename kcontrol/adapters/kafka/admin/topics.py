@@ -1,4 +1,5 @@
-"""Looks at, checks and creates topics, so that a wrong one is refused with one clear sentence before anything is started.
+"""Looks at, checks and creates topics, so that a wrong one is refused with one clear
+sentence before anything is started.
 
 Blocking calls (confluent-kafka's admin client), each with a deadline; call them in a thread from a coroutine.
 """
@@ -41,7 +42,8 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as it is. `topic_id` as Kafka's tools show it; `replication` is that of its least replicated partition."""
+    """A topic as it is. `topic_id` as Kafka's tools show it; `replication` is that of
+    its least replicated partition."""
 
     name: str
     topic_id: str
@@ -52,7 +54,8 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class TopicOffsets:
-    """By partition: the first offset still there, and the one after the last committed record (the last stable offset)."""
+    """By partition: the first offset still there, and the one after the last committed
+    record (the last stable offset)."""
 
     earliest: tuple[int, ...]
     latest: tuple[int, ...]
@@ -61,7 +64,8 @@ class TopicOffsets:
 class TopicAdmin:
     """What may be asked about topics of one cluster.
 
-    All methods raise ClusterError when it can't be reached in time, and AccessError when it refuses us or a right is missing.
+    All methods raise ClusterError when it can't be reached in time, and AccessError when it
+    refuses us or a right is missing.
     """
 
     def __init__(self, settings: ClusterSettings, timeout_s: float = TIMEOUT_S) -> None:
@@ -74,16 +78,20 @@ class TopicAdmin:
     def find(self, name: str, needs: Sequence[Operation] = ()) -> TopicState | None:
         """The topic, or None if there is none of this name.
 
-        needs: what else the caller is going to do with it, so that everything that is not granted is said at once and first.
+        needs: what else the caller is going to do with it, so that everything that is not
+        granted is said at once and first.
         """
-        right = topic_right(name, *dict.fromkeys((*(needs or (Operation.DESCRIBE,)), Operation.DESCRIBE_CONFIGS)))
+        right = topic_right(
+            name, *dict.fromkeys((*(needs or (Operation.DESCRIBE,)), Operation.DESCRIBE_CONFIGS))
+        )
         asked = self._admin.describe_topics(TopicCollection([name]), include_authorized_operations=True)[name]
         try:
             described = self._await(asked, f"describing topic {name!r}", right)
         except _NoSuchTopicError:
             return None
         allowed = [operation.name for operation in described.authorized_operations or ()]
-        # Who may describe a topic is told of that at least; nothing at all comes from brokers that don't tell.
+        # Who may describe a topic is told of that at least; nothing at all comes from brokers that don't
+        # tell.
         lacking = missing(right.operations, allowed) if allowed else ()
         if lacking:
             raise denied(self._settings, topic_right(name, *lacking))
@@ -91,15 +99,19 @@ class TopicAdmin:
         asked = self._admin.describe_configs([resource])[resource]
         try:
             config = self._await(
-                asked, f"reading the settings of topic {name!r}", topic_right(name, Operation.DESCRIBE_CONFIGS)
+                asked,
+                f"reading the settings of topic {name!r}",
+                topic_right(name, Operation.DESCRIBE_CONFIGS),
             )
         except _NoSuchTopicError:
-            # Another broker has answered, which does not know yet that it was made, or knows already that it was deleted.
+            # Another broker has answered, which does not know yet that it was made, or
+            # knows already that it was deleted.
             return None
         return _state(name, described, config)
 
     def get(self, name: str, what: str, needs: Sequence[Operation] = ()) -> TopicState:
-        """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it isn't there. needs: see `find`."""
+        """The topic that is `what` (such as "input 'flights'"). Raises TopicError if it
+        isn't there. needs: see `find`."""
         state = SETTLING.within(UNKNOWN_TOPIC_GRACE_MS).poll(lambda: self.find(name, needs))
         if state is None:
             raise TopicError(
@@ -109,7 +121,8 @@ class TopicAdmin:
         return state
 
     def look(self, names: Sequence[str]) -> Mapping[str, TopicState | str | None]:
-        """Topics as far as this client may see them: None for one that isn't there, for one that can't be seen the reason.
+        """Topics as far as this client may see them: None for one that isn't there, for one
+        that can't be seen the reason.
 
         Without DescribeConfigs on a topic its `config` is empty.
         """
@@ -119,7 +132,9 @@ class TopicAdmin:
         found: dict[str, TopicState | str | None] = {}
         for name in names:
             try:
-                described = self._await(asked[name], f"describing topic {name!r}", topic_right(name, Operation.DESCRIBE))
+                described = self._await(
+                    asked[name], f"describing topic {name!r}", topic_right(name, Operation.DESCRIBE)
+                )
             except _NoSuchTopicError:
                 found[name] = None
                 continue
@@ -128,17 +143,21 @@ class TopicAdmin:
                 continue
             right = topic_right(name, Operation.DESCRIBE_CONFIGS)
             try:
-                config = self._await(settings[resources[name]], f"reading the settings of topic {name!r}", right)
+                config = self._await(
+                    settings[resources[name]], f"reading the settings of topic {name!r}", right
+                )
             except (AccessError, _NoSuchTopicError):
                 config = {}
             found[name] = _state(name, described, config)
         return found
 
-    def create(self, name: str, partitions: int, config: Mapping[str, str] | None = None, replication: int = 0) -> TopicState:
+    def create(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None, replication: int = 0
+    ) -> TopicState:
         """Create a topic, and return it once it can be seen.
 
-        replication: how many times; 0: as far as there are brokers, at most 3 times. One that another process has just created
-        is returned as it is.
+        replication: how many times; 0: as far as there are brokers, at most 3 times. One that another process
+        has just created is returned as it is.
         """
         times = replication or min(MAX_REPLICATION, self.broker_count())
         topic = _kafka.NewTopic(name, partitions, times, config=dict(config or {}))
@@ -153,7 +172,8 @@ class TopicAdmin:
         return state
 
     def delete(self, name: str) -> None:
-        """Delete a topic with all its records, and return once it can't be seen any more; one that is not there is fine."""
+        """Delete a topic with all its records, and return once it can't be seen any more;
+        one that is not there is fine."""
         try:
             right = topic_right(name, Operation.DELETE)
             self._await(self._admin.delete_topics([name])[name], f"deleting topic {name!r}", right)
@@ -194,8 +214,9 @@ class TopicAdmin:
             # librdkafka would try a login that was refused again until the time is over.
             if self._refused is not None:
                 raise AccessError(
-                    f"Kafka at {self._settings.bootstrap_servers} refuses {principal_of(self._settings.client).text}: "
-                    f"{self._refused.str()}. Check the client settings."
+                    f"Kafka at {self._settings.bootstrap_servers} refuses "
+                    f"{principal_of(self._settings.client).text}: {self._refused.str()}. Check the client "
+                    "settings."
                 )
             wait([future], _ANSWER_POLL_S)
             self._admin.poll(0)
@@ -221,7 +242,9 @@ class TopicAdmin:
 
 def _topic_id(given: Any) -> str:
     """librdkafka shows another base64 alphabet than Kafka does."""
-    high, low = (bits % 2**64 for bits in (given.get_most_significant_bits(), given.get_least_significant_bits()))
+    high, low = (
+        bits % 2**64 for bits in (given.get_most_significant_bits(), given.get_least_significant_bits())
+    )
     return topic_id_text(uuid.UUID(int=high << 64 | low))
 
 
@@ -246,21 +269,25 @@ class _TopicExistsError(Exception):
 def check_own_topic(state: TopicState, what: str, partitions: int, replication: int) -> None:
     """Refuse one of kcontrol's own topics that it could not work with.
 
-    replication: the least that is good enough. Raises TopicError naming every setting that is wrong and its remedy.
+    replication: the least that is good enough. Raises TopicError naming every setting that is wrong and its
+    remedy.
     """
     wrong = []
     policy = state.config.get("cleanup.policy", "")
     if policy != COMPACTED:
         wrong.append(
-            f"cleanup.policy is {policy!r} and must be 'compact', or old records would be lost (change it with kafka-configs)"
+            f"cleanup.policy is {policy!r} and must be 'compact', or old records would be lost (change "
+            "it with kafka-configs)"
         )
     if state.partitions != partitions:
         wrong.append(
-            f"it has {state.partitions} partitions and must have {partitions} (delete it if it is new, or use another prefix)"
+            f"it has {state.partitions} partitions and must have {partitions} (delete it if it is new, "
+            "or use another prefix)"
         )
     if state.replication < replication:
         wrong.append(
-            f"it is replicated {state.replication} times and must be {replication} times (use kafka-reassign-partitions)"
+            f"it is replicated {state.replication} times and must be {replication} times (use "
+            "kafka-reassign-partitions)"
         )
     if wrong:
         raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
@@ -278,11 +305,12 @@ def compaction_warnings(inputs: Sequence[TopicState], replay_window_ms: int | No
             continue
         if replay_window_ms is None:
             said.append(
-                f"Input topic {state.name!r} is compacted and there are no checkpoints: steps can't be replayed for ever."
+                f"Input topic {state.name!r} is compacted and there are no checkpoints: steps can't be "
+                "replayed for ever."
             )
         elif lag_ms < replay_window_ms:
             said.append(
-                f"Input topic {state.name!r} is compacted with min.compaction.lag.ms={lag_ms}: set it to at least "
-                f"{replay_window_ms}, or steps can't be replayed after a compaction."
+                f"Input topic {state.name!r} is compacted with min.compaction.lag.ms={lag_ms}: set it to at "
+                f"least {replay_window_ms}, or steps can't be replayed after a compaction."
             )
     return said

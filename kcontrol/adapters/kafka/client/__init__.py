@@ -1,1 +1,2 @@
-"""Kafka's protocol and what every client has: settings, connections, requests and answers, refusals and rights."""
+"""Kafka's protocol and what every client has: settings, connections, requests and answers, refusals and
+rights."""

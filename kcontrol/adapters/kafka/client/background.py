@@ -1,7 +1,8 @@
 """Connections to Kafka that outlive a Spark task: one event loop in one background thread per process.
 
-A Python worker runs many tasks, one after the other; what the first one connected, the next ones use. Tasks are plain threads:
-they hand coroutines to the loop and wait. A forked process starts with none of its parent's connections.
+A Python worker runs many tasks, one after the other; what the first one connected, the next ones use. Tasks
+are plain threads: they hand coroutines to the loop and wait. A forked process starts with none of its
+parent's connections.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _Result = TypeVar("_Result")
 
 
 class RawClient:
-    """One cluster's connections in this process; made by `client_for`. Coroutines run in the background loop."""
+    """One cluster's connections in this process; made by `client_for`. Coroutines run in the background
+    loop."""
 
     def __init__(self, settings: ClusterSettings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
@@ -68,7 +70,9 @@ class _Process:
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                self.thread = threading.Thread(target=self.loop.run_forever, name="kcontrol-kafka", daemon=True)
+                self.thread = threading.Thread(
+                    target=self.loop.run_forever, name="kcontrol-kafka", daemon=True
+                )
                 self.thread.start()
             if key not in self.clients:
                 self.clients[key] = RawClient(settings, self.loop)
@@ -102,9 +106,11 @@ def client_for(settings: ClusterSettings) -> RawClient:
 
 
 def close_clients() -> None:
-    """End this process's connections and their thread. What was made of `client_for` before must not be used any more.
+    """End this process's connections and their thread. What was made of `client_for`
+    before must not be used any more.
 
-    For processes that outlive their cluster: a client goes on looking for a broker that is gone, and says so in the log.
+    For processes that outlive their cluster: a client goes on looking for a broker that
+    is gone, and says so in the log.
     """
     process = _process
     _begin_anew()

@@ -111,7 +111,8 @@ VERDICTS: Mapping[ErrorCode, Verdict] = MappingProxyType(
         ErrorCode.COORDINATOR_NOT_AVAILABLE: Verdict.OTHER_COORDINATOR,
         ErrorCode.NOT_COORDINATOR: Verdict.OTHER_COORDINATOR,
         ErrorCode.RECORD_LIST_TOO_LARGE: Verdict.TOO_LARGE,
-        ErrorCode.NOT_ENOUGH_REPLICAS: Verdict.PASSING,  # also while the broker verifies a transaction's writers (KIP-890)
+        # also while the broker verifies a transaction's writers (KIP-890)
+        ErrorCode.NOT_ENOUGH_REPLICAS: Verdict.PASSING,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Verdict.PASSING,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED: Verdict.DENIED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED: Verdict.DENIED,
@@ -138,7 +139,9 @@ VERDICTS: Mapping[ErrorCode, Verdict] = MappingProxyType(
     }
 )
 
-_BY_NUMBER: Mapping[int, Verdict] = MappingProxyType({int(code): verdict for code, verdict in VERDICTS.items()})
+_BY_NUMBER: Mapping[int, Verdict] = MappingProxyType(
+    {int(code): verdict for code, verdict in VERDICTS.items()}
+)
 
 LOOK_AGAIN = frozenset({Verdict.OTHER_LEADER, Verdict.MAYBE_GONE})
 """For a read: this broker knows of no such topic or partition, or is not (yet) its leader: ask for the

@@ -1,12 +1,13 @@
-"""Connections to the brokers of one cluster that give up, in bounded time, on a broker that is there but does not answer.
+"""Connections to the brokers of one cluster that give up, in bounded time, on a broker
+that is there but does not answer.
 
-A broker may hang (stopped, its cable pulled) without its connections breaking. So each request has a time in which its
-connection must answer something; then the connection is closed, and all that waits on it hears so at once. While a broker
-keeps silent, others are asked whether it is still one of them: Kafka itself takes a broker out that it does not hear of, and
-from then on waiting for it is in vain, however long that was allowed. What any broker can answer (metadata, who coordinates)
-is asked of a second and a third one when the first takes long, those last that have hung lately. Making a connection never
-waits for another one. The brokers are found anew at the bootstrap addresses, too, each time that none of those answers that
-are known.
+A broker may hang (stopped, its cable pulled) without its connections breaking. So each request has a time in
+which its connection must answer something; then the connection is closed, and all that waits on it hears so
+at once. While a broker keeps silent, others are asked whether it is still one of them: Kafka itself takes a
+broker out that it does not hear of, and from then on waiting for it is in vain, however long that was
+allowed. What any broker can answer (metadata, who coordinates) is asked of a second and a third one when the
+first takes long, those last that have hung lately. Making a connection never waits for another one. The
+brokers are found anew at the bootstrap addresses, too, each time that none of those answers that are known.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from kcontrol.settings.cluster import ClusterSettings
 HEDGE_S = 0.5
 """What any broker can answer is asked of one more after so long."""
 LOOK_AROUND_S = 1.0
-"""When a broker has said nothing for so long, and again after as long, the others are asked whether it is still there."""
+"""When a broker has said nothing for so long, and again after as long, the others are
+asked whether it is still there."""
 SUSPECT_S = 10.0
 """A broker that did not answer is asked last for so long."""
 
@@ -44,14 +46,16 @@ Response = Any
 
 
 class Lane(IntEnum):
-    """Connections to one broker. It answers one request of a connection at a time, so what waits has its own."""
+    """Connections to one broker. It answers one request of a connection at a time, so what waits has its
+    own."""
 
     PROMPT = 0
     WAITING = 1
 
 
 class NoConnectionError(Exception):
-    """There was no connection: the broker has not seen the request. hangs: nobody refused it, there was only silence."""
+    """There was no connection: the broker has not seen the request. hangs: nobody
+    refused it, there was only silence."""
 
     def __init__(self, message: str, hangs: bool = False) -> None:
         super().__init__(message)
@@ -71,7 +75,8 @@ class Address:
 
 
 class _Connection:
-    """One that is open. answered_s: when it last brought an answer, by the monotonic clock. gone: why it was given up."""
+    """One that is open. answered_s: when it last brought an answer, by the monotonic
+    clock. gone: why it was given up."""
 
     __slots__ = ("_look_around", "_raw", "answered_s", "gone")
 
@@ -87,8 +92,8 @@ class _Connection:
         return bool(self._raw.connected())
 
     async def send(self, request: Request, held_s: float, patience_s: float) -> Response:
-        """The answer, if the connection brings any within each `held_s + patience_s`: what was sent before may keep the broker
-        busy."""
+        """The answer, if the connection brings any within each `held_s + patience_s`: what was sent
+        before may keep the broker busy."""
         timers: list[asyncio.TimerHandle] = []
         self._watch(time.monotonic(), held_s, patience_s, timers)
         try:
@@ -98,7 +103,9 @@ class _Connection:
         finally:
             timers[-1].cancel()
 
-    def _watch(self, sent_s: float, held_s: float, patience_s: float, timers: list[asyncio.TimerHandle]) -> None:
+    def _watch(
+        self, sent_s: float, held_s: float, patience_s: float, timers: list[asyncio.TimerHandle]
+    ) -> None:
         late_s = time.monotonic() - max(sent_s, self.answered_s) - held_s
         if late_s >= patience_s:
             self.give_up(f"did not answer within {round((held_s + patience_s) * 1000)} ms")
@@ -106,7 +113,9 @@ class _Connection:
         if late_s >= LOOK_AROUND_S:
             self._look_around()
         again_s = min(patience_s - late_s, LOOK_AROUND_S - min(late_s, 0))
-        timers.append(asyncio.get_running_loop().call_later(again_s, self._watch, sent_s, held_s, patience_s, timers))
+        timers.append(
+            asyncio.get_running_loop().call_later(again_s, self._watch, sent_s, held_s, patience_s, timers)
+        )
 
     def give_up(self, why: str) -> None:
         """All that wait on it hear of it."""
@@ -125,7 +134,9 @@ class Connections:
 
     def __init__(self, settings: ClusterSettings) -> None:
         options = aiokafka_options(settings)
-        self._bootstrap = [Address(host, port) for host, port, _ in collect_hosts(options.pop("bootstrap_servers"))]
+        self._bootstrap = [
+            Address(host, port) for host, port, _ in collect_hosts(options.pop("bootstrap_servers"))
+        ]
         self._options = {**options, "request_timeout_ms": _NEVER_MS}
         self._patience = Patience.of(settings)
         self._brokers: dict[int, Address] = {}
@@ -142,7 +153,8 @@ class Connections:
         return sorted(self._brokers)
 
     def learn(self, metadata: Any) -> None:
-        """Take the brokers from a metadata response; one that names none is of a broker that has just started."""
+        """Take the brokers from a metadata response; one that names none is of a broker that has just
+        started."""
         named = [BrokerAnswer(*each) for each in metadata.brokers]
         found = {each.node_id: Address(each.host, each.port) for each in named}
         if found:
@@ -189,7 +201,9 @@ class Connections:
                 fault = NoConnectionError("closed") if task.cancelled() else task.exception()
                 if fault is None:
                     return task.result()
-                if isinstance(fault, KcontrolError | NotImplementedError | kafka_errors.IncompatibleBrokerVersion):
+                if isinstance(
+                    fault, KcontrolError | NotImplementedError | kafka_errors.IncompatibleBrokerVersion
+                ):
                     raise fault
                 faults.append(fault)
 
@@ -201,7 +215,9 @@ class Connections:
         closing = [closed for connection in self._open.values() if (closed := connection.close()) is not None]
         self._open.clear()
         if closing:
-            await asyncio.wait(closing, timeout=_CLOSE_TIMEOUT_S)  # What a broker that hangs has not taken yet keeps it open.
+            await asyncio.wait(
+                closing, timeout=_CLOSE_TIMEOUT_S
+            )  # What a broker that hangs has not taken yet keeps it open.
 
     async def _send(self, target: int | Address, request: Request, lane: Lane, held_ms: int = 0) -> Response:
         connection = await self._connection(target, lane)
@@ -241,7 +257,11 @@ class Connections:
                 raw = await self._create(target, address)
         except (OSError, kafka_errors.KafkaError) as error:
             self._suspect(target)
-            why = f"no answer within {self._patience.connect_ms} ms" if isinstance(error, TimeoutError) else str(error)
+            why = (
+                f"no answer within {self._patience.connect_ms} ms"
+                if isinstance(error, TimeoutError)
+                else str(error)
+            )
             message = f"no connection to {self._name(target)}: {why or type(error).__name__}"
             raise NoConnectionError(message, hangs=isinstance(error, TimeoutError)) from error
         connection = self._open[target, lane] = _Connection(raw, partial(self._look_around, target))
@@ -261,7 +281,8 @@ class Connections:
             self._looking = self._run(self.find())
 
     def _candidates(self) -> Iterator[int | Address]:
-        """Whom to ask: in turn, those first that have not hung; at the end the addresses that one begins at."""
+        """Whom to ask: in turn, those first that have not hung; at the end the addresses that one begins
+        at."""
         known = sorted(self._brokers)
         self._turn += 1
         known = known[self._turn % len(known) :] + known[: self._turn % len(known)] if known else []
@@ -306,7 +327,10 @@ def _heard(task: asyncio.Task[Any]) -> None:
 
 
 def _nobody(faults: list[BaseException]) -> NoConnectionError:
-    said = "; ".join(dict.fromkeys(str(fault) or type(fault).__name__ for fault in faults)) or "there is no address"
+    said = (
+        "; ".join(dict.fromkeys(str(fault) or type(fault).__name__ for fault in faults))
+        or "there is no address"
+    )
     hang = all(isinstance(fault, NoAnswerError) or getattr(fault, "hangs", False) for fault in faults)
     error = NoConnectionError(said, hang)
     error.__cause__ = faults[-1] if faults else None

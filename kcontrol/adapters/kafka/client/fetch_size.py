@@ -1,7 +1,9 @@
-"""How many bytes to ask for, so that a small range of a long backlog does not bring megabytes that nobody wants.
+"""How many bytes to ask for, so that a small range of a long backlog does not bring megabytes that nobody
+wants.
 
-A broker gives as much as it is asked for, past the end of the range too, and a task would check all of it. What a topic's last
-fetches held tells what its next range will need; too small a guess costs one more fetch, never a record.
+A broker gives as much as it is asked for, past the end of the range too, and a task would check all of it.
+What a topic's last fetches held tells what its next range will need; too small a guess costs one more fetch,
+never a record.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ class FetchSize:
         self._batch_bytes = _FIRST_BATCH_BYTES
 
     def for_offsets(self, offsets: int, most_bytes: int) -> int:
-        """Bytes that hold so many offsets, with half a batch before and half a batch after them; at most `most_bytes`."""
+        """Bytes that hold so many offsets, with half a batch before and half a batch
+        after them; at most `most_bytes`."""
         wanted = int(offsets * self._bytes_per_offset) + self._batch_bytes
         return min(most_bytes, max(SMALLEST_FETCH_BYTES, wanted))
 

@@ -1,7 +1,9 @@
-"""Bearer tokens for aiokafka, as librdkafka gets them for itself: from an OIDC endpoint, or from a user's function.
+"""Bearer tokens for aiokafka, as librdkafka gets them for itself: from an OIDC endpoint, or from a user's
+function.
 
-librdkafka takes `sasl.oauthbearer.method=oidc` and the endpoint, or a function that it calls when a token runs out; aiokafka
-only takes an object that returns a token. This is that object (RFC 6749, section 4.4: the client-credentials grant).
+librdkafka takes `sasl.oauthbearer.method=oidc` and the endpoint, or a function that it calls when a token
+runs out; aiokafka only takes an object that returns a token. This is that object (RFC 6749, section 4.4: the
+client-credentials grant).
 """
 
 from __future__ import annotations
@@ -70,14 +72,18 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
 class OidcEndpoint:
     """Fetches tokens from an OAuth endpoint by the client-credentials grant. Shows no secret.
 
-    authorities: a file with the certificates that vouch for the endpoint; None: those that this machine trusts.
+    authorities: a file with the certificates that vouch for the endpoint; None: those that this machine
+    trusts.
     """
 
-    def __init__(self, address: str, client_id: str, client_secret: str, scope: str, authorities: str | None = None) -> None:
+    def __init__(
+        self, address: str, client_id: str, client_secret: str, scope: str, authorities: str | None = None
+    ) -> None:
         parts = urllib.parse.urlsplit(address)
         if parts.scheme not in ("http", "https") or "@" in parts.netloc:
             raise ConfigurationError(
-                "'sasl.oauthbearer.token.endpoint.url' must be an http(s) address without a user name or password in it"
+                "'sasl.oauthbearer.token.endpoint.url' must be an http(s) address without a user name "
+                "or password in it"
             )
         self._address = address
         self._shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
@@ -86,23 +92,30 @@ class OidcEndpoint:
         self._context = ssl.create_default_context(cafile=authorities) if parts.scheme == "https" else None
 
     def __call__(self) -> tuple[str, float]:
-        """See `TokenFunction`. Raises TokenRefusedError: the endpoint does not know us. TokenUnreachableError."""
+        """See `TokenFunction`. Raises TokenRefusedError: the endpoint does not know us.
+        TokenUnreachableError."""
         request = urllib.request.Request(self._address, self._form, {"Accept": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self._context) as response:
                 answer = json.loads(response.read(_MAX_ANSWER_BYTES))
-            return str(answer["access_token"]), time.time() + float(answer.get("expires_in", _DEFAULT_LIFETIME_S))
+            return str(answer["access_token"]), time.time() + float(
+                answer.get("expires_in", _DEFAULT_LIFETIME_S)
+            )
         except urllib.error.HTTPError as error:
             if error.code < _REFUSED_BELOW:
                 raise TokenRefusedError(
                     f"{self._shown} gives no OAuth token: it answers {error.code} {error.reason}. Check "
                     "sasl.oauthbearer.client.id, client.secret and scope in the client settings."
                 ) from None
-            raise TokenUnreachableError(f"no OAuth token from {self._shown}: it answers {error.code}") from None
+            raise TokenUnreachableError(
+                f"no OAuth token from {self._shown}: it answers {error.code}"
+            ) from None
         except (OSError, ValueError) as error:
             raise TokenUnreachableError(f"no OAuth token from {self._shown}: {error}") from error
         except (KeyError, TypeError) as error:
-            raise TokenRefusedError(f"{self._shown} gives no OAuth token: its answer has no access_token") from error
+            raise TokenRefusedError(
+                f"{self._shown} gives no OAuth token: its answer has no access_token"
+            ) from error
 
 
 def named_function(setting: str, dotted: str) -> TokenFunction:
@@ -115,8 +128,8 @@ def named_function(setting: str, dotted: str) -> TokenFunction:
         function = getattr(importlib.import_module(module), name) if name else None
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"{setting!r} is {dotted!r}, which can't be imported here ({error}); it must be installed wherever kcontrol and "
-            "Spark's executors run"
+            f"{setting!r} is {dotted!r}, which can't be imported here ({error}); it must be installed "
+            "wherever kcontrol and Spark's executors run"
         ) from error
     if not callable(function):
         raise ConfigurationError(f"{setting!r} is {dotted!r}; it must be package.module:function")
@@ -134,6 +147,6 @@ class _Named:
             return str(token), float(expires_s)
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises; its words may hold what nobody must see
             raise TokenRefusedError(
-                f"{self._dotted} gives no OAuth token: it raised {type(error).__name__}; it must return (token, when it "
-                "expires in seconds since 1970)"
+                f"{self._dotted} gives no OAuth token: it raised {type(error).__name__}; it must return "
+                "(token, when it expires in seconds since 1970)"
             ) from None

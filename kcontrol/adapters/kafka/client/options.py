@@ -1,7 +1,8 @@
-"""ClusterSettings as the keyword arguments of each Kafka client, so that one set of settings configures them all.
+"""ClusterSettings as the keyword arguments of each Kafka client, so that one set of settings configures them
+all.
 
-Settings have librdkafka's names. Each one that is known here is understood for every client; any other is refused by name,
-because a security setting that one client ignores in silence is worse than none.
+Settings have librdkafka's names. Each one that is known here is understood for every client; any other is
+refused by name, because a security setting that one client ignores in silence is worse than none.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
 REQUEST_TIMEOUT_MS = 5_000
-"""After so long without an answer a broker is taken to hang, and its connection is closed (`socket.timeout.ms`)."""
+"""After so long without an answer a broker is taken to hang, and its connection is closed
+(`socket.timeout.ms`)."""
 
 CONNECT_TIMEOUT_MS = 10_000
-"""For a connection with its handshakes, which may take a token from elsewhere (`socket.connection.setup.timeout.ms`)."""
+"""For a connection with its handshakes, which may take a token from elsewhere
+(`socket.connection.setup.timeout.ms`)."""
 
 _ADMIN_TIMEOUT_MS = 10_000
-"""As REQUEST_TIMEOUT_MS, of librdkafka, by which topics are looked at and made; a broker may take its time for that."""
+"""As REQUEST_TIMEOUT_MS, of librdkafka, by which topics are looked at and made; a broker may take its time
+for that."""
 
 _REQUEST_SETTING, _CONNECT_SETTING = "socket.timeout.ms", "socket.connection.setup.timeout.ms"
 _MIN_TIMEOUT_MS, _MAX_TIMEOUT_MS = 1_000, 300_000
@@ -74,21 +78,24 @@ logging.getLogger("aiokafka.conn").addFilter(_NoLogins())
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a broker that says nothing is waited for, in ms: for an answer that it need not hold back, and to connect."""
+    """How long a broker that says nothing is waited for, in ms: for an answer that it need
+    not hold back, and to connect."""
 
     request_ms: int = REQUEST_TIMEOUT_MS
     connect_ms: int = CONNECT_TIMEOUT_MS
 
     @classmethod
     def of(cls, settings: ClusterSettings) -> Patience:
-        """Of the client settings. Raises ConfigurationError naming the one that is no number of 1,000 to 300,000."""
+        """Of the client settings. Raises ConfigurationError naming the one that is no number of 1,000 to
+        300,000."""
         request_ms = _timeout_ms(settings.client, _REQUEST_SETTING, REQUEST_TIMEOUT_MS)
         return cls(request_ms, _timeout_ms(settings.client, _CONNECT_SETTING, CONNECT_TIMEOUT_MS))
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """How to speak to the cluster, checked. `ssl_context` is for the SSL protocols, the SASL fields for the SASL ones."""
+    """How to speak to the cluster, checked. `ssl_context` is for the SSL protocols, the
+    SASL fields for the SASL ones."""
 
     protocol: str
     ssl_context: ssl.SSLContext | None = field(repr=False)
@@ -99,7 +106,8 @@ class Security:
 
 
 def security_of(settings: ClusterSettings) -> Security:
-    """The security part of the settings. Raises ConfigurationError naming the setting that is unknown, wrong or missing."""
+    """The security part of the settings. Raises ConfigurationError naming the setting
+    that is unknown, wrong or missing."""
     client = settings.client
     for name in client:
         if name not in KNOWN_SETTINGS:
@@ -114,7 +122,9 @@ def security_of(settings: ClusterSettings) -> Security:
     _check_choice("sasl.mechanisms", mechanism, _MECHANISMS)
     if mechanism == "OAUTHBEARER":
         return Security(protocol, context, mechanism, "", "", _token_provider(client))
-    return Security(protocol, context, mechanism, _need(client, "sasl.username"), _need(client, "sasl.password"), None)
+    return Security(
+        protocol, context, mechanism, _need(client, "sasl.username"), _need(client, "sasl.password"), None
+    )
 
 
 def aiokafka_options(settings: ClusterSettings) -> dict[str, Any]:
@@ -158,21 +168,25 @@ def _timeout_ms(client: Mapping[str, str], name: str, default: int) -> int:
     text = client.get(name, str(default))
     if not (text.isascii() and text.isdigit()) or not _MIN_TIMEOUT_MS <= int(text) <= _MAX_TIMEOUT_MS:
         raise ConfigurationError(
-            f"Kafka client setting {name!r} is {text!r}; it must be a number of milliseconds from {_MIN_TIMEOUT_MS} to "
-            f"{_MAX_TIMEOUT_MS}."
+            f"Kafka client setting {name!r} is {text!r}; it must be a number of milliseconds from "
+            f"{_MIN_TIMEOUT_MS} to {_MAX_TIMEOUT_MS}."
         )
     return int(text)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ConfigurationError(f"Kafka client setting {name!r} is {value!r}; it must be one of {', '.join(choices)}.")
+        raise ConfigurationError(
+            f"Kafka client setting {name!r} is {value!r}; it must be one of {', '.join(choices)}."
+        )
 
 
 def _need(client: Mapping[str, str], name: str) -> str:
     value = client.get(name)
     if not value:
-        raise ConfigurationError(f"Kafka client setting {name!r} is missing; {client.get('security.protocol')} needs it.")
+        raise ConfigurationError(
+            f"Kafka client setting {name!r} is missing; {client.get('security.protocol')} needs it."
+        )
     return value
 
 
@@ -183,8 +197,8 @@ def _token_provider(client: Mapping[str, str]) -> TokenProvider:
         return TokenProvider(named_function(TOKEN_PROVIDER, dotted), extensions)
     if client.get("sasl.oauthbearer.method") != "oidc":
         raise ConfigurationError(
-            f"OAUTHBEARER needs the Kafka client setting 'sasl.oauthbearer.method' = 'oidc' with the token endpoint, or "
-            f"{TOKEN_PROVIDER!r} = 'package.module:function'."
+            "OAUTHBEARER needs the Kafka client setting 'sasl.oauthbearer.method' = 'oidc' with the token "
+            f"endpoint, or {TOKEN_PROVIDER!r} = 'package.module:function'."
         )
     endpoint = OidcEndpoint(
         address=_need(client, "sasl.oauthbearer.token.endpoint.url"),
@@ -200,7 +214,9 @@ def _extensions(text: str) -> dict[str, str]:
     """`name=value,...`, as librdkafka takes them."""
     pairs = [part.partition("=") for part in text.split(",") if part]
     if any(not name or not equals for name, equals, _ in pairs):
-        raise ConfigurationError("Kafka client setting 'sasl.oauthbearer.extensions' must be name=value[,name=value...].")
+        raise ConfigurationError(
+            "Kafka client setting 'sasl.oauthbearer.extensions' must be name=value[,name=value...]."
+        )
     return {name: value for name, _, value in pairs}
 
 
@@ -213,7 +229,9 @@ def _ssl_context(client: Mapping[str, str]) -> ssl.SSLContext:
         if certificate:
             context.load_cert_chain(certificate, key, client.get("ssl.key.password", ""))
     except (ssl.SSLError, OSError) as error:
-        raise ConfigurationError(f"The files of the ssl.* Kafka client settings can't be used: {error}.") from error
+        raise ConfigurationError(
+            f"The files of the ssl.* Kafka client settings can't be used: {error}."
+        ) from error
     if client.get("ssl.endpoint.identification.algorithm") == "none":
         context.check_hostname = False
     if client.get("enable.ssl.certificate.verification", "true") == "false":

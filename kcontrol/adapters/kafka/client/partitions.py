@@ -18,7 +18,12 @@ from aiokafka.protocol.offset import OffsetRequest
 from kcontrol.adapters.kafka.client.codes import LOOK_AGAIN, Verdict, describe_code
 from kcontrol.adapters.kafka.client.connections import Lane
 from kcontrol.adapters.kafka.client.leaders import TopicInfo
-from kcontrol.adapters.kafka.client.produce_protocol import HELD_MS, ProduceAnswer, ProduceRecordsRequest, answers
+from kcontrol.adapters.kafka.client.produce_protocol import (
+    HELD_MS,
+    ProduceAnswer,
+    ProduceRecordsRequest,
+    answers,
+)
 from kcontrol.adapters.kafka.client.protocol import (
     READ_COMMITTED,
     FetchByIdRequest,
@@ -60,7 +65,9 @@ class Partitions:
         self.rpc = rpc
         self._known: dict[str, TopicInfo] = {}
 
-    async def topic(self, name: str, wanted: Operation = Operation.READ, partitions: Collection[int] = ()) -> TopicInfo:
+    async def topic(
+        self, name: str, wanted: Operation = Operation.READ, partitions: Collection[int] = ()
+    ) -> TopicInfo:
         """Id and leaders, as they were when last asked for; asked anew where one of `partitions` was not
         there then, since a topic may be given more. Raises as `KafkaRpc.topic` does."""
         known = self._known.get(name)
@@ -76,7 +83,10 @@ class Partitions:
         self, node: int, asked: Mapping[str, Collection[int]], which: Bound, isolation: int = READ_COMMITTED
     ) -> list[tuple[str, ListedOffset]]:
         """By topic, what a broker says of partitions that it leads, whatever error codes are in it."""
-        topics = [(name, [(partition, int(which)) for partition in partitions]) for name, partitions in asked.items()]
+        topics = [
+            (name, [(partition, int(which)) for partition in partitions])
+            for name, partitions in asked.items()
+        ]
         return list(listed(await self.rpc.send(node, OffsetRequest(_CONSUMER, isolation, topics))))
 
     async def offsets(
@@ -97,7 +107,9 @@ class Partitions:
             for _, each in await self.list_offsets(node, {info.name: numbers}, which, isolation):
                 self.rpc.raise_if_denied(each.error_code, topic_right(info.name, wanted), doing)
                 if each.error_code:
-                    raise RetriableError(f"offsets of {info.where(each.partition)}: {describe_code(each.error_code)}")
+                    raise RetriableError(
+                        f"offsets of {info.where(each.partition)}: {describe_code(each.error_code)}"
+                    )
                 found[each.partition] = each.offset
         return found
 
@@ -121,7 +133,9 @@ class Partitions:
     ) -> list[ProduceAnswer]:
         """Give a leader one batch for each of some partitions; acknowledged by all replicas in sync, or not,
         as the codes say."""
-        return answers(await self.rpc.send(node, ProduceRecordsRequest(transactional_id, HELD_MS, topic, batches)))
+        return answers(
+            await self.rpc.send(node, ProduceRecordsRequest(transactional_id, HELD_MS, topic, batches))
+        )
 
     async def write(
         self, topic: str, partition: int, batch: bytes, transactional_id: str | None, what: str, tries: Tries
@@ -144,5 +158,7 @@ class Partitions:
                 tries.succeeded()
                 return answer
             if answer.verdict in LOOK_AGAIN or tries.failures:
-                self.forget(topic)  # A leader that was deposed and cut off may say for ever that its replicas take longer.
+                self.forget(
+                    topic
+                )  # A leader that was deposed and cut off may say for ever that its replicas take longer.
             await tries.again(what, describe_code(answer.code))

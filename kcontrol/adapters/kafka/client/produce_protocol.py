@@ -1,4 +1,5 @@
-"""The Produce request that says why records were refused (KIP-467); aiokafka has its layout but stops one version earlier."""
+"""The Produce request that says why records were refused (KIP-467); aiokafka has its layout
+but stops one version earlier."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from aiokafka.protocol.produce import ProduceRequest_v8
 from kcontrol.adapters.kafka.client.codes import Verdict, verdict_of
 
 HELD_MS = 2_000
-"""For so long a broker waits for the replicas before it says that they take longer, and is asked the same again. Short, so
-that a broker that waits for others is told from one that hangs."""
+"""For so long a broker waits for the replicas before it says that they take longer, and is asked the same
+again. Short, so that a broker that waits for others is told from one that hangs."""
 
 _ALL_REPLICAS = -1
 
@@ -26,7 +27,9 @@ class ProduceRecordsRequest(Request[ProduceRequest_v8]):  # type: ignore[misc]
 
     API_KEY = 0
 
-    def __init__(self, transactional_id: str | None, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]) -> None:
+    def __init__(
+        self, transactional_id: str | None, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]
+    ) -> None:
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._topics = [(topic, list(batches))]

@@ -1,11 +1,13 @@
-"""The two Kafka requests that aiokafka's own versions of are too old for us: Metadata and Fetch that know topic ids.
+"""The two Kafka requests that aiokafka's own versions of are too old for us: Metadata
+and Fetch that know topic ids.
 
 Answers of these, of ListOffsets and of Produce are read by field name: each named tuple has the fields of its
 layout, in order.
 
-A topic that was deleted and recreated has the same name and other records. Only requests by topic id (KIP-516) can't mix
-the two up, so everything that kcontrol reads is fetched by id. Layouts are those of Kafka's `MetadataRequest.json` version 12
-and `FetchRequest.json` version 13, both understood by every broker since 3.1.
+A topic that was deleted and recreated has the same name and other records. Only requests by topic id
+(KIP-516) can't mix the two up, so everything that kcontrol reads is fetched by id. Layouts are those of
+Kafka's `MetadataRequest.json` version 12 and `FetchRequest.json` version 13, both understood by every broker
+since 3.1.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ class MetadataResponse(Response):  # type: ignore[misc]
         ("throttle_time_ms", Int32),
         (
             "brokers",
-            CompactArray(("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), ("tags", TaggedFields)),
+            CompactArray(
+                ("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), ("tags", TaggedFields)
+            ),
         ),
         ("cluster_id", _TEXT),
         ("controller_id", Int32),
@@ -146,7 +150,12 @@ class FetchResponse(Response):  # type: ignore[misc]
                         ("high_watermark", Int64),
                         ("last_stable_offset", Int64),
                         ("log_start_offset", Int64),
-                        ("aborted", CompactArray(("producer_id", Int64), ("first_offset", Int64), ("tags", TaggedFields))),
+                        (
+                            "aborted",
+                            CompactArray(
+                                ("producer_id", Int64), ("first_offset", Int64), ("tags", TaggedFields)
+                            ),
+                        ),
                         ("preferred_read_replica", Int32),
                         ("records", CompactBytes),
                         ("tags", TaggedFields),
@@ -228,10 +237,13 @@ class ListedOffset(NamedTuple):
 
 
 def fetched(response: Any, positions: Iterable[FetchPosition]) -> list[FetchedPartition]:
-    """The partitions of a fetch response, which is of one topic; those of `positions` with its error code if it has one of its
-    own; none where the broker had nothing to say (it throttles this client)."""
+    """The partitions of a fetch response, which is of one topic; those of `positions` with its error code if
+    it has one of its own; none where the broker had nothing to say (it throttles this client)."""
     if response.error_code:
-        return [FetchedPartition(each.partition, response.error_code, -1, -1, -1, (), -1, None, {}) for each in positions]
+        return [
+            FetchedPartition(each.partition, response.error_code, -1, -1, -1, (), -1, None, {})
+            for each in positions
+        ]
     return [FetchedPartition._make(part) for _, partitions, _ in response.topics for part in partitions]
 
 
@@ -291,7 +303,8 @@ class FetchStruct(RequestStruct):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """From where one partition is read, and how much of it at most in one answer (a single larger batch still comes)."""
+    """From where one partition is read, and how much of it at most in one answer (a
+    single larger batch still comes)."""
 
     partition: int
     offset: int
@@ -299,10 +312,11 @@ class FetchPosition:
 
 
 class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
-    """Fetch of partitions of one topic by its id, without a fetch session; the broker waits `max_wait_ms` for a byte.
+    """Fetch of partitions of one topic by its id, without a fetch session; the broker
+    waits `max_wait_ms` for a byte.
 
-    epochs: by partition, of the metadata that the reader goes by (KIP-320): a broker that leads by an older one, or by a newer,
-    refuses.
+    epochs: by partition, of the metadata that the reader goes by (KIP-320): a broker that leads by an
+    older one, or by a newer, refuses.
     """
 
     API_KEY = 1
@@ -330,9 +344,19 @@ class FetchByIdRequest(Request[FetchStruct]):  # type: ignore[misc]
 
     def build(self, request_struct_class: type[FetchStruct]) -> FetchStruct:
         partitions = [
-            (each.partition, self._epochs[each.partition], each.offset, _UNKNOWN, _UNKNOWN, each.max_bytes, _NO_TAGS)
+            (
+                each.partition,
+                self._epochs[each.partition],
+                each.offset,
+                _UNKNOWN,
+                _UNKNOWN,
+                each.max_bytes,
+                _NO_TAGS,
+            )
             for each in self._positions
         ]
         waits = (self._max_wait_ms, _ONE_BYTE, self._max_bytes)
         topics: list[Any] = [(self._topic_id, partitions, _NO_TAGS)]
-        return request_struct_class(_CONSUMER, *waits, self._isolation, _NO_SESSION, _FINAL_EPOCH, topics, [], "", _NO_TAGS)
+        return request_struct_class(
+            _CONSUMER, *waits, self._isolation, _NO_SESSION, _FINAL_EPOCH, topics, [], "", _NO_TAGS
+        )

@@ -1,7 +1,7 @@
 """Finds out why a broker can't be connected to: whether it is away, or refuses us for good.
 
-aiokafka logs a failed login and then says no more than that there is no connection, which is what a broker that restarts
-looks like, too. So after a failure one more connection is made, only to see what becomes of it.
+aiokafka logs a failed login and then says no more than that there is no connection, which is what a broker
+that restarts looks like, too. So after a failure one more connection is made, only to see what becomes of it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _PASSING_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 async def raise_if_refused(settings: ClusterSettings, options: Mapping[str, Any]) -> None:
     """Return if no broker of the bootstrap addresses refuses us; it may be away, or be there again.
 
-    options: those of `aiokafka_options`. Raises AccessError: the broker does not take the credentials, or one side does not
-    trust the other's certificate. Raises KcontrolError that a token provider has raised.
+    options: those of `aiokafka_options`. Raises AccessError: the broker does not take the credentials, or one
+    side does not trust the other's certificate. Raises KcontrolError that a token provider has raised.
     """
     if options["security_protocol"] == "PLAINTEXT":
         return
@@ -50,14 +50,18 @@ async def raise_if_refused(settings: ClusterSettings, options: Mapping[str, Any]
             _raise_if_final(settings, f"{host}:{port}", error)
         else:
             try:
-                if settings.client.get("sasl.mechanisms", settings.client.get("sasl.mechanism")) == "OAUTHBEARER":
+                if (
+                    settings.client.get("sasl.mechanisms", settings.client.get("sasl.mechanism"))
+                    == "OAUTHBEARER"
+                ):
                     await _raise_if_token_refused(settings, f"{host}:{port}", connection)
             finally:
                 connection.close()
 
 
 async def _raise_if_token_refused(settings: ClusterSettings, address: str, connection: Any) -> None:
-    """aiokafka does not read what the broker says to a token (RFC 7628, section 3.2.3); only the next request fails."""
+    """aiokafka does not read what the broker says to a token (RFC 7628, section 3.2.3); only the next request
+    fails."""
     try:
         async with asyncio.timeout(LOOK_TIMEOUT_S):
             answer = await connection.send(MetadataRequest([]))
@@ -65,8 +69,8 @@ async def _raise_if_token_refused(settings: ClusterSettings, address: str, conne
         return
     if not answer.brokers:
         raise AccessError(
-            f"Kafka at {address} does not accept {_login(settings)}: it does not trust whoever signed it, or it is for "
-            "others, or has expired. Check the sasl.oauthbearer.* client settings."
+            f"Kafka at {address} does not accept {_login(settings)}: it does not trust whoever signed it, "
+            "or it is for others, or has expired. Check the sasl.oauthbearer.* client settings."
         )
 
 
@@ -76,13 +80,15 @@ def _raise_if_final(settings: ClusterSettings, address: str, error: BaseExceptio
             raise cause
         if isinstance(cause, _LOGIN):
             raise AccessError(
-                f"Kafka at {address} does not accept {_login(settings)}: {cause}. Check sasl.mechanisms, user name and "
-                "password (or token) in the client settings, and that the broker knows this user."
+                f"Kafka at {address} does not accept {_login(settings)}: {cause}. Check sasl.mechanisms, "
+                "user name and password (or token) in the client settings, and that the broker knows this "
+                "user."
             ) from error
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, _PASSING_TLS):
             raise AccessError(
-                f"Kafka at {address}: TLS failed: {_reason(cause)}. Check security.protocol, ssl.ca.location (whom we trust) "
-                "and ssl.certificate.location (whom the broker trusts) in the client settings."
+                f"Kafka at {address}: TLS failed: {_reason(cause)}. Check security.protocol, "
+                "ssl.ca.location (whom we trust) and ssl.certificate.location (whom the broker trusts) in "
+                "the client settings."
             ) from error
 
 

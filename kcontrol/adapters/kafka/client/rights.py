@@ -1,8 +1,8 @@
 """What Kafka does not allow, said so that whoever grants rights knows exactly what to grant, to whom.
 
-The page docs/security.md lists what each role needs; a message here names the one right that is missing, and the command
-that grants it. Which principal the broker sees is known for a user name; for a certificate or an OAuth token the broker
-decides it, so the message says where to look.
+The page docs/security.md lists what each role needs; a message here names the one right that is missing, and
+the command that grants it. Which principal the broker sees is known for a user name; for a certificate or an
+OAuth token the broker decides it, so the message says where to look.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kcontrol.settings.cluster import ClusterSettings
 
 
 class Operation(StrEnum):
-    """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what is ever needed,
-    and Delete by whoever deletes a pipeline."""
+    """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what
+    is ever needed, and Delete by whoever deletes a pipeline."""
 
     READ = "Read"
     WRITE = "Write"
@@ -67,25 +67,27 @@ def transactional_id(name: str, *operations: Operation) -> Right:
 
 
 def write_right(code: int, topic_name: str, transaction: str) -> Right:
-    """What an error code for a write in a transaction says is missing: the topic's right, or that of the transactional id."""
+    """What an error code for a write in a transaction says is missing: the topic's right,
+    or that of the transactional id."""
     if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return transactional_id(transaction, Operation.WRITE)
     return topic(topic_name, Operation.WRITE)
 
 
 def denied(settings: ClusterSettings, right: Right, doing: str = "") -> AccessError:
-    """The error for a right that is missing. doing: what it was needed for, such as 'step 3, output totals'."""
+    """The error for a right that is missing. doing: what it was needed for, such as 'step 3, output
+    totals'."""
     who = principal_of(settings.client)
     operations = " and ".join(operation.value for operation in right.operations)
     options = " ".join(f"--operation {operation.value}" for operation in right.operations)
     grant = (
-        f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add --allow-principal {shlex.quote(who.argument)} "
-        f"{options} --{right.kind.value} {shlex.quote(right.name)}"
+        f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add --allow-principal "
+        f"{shlex.quote(who.argument)} {options} --{right.kind.value} {shlex.quote(right.name)}"
     )
     where = f"{doing}: " if doing else ""
     return AccessError(
-        f"{where}Kafka at {settings.bootstrap_servers} does not allow {who.text} the operation {operations} on "
-        f"{right.resource}. Grant it: {grant}"
+        f"{where}Kafka at {settings.bootstrap_servers} does not allow {who.text} the operation {operations} "
+        f"on {right.resource}. Grant it: {grant}"
     )
 
 
@@ -98,13 +100,18 @@ class Principal:
 
 
 def principal_of(client: Mapping[str, str]) -> Principal:
-    """The principal of clients with these settings, as far as a client can know it; no secret is looked at."""
+    """The principal of clients with these settings, as far as a client can know it; no secret is looked
+    at."""
     protocol = client.get("security.protocol", "PLAINTEXT").upper()
     if protocol.startswith("SASL"):
         mechanism = client.get("sasl.mechanisms") or client.get("sasl.mechanism") or ""
         if mechanism == "OAUTHBEARER":
             owner = client.get("sasl.oauthbearer.client.id")
-            whose = f"of client id {owner!r}" if owner else f"from {client.get('sasl.oauthbearer.token.provider', '')!r}"
+            whose = (
+                f"of client id {owner!r}"
+                if owner
+                else f"from {client.get('sasl.oauthbearer.token.provider', '')!r}"
+            )
             return Principal(f"the subject of the OAuth token {whose}", "User:SUBJECT-OF-THE-TOKEN")
         user = f"User:{client.get('sasl.username', '')}"
         return Principal(user, user)
@@ -115,6 +122,7 @@ def principal_of(client: Mapping[str, str]) -> Principal:
 
 
 def missing(needed: Collection[Operation], allowed: Collection[str]) -> tuple[Operation, ...]:
-    """Those of `needed` that are not among the operations that Kafka says are allowed (`DESCRIBE_CONFIGS`, ...)."""
+    """Those of `needed` that are not among the operations that Kafka says are allowed (`DESCRIBE_CONFIGS`,
+    ...)."""
     known = {name.replace("_", "").lower() for name in allowed}
     return tuple(operation for operation in needed if operation.value.lower() not in known)

@@ -1,7 +1,8 @@
-"""Requests to Kafka over aiokafka's connections, with its many errors turned into the few that our callers can act on.
+"""Requests to Kafka over aiokafka's connections, with its many errors turned into the
+few that our callers can act on.
 
-Used where a consumer or producer would hide what matters: exact positions, waiting fetches, and the steps of a transaction
-that other processes write in.
+Used where a consumer or producer would hide what matters: exact positions, waiting fetches, and the steps of
+a transaction that other processes write in.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from kcontrol.errors import ClusterError, RetriableError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
 
 SETTLING = Backoff(first_ms=2, longest_ms=100)
-"""Between requests while a cluster settles: what passes at a step's begin and end, markers being written and writers being
-verified, is over in milliseconds; a broker that moves or starts takes longer."""
+"""Between requests while a cluster settles: what passes at a step's begin and end, markers being written and
+writers being verified, is over in milliseconds; a broker that moves or starts takes longer."""
 
 UNKNOWN_TOPIC_GRACE_MS = 2_000
 """A topic that was made a moment ago is not known to every broker at once."""
@@ -37,7 +38,8 @@ NO_BROKERS_GRACE_MS = 2_000
 """A broker that has just started knows of none, itself neither."""
 
 LOST_GRACE_MS = 5_000
-"""A replica that is behind may take an offset for one beyond the end: only after so long are records called lost."""
+"""A replica that is behind may take an offset for one beyond the end: only after so long are records called
+lost."""
 
 __all__ = ["LOST_GRACE_MS", "SETTLING", "KafkaRpc", "Lane", "NotSentError", "describe"]
 
@@ -54,8 +56,8 @@ class NotSentError(RetriableError):
 class KafkaRpc:
     """Requests to one cluster; it connects at first use.
 
-    All methods raise RetriableError when a broker can't be reached or does not answer in time (`clients.Patience`), AccessError
-    when it refuses the login or the certificate.
+    All methods raise RetriableError when a broker can't be reached or does not answer in time
+    (`clients.Patience`), AccessError when it refuses the login or the certificate.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -66,20 +68,23 @@ class KafkaRpc:
     async def send(self, node: int, request: Any, lane: Lane = Lane.PROMPT) -> Any:
         """The broker's response, whatever error codes are in it.
 
-        A broker that hangs is given up after the time for an answer and that for which it may hold the answer back
-        (`held_ms` of the request). Raises NotSentError, RetriableError when the connection broke or was given up (the broker
-        may have seen the request), or ClusterError when the broker is too old for the request.
+        A broker that hangs is given up after the time for an answer and that for which it may hold the answer
+        back (`held_ms` of the request). Raises NotSentError, RetriableError when the connection broke or was
+        given up (the broker may have seen the request), or ClusterError when the broker is too old for the
+        request.
         """
         await self._found()
         return await self._asked(self._connections.send(node, request, lane, getattr(request, "held_ms", 0)))
 
     async def send_any(self, request: Any) -> Any:
-        """The response of whichever broker answers first. Raises NotSentError, or ClusterError as `send` does."""
+        """The response of whichever broker answers first. Raises NotSentError, or ClusterError as `send`
+        does."""
         await self._found()
         return await self._asked(self._connections.ask_any(request))
 
     def raise_if_denied(self, code: int, right: Right, doing: str = "") -> None:
-        """Raise AccessError naming `right` if the error code says that something is not allowed. doing: see `denied`."""
+        """Raise AccessError naming `right` if the error code says that something is not allowed. doing: see
+        `denied`."""
         if code in DENIED_CODES:
             raise denied(self._settings, right, doing)
 
@@ -109,12 +114,14 @@ class KafkaRpc:
         return self._connections.brokers
 
     async def transaction_coordinator(self, transaction: str) -> int:
-        """The node that coordinates a transactional id. Raises AccessError: this client may not use the id."""
+        """The node that coordinates a transactional id. Raises AccessError: this client may not use the
+        id."""
         right = transactional_id(transaction, Operation.WRITE)
         return await self._coordinator(_TRANSACTION, transaction, right)
 
     async def group_coordinator(self, group: str) -> int:
-        """The node that coordinates a consumer group. Raises AccessError: this client may not use the group."""
+        """The node that coordinates a consumer group. Raises AccessError: this client may not use the
+        group."""
         return await self._coordinator(_GROUP, group, group_right(group, Operation.READ))
 
     async def _coordinator(self, kind: int, key: str, right: Right) -> int:
@@ -139,7 +146,8 @@ class KafkaRpc:
                 await self._asked(self._connections.find())
                 if self._connections.brokers:
                     return
-                # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer to it.
+                # So it looks to aiokafka when a token was refused, too: it does not read the broker's answer
+                # to it.
                 await self._raise_if_refused()
                 where = f"Kafka at {self._settings.bootstrap_servers}"
                 await tries.again(f"{where}: finding its brokers", "it names none", NotSentError)

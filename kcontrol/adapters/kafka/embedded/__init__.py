@@ -1,4 +1,5 @@
-"""A real Apache Kafka of one node or more, from its published jars, for machines that have Python and Java and nothing else."""
+"""A real Apache Kafka of one node or more, from its published jars, for machines that have
+Python and Java and nothing else."""
 
 from kcontrol.adapters.java import Java, find_java
 from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker

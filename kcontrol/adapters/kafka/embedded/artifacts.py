@@ -1,8 +1,9 @@
-"""The broker's jars: listed in `jars.lock`, fetched once by a Maven resolver (jgo), kept in the user's cache, verified always.
+"""The broker's jars: listed in `jars.lock`, fetched once by a Maven resolver (jgo), kept in the
+user's cache, verified always.
 
-The lock says what each file must be, so nothing is resolved at run time and no repository has to be trusted. Files are
-put in place by an atomic rename after they were verified: two processes may do this at once, and what a failed run has
-fetched is kept.
+The lock says what each file must be, so nothing is resolved at run time and no repository has to be trusted.
+Files are put in place by an atomic rename after they were verified: two processes may do this at once, and
+what a failed run has fetched is kept.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def read_lock(text: str) -> list[Artifact]:
 def ensure_jars(cache_dir: Path | None = None, artifacts: Sequence[Artifact] | None = None) -> list[Path]:
     """All jars of the lock, verified, in the cache; missing and damaged ones are fetched.
 
-    Raises ArtifactError: one can't be fetched, or what was fetched is not what the lock says. Good ones stay in the cache.
+    Raises ArtifactError: one can't be fetched, or what was fetched is not what the lock
+    says. Good ones stay in the cache.
     """
     wanted = locked_artifacts() if artifacts is None else artifacts
     directory = (cache_dir or cache_home()) / "jars"
@@ -85,7 +87,9 @@ def _is_good(path: Path, artifact: Artifact) -> bool:
     found = _sha256(path)
     if found == artifact.sha256:
         return True
-    _log.warning("%s is damaged: its SHA-256 is %s and must be %s; fetching it again", path, found, artifact.sha256)
+    _log.warning(
+        "%s is damaged: its SHA-256 is %s and must be %s; fetching it again", path, found, artifact.sha256
+    )
     return False
 
 
@@ -107,7 +111,9 @@ def _fetch_all(missing: Sequence[Artifact], directory: Path) -> None:
         ) from error
     megabytes = sum(artifact.size_bytes for artifact in missing) / 1e6
     _log.info("Fetching %d jars (%.0f MB) into %s", len(missing), megabytes, directory)
-    context = MavenContext(repo_cache=scratch, remote_repos=configured_repositories(), timeout=_FETCH_TIMEOUT_S)
+    context = MavenContext(
+        repo_cache=scratch, remote_repos=configured_repositories(), timeout=_FETCH_TIMEOUT_S
+    )
     try:
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as pool:
             # Every fetch runs to its end before the first failure is raised, so that the good files are kept.
@@ -124,15 +130,17 @@ def _fetch(context: MavenContext, artifact: Artifact, directory: Path) -> None:
     if found != artifact.sha256:
         raise ArtifactError(
             f"The repository served another {artifact} than the one that is recorded: SHA-256 {found} with "
-            f"{fetched.stat().st_size} bytes instead of {artifact.sha256} with {artifact.size_bytes} bytes. It was not kept. "
-            "Check the repository or mirror that this machine uses."
+            f"{fetched.stat().st_size} bytes instead of {artifact.sha256} with {artifact.size_bytes} bytes. "
+            "It was not kept. Check the repository or mirror that this machine uses."
         )
     fetched.replace(directory / artifact.file_name)
 
 
 def _download(context: MavenContext, artifact: Artifact) -> Path:
     wanted = (
-        context.project(artifact.group, artifact.name).at_version(artifact.version).artifact(classifier=artifact.classifier)
+        context.project(artifact.group, artifact.name)
+        .at_version(artifact.version)
+        .artifact(classifier=artifact.classifier)
     )
     failure: Exception | None = None
     for _ in range(_FETCH_ATTEMPTS):
@@ -147,6 +155,7 @@ def _download(context: MavenContext, artifact: Artifact) -> Path:
             failure = error
             break
     raise ArtifactError(
-        f"{artifact} could not be fetched: {failure}. Connect this machine to a Maven repository (a mirror in "
-        "~/.m2/settings.xml is honoured), or, when it is for the broker, use a Kafka of your own with --bootstrap-servers."
+        f"{artifact} could not be fetched: {failure}. Connect this machine to a Maven repository (a mirror "
+        "in ~/.m2/settings.xml is honoured), or, when it is for the broker, use a Kafka of your own with "
+        "--bootstrap-servers."
     ) from failure

@@ -1,8 +1,8 @@
 """EmbeddedBroker: starts, watches and stops a real Apache Kafka as a child process.
 
-It exists so that `kcontrol run`, the demo and the tests need no cluster of somebody else's, and it is the same Kafka that
-production runs: KRaft, loopback only. It may be killed at any moment and started again on its data. Alone it is a whole
-cluster; `EmbeddedCluster` makes one of several.
+It exists so that `kcontrol run`, the demo and the tests need no cluster of somebody else's, and it is the
+same Kafka that production runs: KRaft, loopback only. It may be killed at any moment and started again on its
+data. Alone it is a whole cluster; `EmbeddedCluster` makes one of several.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class EmbeddedBroker:
     properties: server properties that override the defaults.
     heap_mb: bound of the Java heap.
     outlive_parent: the broker goes on when the process that started it ends; by default it is killed then.
-    log_levels: of loggers of Kafka by name; all others log from INFO on. java_options: more options of its Java.
-    member: its place in a cluster of several; by default it is one of its own. group: the id of the group that its Java runs
-    under, by which a packet filter knows it; needs root.
+    log_levels: of loggers of Kafka by name; all others log from INFO on. java_options: more options of its
+    Java.
+    member: its place in a cluster of several; by default it is one of its own. group: the id of the group
+    that its Java runs under, by which a packet filter knows it; needs root.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class EmbeddedBroker:
     def start(self) -> EmbeddedBroker:
         """Start and return when it answers clients; at once if it runs already.
 
-        Raises JavaError, ArtifactError, or ClusterError: the port is taken, or it ended or was not ready in time, with what
-        its log says.
+        Raises JavaError, ArtifactError, or ClusterError: the port is taken, or it ended or was not ready
+        in time, with what its log says.
         """
         if not self.is_running:
             self.launch()
@@ -127,8 +128,8 @@ class EmbeddedBroker:
         self.kill()  # takes leave of a former life that somebody else has ended
         if self._dir.members:
             raise ClusterError(
-                f"{self._dir.root} holds the data of a cluster ({', '.join(self._dir.members)}). Start it with as many "
-                "brokers, or choose another directory with --data-dir."
+                f"{self._dir.root} holds the data of a cluster ({', '.join(self._dir.members)}). Start it "
+                "with as many brokers, or choose another directory with --data-dir."
             )
         java = find_java().executable
         class_path = os.pathsep.join(str(path) for path in ensure_jars())
@@ -147,10 +148,13 @@ class EmbeddedBroker:
                 controller = [java, *options, *program, self._dir.controller_properties]
                 former_life.note_its_end(self._dir, controller, self._start_timeout_s)
             # The broker inherits the lock, and so keeps it for as long as it lives, whoever started it.
-            self._launch([java, *self._java_options(self._dir.log), *program, self._dir.properties], lock.fileno())
+            self._launch(
+                [java, *self._java_options(self._dir.log), *program, self._dir.properties], lock.fileno()
+            )
 
     def await_ready(self) -> None:
-        """Return when it answers clients; what was launched and does not get there is killed. Raises ClusterError."""
+        """Return when it answers clients; what was launched and does not get there is killed. Raises
+        ClusterError."""
         try:
             self._await_ready()
         except BaseException:
@@ -166,7 +170,9 @@ class EmbeddedBroker:
                 process.wait(self._stop_timeout_s)
             except subprocess.TimeoutExpired:
                 _log.warning(
-                    "The broker at %s did not stop in %s s and is killed", self.bootstrap_servers, self._stop_timeout_s
+                    "The broker at %s did not stop in %s s and is killed",
+                    self.bootstrap_servers,
+                    self._stop_timeout_s,
                 )
         self.kill()
         if self._temporary:
@@ -205,7 +211,9 @@ class EmbeddedBroker:
     def __enter__(self) -> EmbeddedBroker:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _alone(self, port: int) -> Member:
@@ -235,16 +243,23 @@ class EmbeddedBroker:
         ]
         command: list[str | Path] = [java, *self._java_options(self._dir.log), "-cp", class_path, *tool]
         try:
-            result = subprocess.run(command, capture_output=True, text=True, timeout=self._start_timeout_s, check=False)
+            result = subprocess.run(
+                command, capture_output=True, text=True, timeout=self._start_timeout_s, check=False
+            )
         except subprocess.TimeoutExpired as error:
-            raise ClusterError(f"Formatting {self._dir.data} took longer than {self._start_timeout_s:.0f} s.") from error
+            raise ClusterError(
+                f"Formatting {self._dir.data} took longer than {self._start_timeout_s:.0f} s."
+            ) from error
         if result.returncode != 0:
             said = telling_lines(result.stdout + result.stderr)
-            raise ClusterError(f"The broker's data directory {self._dir.data} could not be formatted:\n{said}")
+            raise ClusterError(
+                f"The broker's data directory {self._dir.data} could not be formatted:\n{said}"
+            )
 
     def _launch(self, command: list[str | Path], lock: int) -> None:
         if not self._outlive_parent:
-            # Before the broker, so that there is no moment at which it runs unguarded and unknown to the guard.
+            # Before the broker, so that there is no moment at which it runs unguarded and unknown to the
+            # guard.
             self._guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", guard.__file__], stdin=subprocess.PIPE, start_new_session=True
             )
@@ -265,7 +280,8 @@ class EmbeddedBroker:
             self._guard.stdin.flush()
 
     def _await_ready(self) -> None:
-        """Ready is when it answers a client's metadata request, and in it names itself: the controller has let it in."""
+        """Ready is when it answers a client's metadata request, and in it names itself: the controller has
+        let it in."""
         node_id = self._member.node_id if self._member else 1
         deadline = time.monotonic() + self._start_timeout_s
         admin = AdminClient(
@@ -288,7 +304,10 @@ class EmbeddedBroker:
 
     def _failure(self, what: str) -> str:
         said = self._dir.last_words()
-        return f"The embedded broker at {self.bootstrap_servers} {what}. Its log is {self._dir.log}; it ends with:\n{said}"
+        return (
+            f"The embedded broker at {self.bootstrap_servers} {what}. Its log is {self._dir.log}; it "
+            f"ends with:\n{said}"
+        )
 
 
 def free_ports(count: int) -> list[int]:
@@ -308,5 +327,6 @@ def _refuse_busy(port: int) -> None:
             probe.bind((HOST, port))
         except OSError as error:
             raise ClusterError(
-                f"Port {port} on {HOST} is taken by another program ({error}). Choose another port with --port, or stop it."
+                f"Port {port} on {HOST} is taken by another program ({error}). Choose another port with "
+                "--port, or stop it."
             ) from error

@@ -1,8 +1,10 @@
-"""EmbeddedCluster: several real brokers as child processes, which form one cluster, with ways to hit each of them.
+"""EmbeddedCluster: several real brokers as child processes, which form one cluster, with ways to hit each of
+them.
 
-It exists to see what one broker can't show: leaders that move, replicas that lag, a broker that stops and wakes up. Every
-process is broker and controller, has its own data directory, ports and log, and may be killed at any moment and started again
-on its data. A topic is on three of them, a write counts once two have it, and only a replica that has everything is elected.
+It exists to see what one broker can't show: leaders that move, replicas that lag, a broker that stops and
+wakes up. Every process is broker and controller, has its own data directory, ports and log, and may be killed
+at any moment and started again on its data. A topic is on three of them, a write counts once two have it, and
+only a replica that has everything is elected.
 """
 
 from __future__ import annotations
@@ -33,10 +35,11 @@ _ADMIN = {"socket.timeout.ms": 1_000, "socket.connection.setup.timeout.ms": 1_00
 class EmbeddedCluster:
     """Kafka brokers 1 to `brokers` on 127.0.0.1, each of which is also a controller.
 
-    data_dir: kept over restarts, with a directory `broker-N` of each; None makes a temporary one, which `stop` removes.
-    port: the first broker's port for clients, the others have the ones that follow; None takes free ones. All are kept for as
-    long as this object lives. groups: by broker, the group id that its process runs under. Everything else is as of
-    `EmbeddedBroker`, and the same for all.
+    data_dir: kept over restarts, with a directory `broker-N` of each; None makes a
+    temporary one, which `stop` removes.
+    port: the first broker's port for clients, the others have the ones that follow; None takes free ones. All
+    are kept for as long as this object lives. groups: by broker, the group id that its process runs under.
+    Everything else is as of `EmbeddedBroker`, and the same for all.
     """
 
     def __init__(
@@ -57,7 +60,9 @@ class EmbeddedCluster:
         if brokers < 1:
             raise ConfigurationError(f"A cluster has at least one broker, not {brokers}.")
         if port is not None and not 0 < port <= 65536 - brokers:
-            raise ConfigurationError(f"The ports of {brokers} brokers from {port} on must be between 1 and 65535.")
+            raise ConfigurationError(
+                f"The ports of {brokers} brokers from {port} on must be between 1 and 65535."
+            )
         self._temporary = data_dir is None
         self._root = Path(data_dir or tempfile.mkdtemp(prefix="kcontrol-brokers-")).resolve()
         self._start_timeout_s = start_timeout_s
@@ -93,8 +98,9 @@ class EmbeddedCluster:
     def brokers(self) -> Mapping[int, EmbeddedBroker]:
         """Each by its id. `kill`, `pause` and `resume` hit one; `start` brings it back.
 
-        A broker that was killed is let in again once its former life's session is over (`broker.session.timeout.ms`: 9 s,
-        Kafka's own default), and `start` waits for that; `launch` does not.
+        A broker that was killed is let in again once its former life's session is over
+        (`broker.session.timeout.ms`: 9 s, Kafka's own default), and `start` waits for that; `launch` does
+        not.
         """
         return MappingProxyType(self._brokers)
 
@@ -124,7 +130,8 @@ class EmbeddedCluster:
         """Start those that don't run and return when all answer clients.
 
         After all were killed it takes as long as their former lives' sessions (`broker.session.timeout.ms`).
-        Raises JavaError, ArtifactError, or ClusterError naming the broker that did not start and what its log says.
+        Raises JavaError, ArtifactError, or ClusterError naming the broker that did not start and what its log
+        says.
         """
         missing = [broker for broker in self._brokers.values() if not broker.is_running]
         ensure_jars()  # Here and once: what is missing is then fetched once, and said once.
@@ -138,7 +145,8 @@ class EmbeddedCluster:
         return self
 
     def stop(self) -> None:
-        """End all gracefully, at once. The last ones, who can't ask a quorum for leave any more, are killed."""
+        """End all gracefully, at once. The last ones, who can't ask a quorum for leave any more, are
+        killed."""
         running = [broker for broker in self._brokers.values() if broker.is_running]
         for broker in running:
             broker.terminate()
@@ -154,28 +162,37 @@ class EmbeddedCluster:
             broker.kill()
 
     def controller(self) -> int:
-        """Id of the broker whose controller is in charge. Raises ClusterError: there is none within the time for a start."""
+        """Id of the broker whose controller is in charge. Raises ClusterError: there is
+        none within the time for a start."""
         return self._ask("the controller in charge", self._controller)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Id of the broker that leads a partition. Raises ClusterError: there is none within the time for a start."""
-        return self._ask(f"the leader of {topic}-{partition}", lambda: self._metadata_leader(topic, partition))
+        """Id of the broker that leads a partition. Raises ClusterError: there is none within the time for a
+        start."""
+        return self._ask(
+            f"the leader of {topic}-{partition}", lambda: self._metadata_leader(topic, partition)
+        )
 
     def __enter__(self) -> EmbeddedCluster:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _refuse_other_number(self) -> None:
         found = DataDirectory(self._root).members
         wanted = {directory.root.name for directory in self._directories.values()}
         if DataDirectory(self._root).is_formatted:
-            raise ClusterError(f"{self._root} holds the data of a single broker. Choose another directory with --data-dir.")
+            raise ClusterError(
+                f"{self._root} holds the data of a single broker. Choose another directory with --data-dir."
+            )
         if set(found) - wanted:
             raise ClusterError(
-                f"{self._root} holds the data of a cluster with {', '.join(found)}, which can't become one of {len(wanted)} "
-                f"brokers. Start it with as many as it was made with, or choose another directory with --data-dir."
+                f"{self._root} holds the data of a cluster with {', '.join(found)}, which can't become one "
+                f"of {len(wanted)} brokers. Start it with as many as it was made with, or choose another "
+                "directory with --data-dir."
             )
 
     def _has_quorum(self, brokers: Iterable[EmbeddedBroker]) -> bool:
@@ -183,13 +200,17 @@ class EmbeddedCluster:
 
     def _controller(self) -> int | None:
         """By what the controllers that run have written down last; the newest term counts."""
-        _, leader = max(self._directories[node].quorum for node, broker in self._brokers.items() if broker.is_running)
+        _, leader = max(
+            self._directories[node].quorum for node, broker in self._brokers.items() if broker.is_running
+        )
         return leader if leader in self._brokers and self._brokers[leader].is_running else None
 
     def _metadata_leader(self, topic: str, partition: int) -> int | None:
         try:
             topics = (
-                AdminClient({**_ADMIN, "bootstrap.servers": self.bootstrap_servers}).list_topics(topic, _ASK_TIMEOUT_S).topics
+                AdminClient({**_ADMIN, "bootstrap.servers": self.bootstrap_servers})
+                .list_topics(topic, _ASK_TIMEOUT_S)
+                .topics
             )
         except KafkaException:
             return None

@@ -15,9 +15,9 @@ from kcontrol.errors import ClusterError
 
 HOST = "127.0.0.1"
 
-# Whatever the number of nodes: any may be killed at any moment, so few partitions for the internal topics (each is a directory
-# that every start has to open), no waiting for group members that will never come, and a transaction that timed out is
-# aborted within a second.
+# Whatever the number of nodes: any may be killed at any moment, so few partitions for the internal topics
+# (each is a directory that every start has to open), no waiting for group members that will never come, and a
+# transaction that timed out is aborted within a second.
 _DEFAULTS: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
@@ -34,9 +34,13 @@ _DEFAULTS: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
 }
 
-# A broker that was killed may come back only when its former life's session is over. Of one broker nobody else takes over
-# meanwhile; with several the session is Kafka's own, because how long a fault lasts is what a cluster is tried for.
-_SESSION_ALONE: Mapping[str, str] = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "250"}
+# A broker that was killed may come back only when its former life's session is over. Of one broker nobody
+# else takes over meanwhile; with several the session is Kafka's own, because how long a fault lasts is what a
+# cluster is tried for.
+_SESSION_ALONE: Mapping[str, str] = {
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "250",
+}
 _SESSION: Mapping[str, str] = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
 
 MAX_REPLICATION = 3
@@ -64,7 +68,8 @@ rootLogger.appenderRef.file.ref = file
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Which node of which cluster a broker is. controller_ports: of all nodes by id, each of which is a voter of the quorum."""
+    """Which node of which cluster a broker is. controller_ports: of all nodes by id, each of
+    which is a voter of the quorum."""
 
     node_id: int
     controller_ports: Mapping[int, int]
@@ -83,7 +88,8 @@ class Member:
         return ",".join(f"{node}@{HOST}:{port}" for node, port in self.controller_ports.items())
 
     def properties(self) -> dict[str, str]:
-        """The defaults of a server in this place: where there are three, every topic is on three, two of which must have it."""
+        """The defaults of a server in this place: where there are three, every topic is on
+        three, two of which must have it."""
         replication = min(MAX_REPLICATION, len(self.controller_ports))
         in_sync = str(max(1, replication - 1))
         return {
@@ -131,7 +137,8 @@ class DataDirectory:
 
     @property
     def scratch(self) -> Path:
-        """For native libraries that the jars unpack, so that a killed broker leaves nothing in the system's directory."""
+        """For native libraries that the jars unpack, so that a killed broker leaves
+        nothing in the system's directory."""
         return self.root / "tmp"
 
     @property
@@ -152,31 +159,42 @@ class DataDirectory:
         if not self.is_formatted:
             return None
         lines = (self.data / "meta.properties").read_text(encoding="utf-8").splitlines()
-        return next((line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None)
+        return next(
+            (line.removeprefix("cluster.id=") for line in lines if line.startswith("cluster.id=")), None
+        )
 
     @property
     def members(self) -> list[str]:
         """Names of directories in it that are of brokers of a cluster."""
-        found = [path.name for path in self.root.glob(MEMBER_DIRECTORY.format("*")) if DataDirectory(path).is_formatted]
+        found = [
+            path.name
+            for path in self.root.glob(MEMBER_DIRECTORY.format("*"))
+            if DataDirectory(path).is_formatted
+        ]
         return sorted(found)
 
     @property
     def quorum(self) -> tuple[int, int]:
-        """(term, id of the controller in charge or -1) as this node last wrote it down; (-1, -1) when it has not."""
+        """(term, id of the controller in charge or -1) as this node last wrote it down; (-1, -1) when it has
+        not."""
         try:
-            state = json.loads((self.data / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8"))
+            state = json.loads(
+                (self.data / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8")
+            )
         except (FileNotFoundError, ValueError):  # ValueError: half written.
             return -1, -1
         return state["leaderEpoch"], state["leaderId"]
 
     @property
     def was_killed(self) -> bool:
-        """Whether the broker's former life ended without the mark that Kafka leaves when it stops by itself."""
+        """Whether the broker's former life ended without the mark that Kafka leaves when it stops by
+        itself."""
         has_lived = (self.data / "__cluster_metadata-0").is_dir()
         return has_lived and not (self.data / ".kafka_cleanshutdown").is_file()
 
     def lock(self) -> BinaryIO:
-        """An open file that keeps others out of the directory for as long as it, or a copy that a child inherited, is open.
+        """An open file that keeps others out of the directory for as long as it, or a copy
+        that a child inherited, is open.
 
         Raises ClusterError: another broker, of whatever process, has the directory.
         """
@@ -187,14 +205,20 @@ class DataDirectory:
         except BlockingIOError as error:
             file.close()
             raise ClusterError(
-                f"Another broker uses this data directory: {self.root}. Stop it, or choose another one with --data-dir."
+                f"Another broker uses this data directory: {self.root}. Stop it, or choose another one "
+                "with --data-dir."
             ) from error
         return file
 
     def write(
-        self, port: int, member: Member, properties: Mapping[str, str], log_levels: Mapping[str, str] | None = None
+        self,
+        port: int,
+        member: Member,
+        properties: Mapping[str, str],
+        log_levels: Mapping[str, str] | None = None,
     ) -> None:
-        """Write server.properties and the logging settings; `properties` override the defaults. log_levels: by logger."""
+        """Write server.properties and the logging settings; `properties` override the
+        defaults. log_levels: by logger."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         merged = {
             **member.properties(),
@@ -227,18 +251,24 @@ class DataDirectory:
 
     def last_words(self) -> str:
         """The end of the log that says most."""
-        return telling_lines("".join(path.read_text("utf-8", "replace") for path in (self.console, self.log) if path.is_file()))
+        return telling_lines(
+            "".join(path.read_text("utf-8", "replace") for path in (self.console, self.log) if path.is_file())
+        )
 
 
 def telling_lines(said: str) -> str:
-    """Of what a Java program said: the last errors without their stack traces, or else simply the last lines."""
+    """Of what a Java program said: the last errors without their stack traces, or else simply the last
+    lines."""
     lines = [line for line in said.splitlines() if not line.startswith("\tat ")]
-    errors = [line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "Error"))]
+    errors = [
+        line for line in lines if any(word in line for word in ("ERROR", "FATAL", "Exception", "Error"))
+    ]
     return "\n".join((errors or lines)[-_TOLD_LINES:])
 
 
 def new_cluster_id() -> str:
-    """22 characters of URL-safe base64, not starting with a dash, which StorageTool would take for an option."""
+    """22 characters of URL-safe base64, not starting with a dash, which StorageTool would take for an
+    option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

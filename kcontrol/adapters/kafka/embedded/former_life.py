@@ -1,10 +1,12 @@
-"""Makes a broker that was killed fit to come back: a controller alone notes that it is gone, before it starts again.
+"""Makes a broker that was killed fit to come back: a controller alone notes that it is gone, before it starts
+again.
 
-Otherwise Kafka 4.3 can lose the markers of a transaction. The broker takes up its coordinators as its former life left them,
-begins to write the markers of what was being committed, is then fenced by its own new registration, and takes partitions that
-have no leader at that moment for deleted ("likely deleted already and hence can be skipped"). Such a transaction stays open
-for ever and hides all that follows it from read_committed consumers. When the metadata already say that the broker is gone,
-coordinators start only after every partition has its leader again.
+Otherwise Kafka 4.3 can lose the markers of a transaction. The broker takes up its coordinators as its former
+life left them, begins to write the markers of what was being committed, is then fenced by its own new
+registration, and takes partitions that have no leader at that moment for deleted ("likely deleted already and
+hence can be skipped"). Such a transaction stays open for ever and hides all that follows it from
+read_committed consumers. When the metadata already say that the broker is gone, coordinators start only after
+every partition has its leader again.
 """
 
 from __future__ import annotations
@@ -29,12 +31,17 @@ _CHANGE = re.compile(r"Replayed BrokerRegistrationChangeRecord .*fenced=(?P<fenc
 
 
 def note_its_end(directory: DataDirectory, command: list[str | Path], timeout_s: float) -> None:
-    """Run `command`, a controller over the directory's metadata that logs to `controller_log`, until the broker is fenced.
+    """Run `command`, a controller over the directory's metadata that logs to
+    `controller_log`, until the broker is fenced.
 
     Raises ClusterError: it did not get there within `timeout_s`.
     """
     controller = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         _await_fenced(directory, controller, timeout_s)

@@ -1,9 +1,10 @@
-"""Kills the broker when the process that started it is gone, however it went: a SIGKILL runs no clean-up code.
+"""Kills the broker when the process that started it is gone, however it went: a SIGKILL runs no clean-up
+code.
 
-Run as a program by `broker.py`: reads one line with the broker's process id, then waits until its parent ends or the broker
-does. Where the kernel has process handles (Linux) those are waited for, so that a process id that was used again is never
-hit; elsewhere the end of standard input tells, which the kernel closes when the parent ends. Imports nothing of kcontrol, so
-that it stays small.
+Run as a program by `broker.py`: reads one line with the broker's process id, then waits until its parent ends
+or the broker does. Where the kernel has process handles (Linux) those are waited for, so that a process id
+that was used again is never hit; elsewhere the end of standard input tells, which the kernel closes when the
+parent ends. Imports nothing of kcontrol, so that it stays small.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Where this machine wants its Maven artifacts from: a mirror or repository that its owner has configured, if any.
+"""Where this machine wants its Maven artifacts from: a mirror or repository that its owner has configured, if
+any.
 
-Three well-known places are honoured, in this order: PySpark's DEFAULT_ARTIFACT_REPOSITORY, the `[repositories]` of jgo's own
-settings file, and a mirror of Maven Central in Maven's settings.xml. Otherwise the resolver's default is used.
+Three well-known places are honoured, in this order: PySpark's DEFAULT_ARTIFACT_REPOSITORY, the
+`[repositories]` of jgo's own settings file, and a mirror of Maven Central in Maven's settings.xml. Otherwise
+the resolver's default is used.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ def _central_mirror(settings: Path) -> str | None:
     try:
         root = ElementTree.parse(settings).getroot()
     except ElementTree.ParseError as error:
-        raise ConfigurationError(f"{settings} is not valid XML: {error}. Correct it, or move it away.") from error
+        raise ConfigurationError(
+            f"{settings} is not valid XML: {error}. Correct it, or move it away."
+        ) from error
     for mirror in root.iterfind("{*}mirrors/{*}mirror"):
         url = (mirror.findtext("{*}url") or "").strip()
         blocked = (mirror.findtext("{*}blocked") or "").strip() == "true"

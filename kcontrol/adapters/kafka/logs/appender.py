@@ -1,7 +1,9 @@
-"""Writes to one partition in order and exactly as often as asked, and returns the offsets: an idempotent producer (KIP-98).
+"""Writes to one partition in order and exactly as often as asked, and returns the offsets:
+an idempotent producer (KIP-98).
 
-Not aiokafka's, because that one lets one connection that can't be made hold up all others, for as long as it waits for any
-answer. Here a batch goes to whoever leads the partition, one at a time, and the same bytes again for as long as its answer is
+Not aiokafka's, because that one lets one connection that can't be made hold up all others, for as long as it
+waits for any answer. Here a batch goes to whoever leads the partition, one at a time, and the same bytes
+again for as long as its answer is
 missing: the broker knows a batch by its sequence number and says where it is.
 """
 
@@ -54,7 +56,8 @@ class _TooLargeError(Exception):
 
 
 class Appender:
-    """A producer for one partition, made at first use, and again after a fault. One `append` at a time goes out."""
+    """A producer for one partition, made at first use, and again after a fault. One `append` at a time goes
+    out."""
 
     def __init__(self, settings: ClusterSettings, topic: str, partition: int) -> None:
         self._topic = topic
@@ -70,12 +73,14 @@ class Appender:
     async def append(self, records: Sequence[Pair]) -> list[int]:
         """Write (key, value) pairs in order, acks=all; the offsets once all are acknowledged.
 
-        Raises RetriableError: some or all may or may not have been written. TopicError: one is larger than the topic takes, or
-        there is no such partition. AccessError: the topic may not be written.
+        Raises RetriableError: some or all may or may not have been written. TopicError: one is larger than
+        the topic takes, or there is no such partition. AccessError: the topic may not be written.
         """
         async with self._turn:
             try:
-                return await self._append(records, SETTLING.within(APPEND_TIMEOUT_MS).begin()) if records else []
+                return (
+                    await self._append(records, SETTLING.within(APPEND_TIMEOUT_MS).begin()) if records else []
+                )
             except BaseException:
                 # What comes next must not be taken for what may still be under way.
                 self._producer = None
@@ -95,8 +100,8 @@ class Appender:
             half = len(records) // 2
             if not half:
                 raise TopicError(
-                    f"{self.where} does not take a record of {len(records[0][1] or b'')} bytes: raise max.message.bytes of the "
-                    "topic."
+                    f"{self.where} does not take a record of {len(records[0][1] or b'')} bytes: raise "
+                    "max.message.bytes of the topic."
                 ) from None
             return [*await self._append(records[:half], tries), *await self._append(records[half:], tries)]
         self._producer.sequence = (self._producer.sequence + len(records)) % _SEQUENCES
@@ -118,5 +123,7 @@ class Appender:
             response = await self._partitions.rpc.send_any(InitProducerIdRequest(None, _UNUSED_TIMEOUT_MS))
             if not response.error_code:
                 return _Producer(response.producer_id, response.producer_epoch)
-            self._partitions.rpc.raise_if_denied(response.error_code, topic_right(self._topic, Operation.WRITE))
+            self._partitions.rpc.raise_if_denied(
+                response.error_code, topic_right(self._topic, Operation.WRITE)
+            )
             await tries.again(f"{self.where}: asking for a producer id", describe_code(response.error_code))

@@ -1,4 +1,5 @@
-"""Kafka records of the control topic to control records, whoever has read them: our own reader or Faust's agent."""
+"""Kafka records of the control topic to control records, whoever has read them: our own reader or Faust's
+agent."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ class _MisplacedError(DamagedRecordError):
 class ControlDecoder:
     """Decodes one partition of the control topic; learns the schemas it meets there.
 
-    What doesn't belong there is counted in `rejected` and named in the log, and is otherwise as if it were not there: anybody
-    who may write to the topic could put it there, and a coordinator that stops for it would stop for good.
+    What doesn't belong there is counted in `rejected` and named in the log, and is otherwise as if it were
+    not there: anybody who may write to the topic could put it there, and a coordinator that stops for it
+    would stop for good.
     """
 
     def __init__(self, topic: str, partition: int, partitions: int, pipeline: str | None = None) -> None:
@@ -47,21 +49,24 @@ class ControlDecoder:
     def decode_all(self, records: Iterable[RawRecord]) -> list[Logged]:
         """The control records among `records`, in their order."""
         chunk = list(records)
-        # All schemas first: one that was published again later is, after compaction, behind records that need it.
+        # All schemas first: one that was published again later is, after compaction, behind records that need
+        # it.
         for record in chunk:
             with contextlib.suppress(DamagedRecordError):  # `decode` says it
                 self._learn(record)
         return [logged for record in chunk if (logged := self.decode(record)) is not None]
 
     def decode(self, record: RawRecord) -> Logged | None:
-        """The control record, or None for one that is not ours, is a schema (which is learnt), or does not belong."""
+        """The control record, or None for one that is not ours, is a schema (which is learnt), or does not
+        belong."""
         try:
             return self._decode(record)
         except (DamagedRecordError, UnknownRecordError) as error:
             why = _why(error)
             self.rejected[why] += 1
             self.left_out.append(str(error))
-            # Each stays in the topic, and would be said at every start of every process: the first says enough.
+            # Each stays in the topic, and would be said at every start of every process: the first says
+            # enough.
             if self.rejected[why] == 1:
                 _log.warning("Left out: %s; more of them (%s) are counted and not named here", error, why)
             else:

@@ -1,4 +1,5 @@
-"""The ControlLog port on Kafka: one partition of the control topic, read by waiting fetches and written idempotently."""
+"""The ControlLog port on Kafka: one partition of the control topic, read by waiting
+fetches and written idempotently."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ async def reach_control_topic(settings: ClusterSettings) -> tuple[KafkaRpc, str,
 class KafkaControlLog:
     """One process's view of one control partition, from its beginning. Made by `open`."""
 
-    def __init__(self, rpc: KafkaRpc, reader: PartitionReader, appender: Appender, decoder: ControlDecoder) -> None:
+    def __init__(
+        self, rpc: KafkaRpc, reader: PartitionReader, appender: Appender, decoder: ControlDecoder
+    ) -> None:
         self._rpc = rpc
         self._reader = reader
         self._appender = appender
@@ -48,7 +51,8 @@ class KafkaControlLog:
     ) -> KafkaControlLog:
         """The partition that `pipeline` lives in, showing only its records; or, by number, a whole partition.
 
-        Raises TopicError: there is no control topic, or no such partition. RetriableError: Kafka can't be reached.
+        Raises TopicError: there is no control topic, or no such partition.
+        RetriableError: Kafka can't be reached.
         """
         rpc, topic, partitions = await reach_control_topic(settings)
         if partition is None:
@@ -77,7 +81,9 @@ class KafkaControlLog:
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
         """As the port says. The schemas of the records go first where the partition hasn't got them yet."""
         publications = {key: value for record in records for key, value in self._codec.publications(record)}
-        schemas = [(key.encode(), value) for key, value in publications.items() if key not in self._decoder.published]
+        schemas = [
+            (key.encode(), value) for key, value in publications.items() if key not in self._decoder.published
+        ]
         values = [(key_of(record).encode(), self._codec.encode(record)) for record in records]
         tombstones = [(key.encode(), None) for key in forget]
         offsets = await self._appender.append([*schemas, *values, *tombstones])
@@ -92,8 +98,9 @@ class KafkaControlLog:
         return self._decoder.decode_all(await self._reader.read_settled(offset + 1, READ_TIMEOUT_MS))
 
     async def read_to_barrier(self, pipeline: str) -> list[Logged]:
-        """All records from this reader's position on that were acknowledged before the call, whoever leads the partition: up to
-        a tombstone that it writes itself, under a key of the pipeline that nobody else has."""
+        """All records from this reader's position on that were acknowledged before the call, whoever leads
+        the partition: up to a tombstone that it writes itself, under a key of the pipeline that nobody else
+        has."""
         (offset,) = await self.append([], [barrier_key(pipeline, uuid4().hex)])
         return await self.read_through(offset)
 

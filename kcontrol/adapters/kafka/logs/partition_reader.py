@@ -1,13 +1,16 @@
-"""A position in one partition that moves on as records are read: by waiting for them, or by going to the end at once.
+"""A position in one partition that moves on as records are read: by waiting for them, or by going to the end
+at once.
 
-Both ways share the position and each has a connection of its own, so `read_to_end` answers promptly while a `tail` waits.
-What a fetch brought is taken only from the position on, in one go without a pause: each offset is returned once.
-Reading is by topic id: a topic that was recreated under its name is an error, never other records.
+Both ways share the position and each has a connection of its own, so `read_to_end` answers promptly while a
+`tail` waits. What a fetch brought is taken only from the position on, in one go without a pause: each offset
+is returned once. Reading is by topic id: a topic that was recreated under its name is an error, never other
+records.
 
-Every end that a broker names may be old: a new leader's high watermark trails until its followers have fetched from it, and a
-broker that was leader until it was stopped answers with what it knew. The leader epoch in each fetch makes a broker refuse that
-knows of no such epoch (KIP-320), and no older epoch is gone back to; both make it rare, and neither makes it impossible. So
-nothing here proves that there is nothing more: docs/protocol.md says what does, for each read.
+Every end that a broker names may be old: a new leader's high watermark trails until its followers have
+fetched from it, and a broker that was leader until it was stopped answers with what it knew. The leader epoch
+in each fetch makes a broker refuse that knows of no such epoch (KIP-320), and no older epoch is gone back to;
+both make it rare, and neither makes it impossible. So nothing here proves that there is nothing more:
+docs/protocol.md says what does, for each read.
 """
 
 from __future__ import annotations
@@ -64,10 +67,12 @@ class PartitionReader:
         return f"topic {self._topic!r}, partition {self._partition}"
 
     async def tail(self) -> AsyncIterator[list[RawRecord]]:
-        """Chunks of records as they arrive, for ever. Raises RetriableError when Kafka is away; a new `tail` goes on."""
+        """Chunks of records as they arrive, for ever. Raises RetriableError when Kafka
+        is away; a new `tail` goes on."""
         while True:
             answer = await self._fetch(self.position, MAX_WAIT_MS, Lane.WAITING)
-            # A read to the end that is under way goes first: it holds earlier records that it has not returned yet.
+            # A read to the end that is under way goes first: it holds earlier records that it has not
+            # returned yet.
             async with self._turn:
                 records = [record for record in answer.visible.records if record.offset >= self.position]
                 self.position = max(self.position, answer.visible.next_offset)
@@ -75,8 +80,8 @@ class PartitionReader:
                 yield records
 
     async def read_to_end(self) -> list[RawRecord]:
-        """All records up to the end offset at the time of the call: the high watermark or, for read_committed, the last
-        stable offset.
+        """All records up to the end offset at the time of the call: the high watermark or, for
+        read_committed, the last stable offset.
 
         Raises RetriableError when the end could not be reached in time; the position is then as it was.
         """
@@ -93,10 +98,11 @@ class PartitionReader:
         return records
 
     async def read_settled(self, at_least: int, timeout_ms: int) -> list[RawRecord]:
-        """All records, once no transaction is open in the partition and `at_least`, an offset that is known to be reached, is.
+        """All records, once no transaction is open in the partition and `at_least`, an offset
+        that is known to be reached, is.
 
-        Raises RetriableError, the position being as it was: a transaction is still open after the timeout, with what an
-        operator can do; or the partition's leader does not show what was acknowledged.
+        Raises RetriableError, the position being as it was: a transaction is still open after the timeout,
+        with what an operator can do; or the partition's leader does not show what was acknowledged.
         """
         tries = SETTLING.within(timeout_ms).begin()
         records: list[RawRecord] = []
@@ -109,7 +115,9 @@ class PartitionReader:
                 if position >= max(answer.end, at_least) and answer.end >= answer.high_watermark:
                     self.position = position
                     return records
-                tries.check(f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least))
+                tries.check(
+                    f"{self.where}: reading to its end", self._why_unsettled(answer, position, at_least)
+                )
                 if not moved:
                     if position < at_least:
                         self._partitions.forget(self._topic)
@@ -121,12 +129,15 @@ class PartitionReader:
         if answer.end < answer.high_watermark:
             topic, partition, begin = self._topic, self._partition, answer.end
             return (
-                f"a transaction is open at offset {begin} though its producer was fenced: Kafka has lost its markers. See "
-                f"`kafka-transactions.sh describe-producers --topic {topic} --partition {partition}`, and end it with "
-                f"`kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {begin}` if its step is "
-                "to be made again"
+                f"a transaction is open at offset {begin} though its producer was fenced: Kafka has lost "
+                f"its markers. See `kafka-transactions.sh describe-producers --topic {topic} --partition "
+                f"{partition}`, and end it with `kafka-transactions.sh abort --topic {topic} --partition "
+                f"{partition} --start-offset {begin}` if its step is to be made again"
             )
-        return f"its leader shows records up to offset {position} only, though {at_least} was acknowledged: it is behind"
+        return (
+            f"its leader shows records up to offset {position} only, though {at_least} was acknowledged: "
+            "it is behind"
+        )
 
     async def end(self) -> int:
         """The end offset now, as `read_to_end` takes it."""
@@ -149,7 +160,9 @@ class PartitionReader:
         visible = (await self._fetch(begin, 0, Lane.PROMPT, max_bytes=SOME_BYTES)).visible
         return visible.records, visible.next_offset
 
-    async def _fetch(self, position: int, max_wait_ms: int, lane: Lane, max_bytes: int = MAX_FETCH_BYTES) -> _Answer:
+    async def _fetch(
+        self, position: int, max_wait_ms: int, lane: Lane, max_bytes: int = MAX_FETCH_BYTES
+    ) -> _Answer:
         """One fetch, tried again while leadership settles."""
         tries, lost = SETTLING.within(READ_TIMEOUT_MS).begin(), Deadline(LOST_GRACE_MS)
         while True:
@@ -176,7 +189,9 @@ class PartitionReader:
             return "its leader is known by an older epoch only"
         asked = [FetchPosition(self._partition, position, max_bytes)]
         try:
-            parts = await self._partitions.fetch(info, leader, asked, max_wait_ms, max_bytes, self._isolation, lane)
+            parts = await self._partitions.fetch(
+                info, leader, asked, max_wait_ms, max_bytes, self._isolation, lane
+            )
         except RetriableError:
             self._partitions.forget(self._topic)
             raise
@@ -185,15 +200,18 @@ class PartitionReader:
     def _answer(self, part: FetchedPartition, position: int) -> _Answer:
         if verdict_of(part.error_code) is Verdict.OUT_OF_RANGE:
             raise TopicError(
-                f"{self.where}: offset {position} is not there; it holds {part.log_start_offset} to {part.high_watermark}. "
-                "Records were lost or deleted: kcontrol's own topics must be compacted, never deleted from."
+                f"{self.where}: offset {position} is not there; it holds {part.log_start_offset} to "
+                f"{part.high_watermark}. Records were lost or deleted: kcontrol's own topics must be "
+                "compacted, never deleted from."
             )
         self._partitions.rpc.raise_if_denied(part.error_code, topic_right(self._topic, Operation.READ))
         if part.error_code:
             raise RetriableError(f"{self.where}: {describe_code(part.error_code)}")
         committed = self._isolation == READ_COMMITTED
         end = part.last_stable_offset if committed else part.high_watermark
-        visible = visible_records(part.data, position, part.aborted_transactions if committed else (), self.where)
+        visible = visible_records(
+            part.data, position, part.aborted_transactions if committed else (), self.where
+        )
         if visible.next_offset == position:
             # There is nothing between here and the end: compaction has removed it.
             visible = Visible([], max(position, end))
@@ -203,5 +221,7 @@ class PartitionReader:
         info = await self._partitions.topic(self._topic)
         self._topic_id = self._topic_id or info.topic_id
         if info.topic_id != self._topic_id:
-            raise TopicError(f"{self.where}: the topic was deleted and recreated while it was in use; start again.")
+            raise TopicError(
+                f"{self.where}: the topic was deleted and recreated while it was in use; start again."
+            )
         return info

@@ -1,6 +1,7 @@
 """Record batches of small topics to single records, with what a reader may not see left out.
 
-For control and steps records, which are few and small, aiokafka's parser is fast enough; the data path has its own.
+For control and steps records, which are few and small, aiokafka's parser is fast enough; the data path has
+its own.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class Visible:
 def visible_records(data: bytes, position: int, aborted: Iterable[tuple[int, int]], where: str) -> Visible:
     """Parse one fetch response's records.
 
-    position: what comes before it in the first batch is left out. aborted: (producer id, first offset) of aborted
-    transactions, as a read_committed response lists them; () for read_uncommitted. where: topic and partition, for messages.
+    position: what comes before it in the first batch is left out. aborted: (producer id, first offset) of
+    aborted transactions, as a read_committed response lists them; () for read_uncommitted. where: topic and
+    partition, for messages.
 
     Raises DamagedRecordError: a batch is not what its checksum says.
     """
@@ -51,12 +53,16 @@ def visible_records(data: bytes, position: int, aborted: Iterable[tuple[int, int
     while batches.has_next():
         batch = batches.next_batch()
         if not batch.validate_crc():
-            raise DamagedRecordError(f"{where}: the record batch at offset {batch.base_offset} is damaged (CRC)")
+            raise DamagedRecordError(
+                f"{where}: the record batch at offset {batch.base_offset} is damaged (CRC)"
+            )
         try:
             if _admits(hidden, batch):
                 records.extend(_record(record) for record in batch if record.offset >= position)
         except CorruptRecordException as error:
-            raise DamagedRecordError(f"{where}: the record batch at offset {batch.base_offset} is damaged: {error}") from error
+            raise DamagedRecordError(
+                f"{where}: the record batch at offset {batch.base_offset} is damaged: {error}"
+            ) from error
         next_offset = max(next_offset, batch.next_offset)
     return Visible(records, next_offset)
 

@@ -1,7 +1,8 @@
 """Finds places in a steps topic without reading all of it.
 
-Keys are enough: boundaries lie in the order of their steps, and what was dropped leaves a gap at the beginning and nothing
-else. From the end backwards, in windows that grow, for the newest checkpoint; by halving, for a step.
+Keys are enough: boundaries lie in the order of their steps, and what was dropped leaves a gap at the
+beginning and nothing else. From the end backwards, in windows that grow, for the newest checkpoint; by
+halving, for a step.
 """
 
 from __future__ import annotations

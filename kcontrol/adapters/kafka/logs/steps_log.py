@@ -1,7 +1,8 @@
 """The StepsLog port on Kafka: the committed records of one pipeline's steps topic.
 
-Read with read_committed, so a boundary is there if and only if its step's transaction was committed. Unlike the control topic,
-nothing unreadable is left out here: a boundary that can't be read would be a step that never happened.
+Read with read_committed, so a boundary is there if and only if its step's transaction was committed. Unlike
+the control topic, nothing unreadable is left out here: a boundary that can't be read would be a step that
+never happened.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ _ARCHIVE_FETCH_BYTES = 256 << 10
 class KafkaStepsLog:
     """One process's view of a steps topic, from its beginning or from where it is told to begin.
 
-    All ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing or was made
-    anew, and DamagedRecordError naming the offset of a record that is not what it should be.
+    All ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing
+    or was made anew, and DamagedRecordError naming the offset of a record that is not what it should be.
     """
 
-    def __init__(self, settings: ClusterSettings, pipeline: str, settle_timeout_ms: int = SETTLE_TIMEOUT_MS) -> None:
+    def __init__(
+        self, settings: ClusterSettings, pipeline: str, settle_timeout_ms: int = SETTLE_TIMEOUT_MS
+    ) -> None:
         """settle_timeout_ms: for how long `read_settled` waits for Kafka."""
         self._pipeline = pipeline
         self._topic = settings.names().steps_topic(pipeline)
@@ -68,7 +71,8 @@ class KafkaStepsLog:
         self._begin(0)
 
     async def begin_at_step(self, step: int) -> None:
-        """Before the first read: stand at the boundary of `step`, or not far before it; at the beginning if it is gone."""
+        """Before the first read: stand at the boundary of `step`, or not far before it;
+        at the beginning if it is gone."""
         self._begin(await offset_before(self._reader, step))
 
     async def read_through(self, step: int) -> list[LoggedStep]:
@@ -121,7 +125,8 @@ class KafkaStepsLog:
         return [logged for record, key in own if (logged := self._decode(record, key)) is not None]
 
     def _learn_all(self, records: Iterable[RawRecord]) -> None:
-        """All schemas first: one that was published again later is, after compaction, behind records that need it."""
+        """All schemas first: one that was published again later is, after compaction, behind records that
+        need it."""
         for record in records:
             key = self._key(record)
             if is_schema_key(key) and record.value is not None:
@@ -136,7 +141,9 @@ class KafkaStepsLog:
             _log.warning("Left out: %s", error)
             return None
         if not isinstance(decoded, StepBoundary | Checkpoint):
-            raise DamagedRecordError(f"{self._where(record)} is a {type(decoded).__name__}, which belongs elsewhere.")
+            raise DamagedRecordError(
+                f"{self._where(record)} is a {type(decoded).__name__}, which belongs elsewhere."
+            )
         if reason := why_step_misplaced(key, decoded, self._pipeline):
             raise DamagedRecordError(f"{self._where(record)}: {reason}.")
         return LoggedStep(record.offset, decoded)

@@ -1,7 +1,8 @@
 """The first chunks of ranges that will be read one after the other, in one request to each broker.
 
-A small step has a few records in each of many partitions; a request for each would cost more than its records. What this brings
-is a gift: whatever is missing, for whatever reason, is fetched by `RangeFetcher`, which tries again and names what is wrong.
+A small step has a few records in each of many partitions; a request for each would cost more than its
+records. What this brings is a gift: whatever is missing, for whatever reason, is fetched by `RangeFetcher`,
+which tries again and names what is wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _NOTHING: Mapping[RangeId, Chunk] = {}
 
 
 class FetchAhead:
-    """First chunks of `ranges`, which all are of one topic, have records to read, and will be wanted in this order."""
+    """First chunks of `ranges`, which all are of one topic, have records to read, and will be wanted in this
+    order."""
 
     def __init__(self, client: RawClient, ranges: Sequence[RangeId], max_bytes: int) -> None:
         """max_bytes: of all that is held at a time, about: a broker may send one batch more."""
@@ -36,10 +38,13 @@ class FetchAhead:
         """Ask for the next ranges' first chunks, unless some are held or on their way."""
         if self._waiting and not self._held and self._coming is None:
             most = max(1, self._max_bytes // SMALLEST_FETCH_BYTES)
-            self._coming = self._client.start(_fetch(self._client, self._waiting[: -most - 1 : -1], self._max_bytes))
+            self._coming = self._client.start(
+                _fetch(self._client, self._waiting[: -most - 1 : -1], self._max_bytes)
+            )
 
     def take(self, wanted: RangeId) -> Chunk | None:
-        """The first chunk of the next range, which has to be `wanted`; None if it did not come, or if it is the only one."""
+        """The first chunk of the next range, which has to be `wanted`; None if it did not
+        come, or if it is the only one."""
         if wanted not in self._held and len(self._waiting) > 1:
             self.start()
         if self._coming is not None:
@@ -76,14 +81,19 @@ async def _fetch_from(
     of_partition = {each.partition: each for each in ranges}
     share = max(max_bytes // len(ranges), SMALLEST_FETCH_BYTES)
     size = client.fetch_size(info.name)
-    positions = [FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share)) for each in ranges]
+    positions = [
+        FetchPosition(each.partition, each.from_, size.for_offsets(each.to - each.from_, share))
+        for each in ranges
+    ]
     try:
         parts = await client.partitions.fetch(info, node, positions, WAIT_MS, max_bytes)
     except KcontrolError:
         return _NOTHING
     found = {}
     for part in parts:
-        if not part.error_code and begins_whole(part.data):  # Only the first partition of an answer is sure to (KIP-74).
+        if not part.error_code and begins_whole(
+            part.data
+        ):  # Only the first partition of an answer is sure to (KIP-74).
             wanted = of_partition[part.partition]
             found[wanted] = Chunk(wanted.from_, part.data, part.aborted_transactions)
     return found

@@ -1,6 +1,8 @@
-"""One fetch of one partition from an offset on, tried until there is something, the range is known to be empty, or it is gone.
+"""One fetch of one partition from an offset on, tried until there is something, the range is
+known to be empty, or it is gone.
 
-Fetching is by topic id (KIP-516), so that a topic that was deleted and recreated under its name can't give other records.
+Fetching is by topic id (KIP-516), so that a topic that was deleted and recreated under its
+name can't give other records.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class RangeId:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What a fetch brought. `records` is empty only when there is nothing from `position` up to the end of the range."""
+    """What a fetch brought. `records` is empty only when there is nothing from
+    `position` up to the end of the range."""
 
     position: int
     records: bytes
@@ -70,8 +73,8 @@ class RangeFetcher:
     async def fetch(self, position: int) -> Chunk:
         """The next whole batches from `position` (which lies in the range) on.
 
-        Raises InputGoneError: these offsets are not there any more. AccessError: not allowed. RetriableError: nothing came
-        before the deadline.
+        Raises InputGoneError: these offsets are not there any more. AccessError: not allowed. RetriableError:
+        nothing came before the deadline.
         """
         tries, lost = SETTLING.within(self._deadline_ms).begin(), Deadline(LOST_GRACE_MS)
         what = f"{self._wanted.where}: reading offsets {position} to {self._wanted.to}"
@@ -96,7 +99,9 @@ class RangeFetcher:
         info = await self._topic_info()
         leader = info.leader(self._wanted.partition)
         asked = [FetchPosition(self._wanted.partition, position, self._max_bytes)]
-        return next(iter(await self._client.partitions.fetch(info, leader, asked, WAIT_MS, self._max_bytes)), None)
+        return next(
+            iter(await self._client.partitions.fetch(info, leader, asked, WAIT_MS, self._max_bytes)), None
+        )
 
     async def _topic_info(self) -> TopicInfo:
         """Of the very topic that is wanted, with the partition. Raises InputGoneError."""
@@ -108,7 +113,9 @@ class RangeFetcher:
                 self._client.partitions.forget(wanted.topic)
                 info = await self._client.partitions.topic(wanted.topic)
         except TopicError as error:
-            raise InputGoneError(f"{wanted.where}: {error} Offsets {wanted.from_} to {wanted.to} were to be read.") from error
+            raise InputGoneError(
+                f"{wanted.where}: {error} Offsets {wanted.from_} to {wanted.to} were to be read."
+            ) from error
         if info.topic_id != wanted.topic_id:
             raise InputGoneError(
                 f"{wanted.where}: the topic was deleted and recreated since offsets {wanted.from_} to "
@@ -121,7 +128,8 @@ class RangeFetcher:
         return info
 
     async def _handle(self, code: int, position: int, given_up: bool) -> None:
-        """given_up: there is no time left in which a broker that is behind could be told from a log that has lost its end."""
+        """given_up: there is no time left in which a broker that is behind could be told
+        from a log that has lost its end."""
         wanted = self._wanted
         verdict = verdict_of(code)
         if verdict is Verdict.OUT_OF_RANGE:
@@ -130,9 +138,9 @@ class RangeFetcher:
                 self._client.partitions.forget(wanted.topic)
                 return
             raise InputGoneError(
-                f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {_text(first)} to "
-                f"{_text(end)} are there. "
-                "Retention has deleted the rest, or it was lost: raise retention.ms or retention.bytes of the topic."
+                f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {_text(first)} "
+                f"to {_text(end)} are there. Retention has deleted the rest, or it was lost: raise "
+                "retention.ms or retention.bytes of the topic."
             )
         self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
         self._client.partitions.forget(wanted.topic)
@@ -143,7 +151,9 @@ class RangeFetcher:
         partition = self._wanted.partition
         try:
             info = await self._topic_info()
-            return (await self._client.partitions.offsets(info, [partition], which, READ_UNCOMMITTED))[partition]
+            return (await self._client.partitions.offsets(info, [partition], which, READ_UNCOMMITTED))[
+                partition
+            ]
         except RetriableError:
             return None
 

@@ -1,4 +1,5 @@
-"""How far input topics reach, asked from Kafka by whoever tells people what waits: who may be dead need not have said it."""
+"""How far input topics reach, asked from Kafka by whoever tells people what waits: who may
+be dead need not have said it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from kcontrol.sessions.ports import Reach
 from kcontrol.settings.cluster import ClusterSettings
 
 KNOWN_S = 30.0
-"""For so long a topic's partitions and leaders are taken for what they were, unless an answer says otherwise."""
+"""For so long a topic's partitions and leaders are taken for what they were, unless an answer says
+otherwise."""
 
 
 @dataclass
@@ -56,7 +58,9 @@ class InputEnds:
                 found[name] = (
                     f"topic {name!r}, partition {missing[0]} has no leader that answers"
                     if missing
-                    else Reach(topic_id_text(info.topic_id), tuple(ends[partition] for partition in sorted(ends)))
+                    else Reach(
+                        topic_id_text(info.topic_id), tuple(ends[partition] for partition in sorted(ends))
+                    )
                 )
         return found
 
@@ -97,7 +101,9 @@ class InputEnds:
 
     def _fault(self, name: str, code: int) -> str:
         try:
-            self._partitions.rpc.raise_if_denied(code, topic_right(name, Operation.DESCRIBE), "asking how far an input reaches")
+            self._partitions.rpc.raise_if_denied(
+                code, topic_right(name, Operation.DESCRIBE), "asking how far an input reaches"
+            )
         except AccessError as error:
             return str(error)
         return f"topic {name!r}: {describe_code(code)}"

@@ -1,8 +1,9 @@
 """Which offsets of an input hold no record, seen in passing in what the fetches of a watcher bring.
 
-Only a batch's header says how many records it has, and a broker gives headers with their records alone. So a watcher takes what
-it waits for whole, as long as that is little: up to the input's `look_bytes_per_s`, which the broker has in memory still. Of
-busier input it looks at a part, and what it has not looked at counts as records.
+Only a batch's header says how many records it has, and a broker gives headers with their records alone. So a
+watcher takes what it waits for whole, as long as that is little: up to the input's `look_bytes_per_s`, which
+the broker has in memory still. Of busier input it looks at a part, and what it has not looked at counts as
+records.
 """
 
 from __future__ import annotations
@@ -44,9 +45,15 @@ class LookBudget:
 
 
 def more_gaps(
-    known: tuple[Gap, ...], records: bytes | memoryview, aborted: AbortedTransactions, position: int, end: int, most: int
+    known: tuple[Gap, ...],
+    records: bytes | memoryview,
+    aborted: AbortedTransactions,
+    position: int,
+    end: int,
+    most: int,
 ) -> tuple[Gap, ...]:
-    """The known gaps and those that a fetch from `position` on, which is committed up to `end`, has shown beyond them."""
+    """The known gaps and those that a fetch from `position` on, which is committed up to `end`, has shown
+    beyond them."""
     begin = max(position, known[-1].to) if known else position
     try:
         found = list(_gaps(Fetched(records, "input"), aborted, begin, end))

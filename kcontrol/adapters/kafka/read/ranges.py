@@ -1,7 +1,8 @@
-"""Exact ranges of offsets as Arrow batches, as Spark tasks read them: committed records only, and never one more or less.
+"""Exact ranges of offsets as Arrow batches, as Spark tasks read them: committed records
+only, and never one more or less.
 
-A consumer would choose its own positions, and hide where it was sent when they are gone. Here a read begins at `from_`, ends
-when its position reaches `to`, and says what it read: how many records, and their digest.
+A consumer would choose its own positions, and hide where it was sent when they are gone. Here a read begins
+at `from_`, ends when its position reaches `to`, and says what it read: how many records, and their digest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _LARGEST_FETCH_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """fetch_max_bytes: of one fetch; about nine times as much memory is in use. run_bytes: of one Arrow batch, about.
+    """fetch_max_bytes: of one fetch; about nine times as much memory is in use.
+    run_bytes: of one Arrow batch, about.
     deadline_ms: a fetch that has brought nothing by then has failed."""
 
     fetch_max_bytes: int = 8 << 20
@@ -48,8 +50,8 @@ def range_schema(*, headers: bool) -> pa.Schema:
 
 
 class RangeRead(Iterator[pa.RecordBatch]):
-    """The batches of some ranges, one range after the other, to be iterated once. `digests`: of each range that was begun, of
-    what has been returned so far; all of it at the end."""
+    """The batches of some ranges, one range after the other, to be iterated once. `digests`: of each range
+    that was begun, of what has been returned so far; all of it at the end."""
 
     def __init__(self, batches: Iterator[tuple[int, pa.RecordBatch, Digest]], ranges: int) -> None:
         self._batches = batches
@@ -89,13 +91,17 @@ class RangeReader:
         headers: bool = False,
         kind: DigestKind = DigestKind.INPUT,
     ) -> RangeRead:
-        """Committed records with offsets [from_, to), in order, with the columns of `range_schema`; no batch is empty.
+        """Committed records with offsets [from_, to), in order, with the columns of
+        `range_schema`; no batch is empty.
 
-        topic_id: as Kafka's tools show it. kind: what their digest covers. The iteration raises InputGoneError: these offsets,
-        or the topic they were in, are no longer there. DamagedRecordError: a batch is not what its format says. AccessError:
-        not allowed. RetriableError: Kafka did not deliver in time.
+        topic_id: as Kafka's tools show it. kind: what their digest covers. The iteration raises
+        InputGoneError: these offsets, or the topic they were in, are no longer there. DamagedRecordError: a
+        batch is not what its format says. AccessError: not allowed. RetriableError: Kafka did not deliver in
+        time.
         """
-        return self.read_each(input_name, topic, topic_id, [(partition, from_, to)], headers=headers, kind=kind)
+        return self.read_each(
+            input_name, topic, topic_id, [(partition, from_, to)], headers=headers, kind=kind
+        )
 
     def read_each(
         self,
@@ -107,7 +113,8 @@ class RangeReader:
         headers: bool = False,
         kind: DigestKind = DigestKind.INPUT,
     ) -> RangeRead:
-        """As `read`, of several (partition, from, to) of one topic in this order; the first fetches of many go together."""
+        """As `read`, of several (partition, from, to) of one topic in this order; the
+        first fetches of many go together."""
         id_ = parse_topic_id(topic_id)
         wanted = [RangeId(input_name, topic, id_, partition, from_, to) for partition, from_, to in ranges]
         return RangeRead(self._each(wanted, kind, headers=headers), len(wanted))
@@ -115,7 +122,9 @@ class RangeReader:
     def _each(
         self, ranges: Sequence[RangeId], kind: DigestKind, *, headers: bool
     ) -> Iterator[tuple[int, pa.RecordBatch, Digest]]:
-        ahead = FetchAhead(self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes)
+        ahead = FetchAhead(
+            self._client, [each for each in ranges if each.from_ < each.to], self._limits.fetch_max_bytes
+        )
         try:
             for index, wanted in enumerate(ranges):
                 if wanted.from_ < wanted.to:
@@ -148,7 +157,13 @@ class RangeReader:
                 if pending is None:
                     ahead.start()
                 runs = fetched.decode(
-                    codec, chunk.aborted, chunk.position, wanted.to, kind, headers=headers, run_bytes=self._limits.run_bytes
+                    codec,
+                    chunk.aborted,
+                    chunk.position,
+                    wanted.to,
+                    kind,
+                    headers=headers,
+                    run_bytes=self._limits.run_bytes,
                 )
                 for run in runs:
                     if run.rows.num_rows:

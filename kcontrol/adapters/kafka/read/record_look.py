@@ -1,4 +1,5 @@
-"""The RecordLook port on Kafka: one fetch of the batch that an offset is in, with the list of aborted transactions."""
+"""The RecordLook port on Kafka: one fetch of the batch that an offset is in, with the list of aborted
+transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class KafkaRecordLook:
     async def holds(self, item: InputSpec, partition: int, offset: int) -> Held | str:
         """As the port says."""
         try:
-            wanted = RangeId(item.name, item.topic, parse_topic_id(item.topic_id), partition, offset, offset + 1)
+            wanted = RangeId(
+                item.name, item.topic, parse_topic_id(item.topic_id), partition, offset, offset + 1
+            )
             client = client_for(self._settings)
             fetcher = RangeFetcher(client, wanted, _ONE_BATCH_BYTES, _DEADLINE_MS)
             return _held(await asyncio.wrap_future(client.start(fetcher.fetch(offset))), offset, wanted.where)
@@ -46,7 +49,9 @@ class KafkaRecordLook:
 
     def _count(self, item: InputSpec, partition: int, from_: int, to: int) -> int:
         limits = ReadLimits(fetch_max_bytes=_CHUNK_BYTES, run_bytes=_CHUNK_BYTES, deadline_ms=_DEADLINE_MS)
-        read = RangeReader(self._settings, limits).read(item.name, item.topic, item.topic_id, partition, from_, to)
+        read = RangeReader(self._settings, limits).read(
+            item.name, item.topic, item.topic_id, partition, from_, to
+        )
         return sum(rows.num_rows for rows in read)
 
 

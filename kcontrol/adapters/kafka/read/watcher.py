@@ -1,9 +1,11 @@
-"""The InputWatcher port on Kafka: waiting fetches that wake up when committed input arrives, instead of polling.
+"""The InputWatcher port on Kafka: waiting fetches that wake up when committed input arrives, instead of
+polling.
 
-Each fetch stands at the last stable offset that the one before it has shown, with read_committed, so the broker answers when
-that offset moves. Of what is fetched only the headers of batches are looked at, for offsets without a record (input_gaps.py);
-the offset beside it counts at once, whether all up to there was looked at or not. Fetches are by topic id: a topic that was
-deleted or recreated is told from one that goes on. Every few seconds the topic is looked at for partitions that were added.
+Each fetch stands at the last stable offset that the one before it has shown, with read_committed, so the
+broker answers when that offset moves. Of what is fetched only the headers of batches are looked at, for
+offsets without a record (input_gaps.py); the offset beside it counts at once, whether all up to there was
+looked at or not. Fetches are by topic id: a topic that was deleted or recreated is told from one that goes
+on. Every few seconds the topic is looked at for partitions that were added.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ MAX_WAIT_MS = 5_000
 PARTITIONS_EVERY_S = 5.0
 """How often the topic is looked at for partitions that were added."""
 PACE_S = 0.01
-"""Least time between two arrivals: busy input is looked at a hundred times a second, not as often as it has batches."""
+"""Least time between two arrivals: busy input is looked at a hundred times a second, not as often as it has
+batches."""
 GONE_TOPIC_ID = ""
 """Instead of a topic id, when there is no topic of the input's name."""
 
@@ -111,7 +114,9 @@ class KafkaInputWatcher:
         except TopicError:
             self._info = None
             self._position = {}
-            self._state = {partition: ReceivedPartition(partition, GONE_TOPIC_ID, 0, 0) for partition in self._partitions}
+            self._state = {
+                partition: ReceivedPartition(partition, GONE_TOPIC_ID, 0, 0) for partition in self._partitions
+            }
             return self._state != before
         topic_id = topic_id_text(self._info.topic_id)
         for partition in self._partitions:
@@ -137,12 +142,17 @@ class KafkaInputWatcher:
         return now.topic_id == self._info.topic_id and self._find_more(now) and await self._look()
 
     def _find_more(self, info: TopicInfo) -> bool:
-        more = [partition for partition in info.leaders if partition not in self._partitions and self._takes(partition)]
+        more = [
+            partition
+            for partition in info.leaders
+            if partition not in self._partitions and self._takes(partition)
+        ]
         self._partitions = sorted([*self._partitions, *more])
         return bool(more)
 
     async def _ends(self) -> tuple[TopicInfo, dict[int, int], dict[int, int]]:
-        """The topic, and where its partitions begin and end: of one and the same topic, though offsets go by name."""
+        """The topic, and where its partitions begin and end: of one and the same topic, though offsets go by
+        name."""
         tries = SETTLING.within(LOOK_TIMEOUT_MS).begin()
         while True:
             info = await self._client.rpc.topic(self._topic)
@@ -170,10 +180,14 @@ class KafkaInputWatcher:
                 ends = [FetchPosition(each, self._position[each], size) for each in partitions]
                 waiting[leader] = asyncio.create_task(self._fetch(self._info, leader, ends, size))
 
-    async def _fetch(self, info: TopicInfo, leader: int, ends: Sequence[FetchPosition], max_bytes: int) -> _Answer:
+    async def _fetch(
+        self, info: TopicInfo, leader: int, ends: Sequence[FetchPosition], max_bytes: int
+    ) -> _Answer:
         return info, await self._client.fetch(info, leader, ends, MAX_WAIT_MS, max_bytes, lane=Lane.WAITING)
 
-    async def _take(self, done: set[asyncio.Task[_Answer]], waiting: dict[int, asyncio.Task[_Answer]]) -> bool:
+    async def _take(
+        self, done: set[asyncio.Task[_Answer]], waiting: dict[int, asyncio.Task[_Answer]]
+    ) -> bool:
         """Use the answers that have come; whether anything is new."""
         before = dict(self._state)
         codes: set[int] = set()
@@ -201,6 +215,10 @@ class KafkaInputWatcher:
         self._budget.spend(len(part.data))
         if part.data:
             most = max(LEAST_GAPS, MOST_GAPS // len(self._partitions))
-            gaps = more_gaps(gaps, part.data, part.aborted_transactions, position, part.last_stable_offset, most)
+            gaps = more_gaps(
+                gaps, part.data, part.aborted_transactions, position, part.last_stable_offset, most
+            )
         to = self._position[part.partition] = max(known.to, part.last_stable_offset)
-        self._state[part.partition] = ReceivedPartition(part.partition, known.topic_id, part.log_start_offset, to, gaps)
+        self._state[part.partition] = ReceivedPartition(
+            part.partition, known.topic_id, part.log_start_offset, to, gaps
+        )

@@ -17,19 +17,23 @@ _BATCH_BYTES = 1 << 30
 
 
 class TransactionalWrite:
-    """Writes one batch to a partition for a (producer id, producer epoch) that writes there for the first time."""
+    """Writes one batch to a partition for a (producer id, producer epoch) that writes there for the first
+    time."""
 
-    def __init__(self, partitions: Partitions, transactional_id: str, producer: tuple[int, int], deadline_ms: int) -> None:
+    def __init__(
+        self, partitions: Partitions, transactional_id: str, producer: tuple[int, int], deadline_ms: int
+    ) -> None:
         self._partitions = partitions
         self._id = transactional_id
         self._producer = producer
         self._deadline_ms = deadline_ms
 
     async def send(self, topic: str, partition: int, records: Sequence[tuple[bytes, bytes | None]]) -> int:
-        """Write (key, value) pairs as one batch, acks=all. May repeat it: the broker knows a batch by its sequence number.
+        """Write (key, value) pairs as one batch, acks=all. May repeat it: the broker knows
+        a batch by its sequence number.
 
-        Returns the offset of the first record, below which lies all that was acknowledged before; -1 if the broker knows only
-        that it has the batch.
+        Returns the offset of the first record, below which lies all that was acknowledged before; -1 if the
+        broker knows only that it has the batch.
 
         Raises FencedError, RetriableError, TopicError, or AccessError.
         """

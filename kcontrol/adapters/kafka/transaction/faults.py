@@ -9,7 +9,8 @@ from kcontrol.errors import AccessError, ConfigurationError, FencedError, Retria
 
 
 def raise_for(what: str, code: int) -> NoReturn:
-    """Raise the error of ours for a code that repeating does not help against. `what`: the request and its object."""
+    """Raise the error of ours for a code that repeating does not help against. `what`: the request and its
+    object."""
     said = f"{what}: {describe_code(code)}"
     match verdict_of(code):
         # A sequence number out of order: the epoch was written under already, its transaction is over.
@@ -22,6 +23,8 @@ def raise_for(what: str, code: int) -> NoReturn:
         case Verdict.DENIED:
             raise AccessError(f"{said}; give this client the rights")
         case Verdict.BAD_TIMEOUT:
-            raise ConfigurationError(f"{said}; the broker's transaction.max.timeout.ms is less than the transaction timeout")
+            raise ConfigurationError(
+                f"{said}; the broker's transaction.max.timeout.ms is less than the transaction timeout"
+            )
         case _:
             raise RetriableError(said)

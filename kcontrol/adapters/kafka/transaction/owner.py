@@ -1,8 +1,8 @@
 """The Transaction port on Kafka: the owner's side of one transaction that many processes write in.
 
-KIP-98's requests, sent one by one because no client lets others write in its transaction. An error means one of three things
-for the step: somebody newer owns the transaction; it is passing; or, for the commit alone, nobody knows until the steps topic
-is read after fencing. Every wait has a deadline.
+KIP-98's requests, sent one by one because no client lets others write in its transaction. An error means one
+of three things for the step: somebody newer owns the transaction; it is passing; or, for the commit alone,
+nobody knows until the steps topic is read after fencing. Every wait has a deadline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ _STEPS_PARTITION = 0
 class KafkaTransaction:
     """The transaction of one pipeline. One call at a time."""
 
-    def __init__(self, settings: ClusterSettings, pipeline: str, deadline_ms: int = REQUEST_DEADLINE_MS) -> None:
+    def __init__(
+        self, settings: ClusterSettings, pipeline: str, deadline_ms: int = REQUEST_DEADLINE_MS
+    ) -> None:
         names = settings.names()
         self._id = names.transactional_id(pipeline)
         self._topic = names.steps_topic(pipeline)
@@ -55,16 +57,20 @@ class KafkaTransaction:
     async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
         """InitProducerId: (producer id, producer epoch), once what was open is aborted or committed.
 
-        Raises FencedError, RetriableError, AccessError, or ConfigurationError when the broker allows no timeout so long.
+        Raises FencedError, RetriableError, AccessError, or ConfigurationError when the
+        broker allows no timeout so long.
         """
         what = f"InitProducerId of {self._id!r}"
         response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
         return response.producer_id, response.producer_epoch
 
-    async def add_partitions(self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]) -> None:
+    async def add_partitions(
+        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
+    ) -> None:
         """AddPartitionsToTxn in one request.
 
-        Raises FencedError, RetriableError, TopicError: there is no such partition, or AccessError: it may not be written.
+        Raises FencedError, RetriableError, TopicError: there is no such partition, or
+        AccessError: it may not be written.
         """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
@@ -80,10 +86,12 @@ class KafkaTransaction:
         expected_offset: int,
         forget: Sequence[str] = (),
     ) -> None:
-        """Write the boundary and the tombstones, see that nothing unseen lies before them, then EndTxn(commit).
+        """Write the boundary and the tombstones, see that nothing unseen lies before them, then
+        EndTxn(commit).
 
         Raises FencedError; UnseenRecordError, or another RetriableError, when the commit was never asked for;
-        CommitUnknownError when its answer was lost; TopicError when the boundary is larger than the topic takes.
+        CommitUnknownError when its answer was lost; TopicError when the boundary is larger than the topic
+        takes.
         """
         await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
 
@@ -111,8 +119,9 @@ class KafkaTransaction:
             self._log_end = max(self._log_end, offset + len(batch))
         if offset != expected_offset:
             raise UnseenRecordError(
-                f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was read ended at "
-                f"{expected_offset}: something is there that was not seen. Nothing of it is committed; the topic is read again"
+                f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was "
+                f"read ended at {expected_offset}: something is there that was not seen. Nothing of it is "
+                "committed; the topic is read again"
             )
         await self._commit(*producer)
         self._published.update(key for key, _ in publications)
@@ -123,7 +132,9 @@ class KafkaTransaction:
     async def _commit(self, producer_id: int, producer_epoch: int) -> None:
         what = f"EndTxn(commit) of {self._id!r}"
         try:
-            await self._until_done(what, EndTxnRequest(self._id, producer_id, producer_epoch, True), _single_code)
+            await self._until_done(
+                what, EndTxnRequest(self._id, producer_id, producer_epoch, True), _single_code
+            )
         except NotSentError:
             raise
         except RetriableError as error:
@@ -186,9 +197,12 @@ def _topics_with(response: Any, code: int) -> list[str]:
 
 
 def _worst_code(response: Any) -> int:
-    """Of an answer by partition: the code that decides. Partitions that were left aside because of others say little."""
+    """Of an answer by partition: the code that decides. Partitions that were left aside because of others say
+    little."""
     codes = set().union(*_codes_by_topic(response).values())
-    by_weight = sorted(codes, key=lambda code: (code == ErrorCode.NONE, verdict_of(code) is Verdict.NOT_ATTEMPTED))
+    by_weight = sorted(
+        codes, key=lambda code: (code == ErrorCode.NONE, verdict_of(code) is Verdict.NOT_ATTEMPTED)
+    )
     return by_weight[0] if by_weight else ErrorCode.NONE
 
 

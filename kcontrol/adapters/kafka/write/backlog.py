@@ -1,4 +1,5 @@
-"""How much a writer has given to Kafka that is not acknowledged: the one thing that its task and the event loop share."""
+"""How much a writer has given to Kafka that is not acknowledged: the one thing that its
+task and the event loop share."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import threading
 
 
 class Backlog:
-    """Counts bytes; a task waits here when there are too many, and until there are none. A failure ends every wait."""
+    """Counts bytes; a task waits here when there are too many, and until there are none. A failure ends every
+    wait."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -17,7 +19,9 @@ class Backlog:
     def add(self, size_bytes: int) -> None:
         """Wait until there is room, or nothing else is waiting, then take it. Raises the failure."""
         with self._changed:
-            self._changed.wait_for(lambda: self._failure or not self._bytes or self._bytes + size_bytes <= self._limit_bytes)
+            self._changed.wait_for(
+                lambda: self._failure or not self._bytes or self._bytes + size_bytes <= self._limit_bytes
+            )
             self._raise()
             self._bytes += size_bytes
 

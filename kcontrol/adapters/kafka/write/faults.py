@@ -1,7 +1,9 @@
-"""What goes wrong with a step's output, said so that a user can act on it; and the one fault that is mended: a batch too large.
+"""What goes wrong with a step's output, said so that a user can act on it; and the one fault
+that is mended: a batch too large.
 
-A topic may take less than a batch holds (`max.message.bytes`) and still every record of it. Nothing of a refused batch was
-written, so its records go again in smaller batches under the same sequence numbers, as Kafka's own producer does.
+A topic may take less than a batch holds (`max.message.bytes`) and still every record of it. Nothing of a
+refused batch was written, so its records go again in smaller batches under the same sequence numbers, as
+Kafka's own producer does.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class ProduceFaults:
     def raise_second_writer(self, partition: int, base_offset: int, end: int) -> NoReturn:
         """An acknowledged batch lies before what was there already."""
         self._lost(
-            partition, f"a batch was acknowledged at offset {base_offset}, but what was there before it ends at offset {end}"
+            partition,
+            f"a batch was acknowledged at offset {base_offset}, but what was there before it ends at "
+            f"offset {end}",
         )
 
     def raise_for(self, answer: ProduceAnswer) -> NoReturn:
@@ -68,8 +72,9 @@ class ProduceFaults:
         if answer.verdict is Verdict.REFUSED:
             raise StepFailedError(
                 FailureKind.QUERY,
-                f"{where}: the topic does not take these records: {said}. A compacted topic wants keys; one with "
-                "message.timestamp.before.max.ms or message.timestamp.after.max.ms wants those to span the step's time.",
+                f"{where}: the topic does not take these records: {said}. A compacted topic wants keys; one "
+                "with message.timestamp.before.max.ms or message.timestamp.after.max.ms wants those to "
+                "span the step's time.",
             )
         raise_for(f"{where}: writing", answer.code)
 
@@ -81,12 +86,15 @@ class ProduceFaults:
         limit = await self._limit_bytes()
         if batch.records == 1:
             known = (
-                f"the topic's {_MAX_MESSAGE_BYTES} is {limit} bytes" if limit else f"the topic's {_MAX_MESSAGE_BYTES} is less"
+                f"the topic's {_MAX_MESSAGE_BYTES} is {limit} bytes"
+                if limit
+                else f"the topic's {_MAX_MESSAGE_BYTES} is less"
             )
             raise StepFailedError(
                 FailureKind.QUERY,
-                f"{self._output.where(partition)}: a record of {batch.largest_record_bytes} bytes is too large: {known}. "
-                "Raise it (and message.max.bytes of the broker), or let the query write smaller values.",
+                f"{self._output.where(partition)}: a record of {batch.largest_record_bytes} bytes is too "
+                f"large: {known}. Raise it (and message.max.bytes of the broker), or let the query write "
+                "smaller values.",
             )
         size = limit if limit and limit < len(batch.data) else len(batch.data) // 2
         return list(self._smaller(batch, size))
@@ -121,10 +129,15 @@ class ProduceFaults:
         except (RetriableError, StopIteration):
             return None
         (found,) = response.to_object()["resources"]
-        return None if found["error_code"] or not found["config_entries"] else int(found["config_entries"][0]["config_value"])
+        return (
+            None
+            if found["error_code"] or not found["config_entries"]
+            else int(found["config_entries"][0]["config_value"])
+        )
 
     def _lost(self, partition: int, why: str) -> NoReturn:
         raise StepFailedError(
             FailureKind.LOST,
-            f"{self._output.where(partition)}: somebody else writes to it in the same attempt: {why}. A task was run twice.",
+            f"{self._output.where(partition)}: somebody else writes to it in the same attempt: {why}. A "
+            "task was run twice.",
         )

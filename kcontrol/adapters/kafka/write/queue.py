@@ -1,8 +1,10 @@
-"""Batches on their way to the partitions of one output: in order within a partition, one under way at a time in each.
+"""Batches on their way to the partitions of one output: in order within a partition, one under way at a time
+in each.
 
-A batch whose answer was lost is sent again, the same bytes: the broker knows it by its sequence number (KIP-98) and
-acknowledges it where it is. With never more than one under way that is always so, and every other surprise in an answer means
-that a second writer is at work under the same producer id and epoch: acknowledged offsets must only go up.
+A batch whose answer was lost is sent again, the same bytes: the broker knows it by its sequence number
+(KIP-98) and acknowledges it where it is. With never more than one under way that is always so, and every
+other surprise in an answer means that a second writer is at work under the same producer id and epoch:
+acknowledged offsets must only go up.
 
 Lives in the event loop; the writer's task hands batches over and waits at the backlog.
 """
@@ -34,8 +36,8 @@ REQUEST_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """One partition. `from_` and `end`: of what is acknowledged; before that, `end` is where the log ended when we came.
-    `tries`: at its first waiting batch, once one has failed."""
+    """One partition. `from_` and `end`: of what is acknowledged; before that, `end` is where the log ended
+    when we came. `tries`: at its first waiting batch, once one has failed."""
 
     partition: int
     waiting: deque[SealedBatch] = field(default_factory=deque)
@@ -107,7 +109,8 @@ class ProduceQueue:
             self._backlog.fail(_first(group))
 
     async def _send(self, ready: Sequence[PartitionProgress]) -> None:
-        """One round for partitions that are marked busy: each is free again at its end, or waits for its next try."""
+        """One round for partitions that are marked busy: each is free again at its end, or waits for its next
+        try."""
         wanted = {progress.partition: progress for progress in ready}
         try:
             info = await self._client.partitions.topic(self._output.topic, Operation.WRITE, wanted)
@@ -128,7 +131,9 @@ class ProduceQueue:
         try:
             await self._learn_ends(info, [progress for progress in group if progress.end < 0])
             batches = [(progress.partition, progress.waiting[0].data) for progress in group]
-            answers = await self._client.partitions.produce(leader, info.name, batches, self._transactional_id)
+            answers = await self._client.partitions.produce(
+                leader, info.name, batches, self._transactional_id
+            )
         except RetriableError as error:
             # It may have been written: the same bytes again tell.
             await self._again(group, str(error))
@@ -138,7 +143,8 @@ class ProduceQueue:
                 tasks.create_task(self._handle(self.partitions[answer.partition], answer))
 
     async def _learn_ends(self, info: TopicInfo, fresh: Sequence[PartitionProgress]) -> None:
-        """Where the log ends before our first batch: if that is acknowledged below, it was somebody else's."""
+        """Where the log ends before our first batch: if that is acknowledged below, it was somebody
+        else's."""
         if not fresh:
             return
         numbers = [progress.partition for progress in fresh]

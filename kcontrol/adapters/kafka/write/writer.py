@@ -1,7 +1,7 @@
 """Rows of a Spark task into output partitions, inside the step's transaction, which the coordinator owns.
 
-The task encodes while earlier batches are on their way. What a writer reports (offsets, counts, digests) is true only if
-`finish` returned it; whether it ever counts is decided by the transaction.
+The task encodes while earlier batches are on their way. What a writer reports (offsets, counts, digests) is
+true only if `finish` returned it; whether it ever counts is decided by the transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _DIGEST_BUFFER_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class WriteLimits:
-    """max_batch_bytes: uncompressed, unless a single record is larger. buffer_bytes: sent or waiting, not acknowledged.
+    """max_batch_bytes: uncompressed, unless a single record is larger. buffer_bytes:
+    sent or waiting, not acknowledged.
     deadline_ms: a batch that is not acknowledged by then has failed."""
 
     max_batch_bytes: int = 1_000_000
@@ -44,10 +45,12 @@ class WriteLimits:
 
 
 class TransactionWriter:
-    """Writes one output's rows under the producer id and epoch of the attempt, to partitions that no other task writes.
+    """Writes one output's rows under the producer id and epoch of the attempt, to
+    partitions that no other task writes.
 
-    output, topic, partition_count: of the output. now_ms: every record's timestamp. compression: 'none', 'gzip', 'snappy',
-    'lz4' or 'zstd'. digest: 'exact', 'count', or 'float:TOLERANCE', which wants `digest_rows`.
+    output, topic, partition_count: of the output. now_ms: every record's timestamp. compression: 'none',
+    'gzip', 'snappy', 'lz4' or 'zstd'. digest: 'exact', 'count', or 'float:TOLERANCE', which wants
+    `digest_rows`.
     """
 
     def __init__(
@@ -74,15 +77,20 @@ class TransactionWriter:
         self._backlog = Backlog(limits.buffer_bytes)
         faults = ProduceFaults(client, self._output, codec, batch_format)
         self._client = client
-        self._queue = ProduceQueue(client, self._output, transactional_id, faults, self._backlog, limits.deadline_ms)
+        self._queue = ProduceQueue(
+            client, self._output, transactional_id, faults, self._backlog, limits.deadline_ms
+        )
 
-    def write(self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None) -> None:
-        """Columns `value` and, if there, `key` and `headers`; one partition number a row. Waits while too much is under way.
+    def write(
+        self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None
+    ) -> None:
+        """Columns `value` and, if there, `key` and `headers`; one partition number a row.
+        Waits while too much is under way.
 
         digest_rows: what the digest is made of instead of `rows`, row by row, with `digest='float:...'`.
 
-        Raises FencedError: the attempt is over. StepFailedError: kind QUERY for rows that the topic does not take, LOST for a
-        second writer. RetriableError, TopicError, ClusterError, ConfigurationError.
+        Raises FencedError: the attempt is over. StepFailedError: kind QUERY for rows that the topic does not
+        take, LOST for a second writer. RetriableError, TopicError, ClusterError, ConfigurationError.
         """
         self._backlog.check()
         _check_partitions(partitions, self._partition_count, self._output)
@@ -92,7 +100,8 @@ class TransactionWriter:
             self._send(partition, batch)
 
     def finish(self) -> list[OutputSlice]:
-        """Send the rest, wait until all is acknowledged, and say what was written: a slice for each partition with rows.
+        """Send the rest, wait until all is acknowledged, and say what was written: a
+        slice for each partition with rows.
 
         Raises as `write` does; then nothing was written that counts.
         """
@@ -106,8 +115,11 @@ class TransactionWriter:
         ]
 
     def abort(self) -> None:
-        """Send nothing more, from any thread; `write` and `finish` raise from now on. What has left may still arrive."""
-        self._backlog.fail(StepFailedError(FailureKind.LOST, f"{self._output.output!r}: the writer was told to stop"))
+        """Send nothing more, from any thread; `write` and `finish` raise from now on.
+        What has left may still arrive."""
+        self._backlog.fail(
+            StepFailedError(FailureKind.LOST, f"{self._output.output!r}: the writer was told to stop")
+        )
         self._client.call(self._queue.stop)
 
     def _send(self, partition: int, batch: SealedBatch) -> None:
@@ -117,7 +129,8 @@ class TransactionWriter:
     def _slice(self, partition: int, from_: int, to: int, records: int, digest: Digest) -> OutputSlice:
         if digest.records != records:
             raise StepFailedError(
-                FailureKind.LOST, f"{self._output.where(partition)}: {digest.records} rows became {records} records"
+                FailureKind.LOST,
+                f"{self._output.where(partition)}: {digest.records} rows became {records} records",
             )
         return OutputSlice(self._output.output, self._output.topic, partition, from_, to, records, digest.hex)
 
@@ -125,13 +138,17 @@ class TransactionWriter:
 class DigestWriter:
     """A `TransactionWriter` that writes nothing: what a replay uses. Its slices have offsets 0 to 0."""
 
-    def __init__(self, step: int, output: str, topic: str, partition_count: int, digest: str = "exact") -> None:
+    def __init__(
+        self, step: int, output: str, topic: str, partition_count: int, digest: str = "exact"
+    ) -> None:
         self._output = OutputId(step, output, topic)
         self._partition_count = partition_count
         kind = DigestKind.NONE if digest == "count" else DigestKind.OUTPUT
         self._digests = PartitionedDigests(default_codec(), _unsent_format(kind, partition_count))
 
-    def write(self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None) -> None:
+    def write(
+        self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None
+    ) -> None:
         """See `TransactionWriter.write`."""
         _check_partitions(partitions, self._partition_count, self._output)
         self._digests.add(rows if digest_rows is None else digest_rows, partitions)
@@ -168,6 +185,6 @@ def _check_partitions(partitions: Ints, partition_count: int, output: OutputId) 
         wrong = partitions[(partitions < 0) | (partitions >= partition_count)][0]
         raise StepFailedError(
             FailureKind.QUERY,
-            f"step {output.step}, output {output.output!r}: a row is for partition {wrong}; topic {output.topic!r} has "
-            f"{partition_count}.",
+            f"step {output.step}, output {output.output!r}: a row is for partition {wrong}; topic "
+            f"{output.topic!r} has {partition_count}.",
         )

@@ -1,6 +1,7 @@
 """The driver's end of the side channel: answers planners and tasks for the engine that runs in this process.
 
-It exists before the engine does, because its address is part of the frames that a pipeline's queries are made of.
+It exists before the engine does, because its address is part of the frames that a
+pipeline's queries are made of.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class ChannelEndpoint:
     def __init__(self, spark: SparkSession, settings: ClusterSettings) -> None:
         self.settings = settings
         self.board = StepGate()
-        self.own_partitions: Callable[[AttemptLedger, str], dict[str, tuple[int, ...]]] = lambda _attempt, _query: {}
+        self.own_partitions: Callable[[AttemptLedger, str], dict[str, tuple[int, ...]]] = (
+            lambda _attempt, _query: {}
+        )
         """By query: what this node may write of each of its outputs; set by the engine."""
         self.columns_used: Callable[[str, str], tuple[str, ...] | None] = lambda _query, _input: None
         """By query and input: the columns that the query can see, None for all; set by the engine."""
@@ -71,7 +74,9 @@ class ChannelEndpoint:
                 return Settings(self.settings.to_json())
             case Announce() as told:
                 attempt = self.board.attempt(told.serial)
-                attempt.announce(told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number)
+                attempt.announce(
+                    told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number
+                )
                 return Columns(self.columns_used(told.query, told.input))
             case ReportReads(serial, query, name, reads):
                 attempt = self.board.attempt(serial)
@@ -88,7 +93,9 @@ class ChannelEndpoint:
                 attempt = self.board.attempt(serial)
                 attempt.fail(kind, f"step {attempt.work.step}: {message}")
                 return Heard()
-        raise StepFailedError(FailureKind.LOST, f"unknown question {type(question).__name__} on the side channel")
+        raise StepFailedError(
+            FailureKind.LOST, f"unknown question {type(question).__name__} on the side channel"
+        )
 
     def _splits(self, input_name: str, step: int) -> StepSplits:
         attempt = self.board.current()
@@ -117,7 +124,10 @@ class ChannelEndpoint:
         else:
             attempt.grant(*who)
             # Of a single writer there is 1 task, so that a second one may write nothing.
-            own = {name: tuple(p for p in partitions if p % asked.tasks == asked.writer) for name, partitions in own.items()}
+            own = {
+                name: tuple(p for p in partitions if p % asked.tasks == asked.writer)
+                for name, partitions in own.items()
+            }
         work = attempt.work
         return Grant(
             own=tuple(OwnPartitions(name, partitions) for name, partitions in own.items()),

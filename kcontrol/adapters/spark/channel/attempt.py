@@ -1,8 +1,9 @@
-"""What the driver knows of one attempt at a step: who may write, what was read, what went wrong, and how it ends.
+"""What the driver knows of one attempt at a step: who may write, what was read, what went wrong, and how it
+ends.
 
-Many threads meet here: the channel's (tasks asking for leave, reporting what they read), one for each query's batch (waiting
-for the decision) and the engine's. The rules that keep two writers off one partition live in `grant`; they hold
-even if Spark runs a task again without telling anyone.
+Many threads meet here: the channel's (tasks asking for leave, reporting what they read), one for each query's
+batch (waiting for the decision) and the engine's. The rules that keep two writers off one partition live in
+`grant`; they hold even if Spark runs a task again without telling anyone.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class AttemptCancelledError(Exception):
 
 
 class AttemptLedger:
-    """One try at `work`; with `expected` a replay, in which nothing is written. Every method may be called by any thread."""
+    """One try at `work`; with `expected` a replay, in which nothing is written. Every
+    method may be called by any thread."""
 
     def __init__(
         self,
@@ -62,8 +64,10 @@ class AttemptLedger:
         own_input: frozenset[tuple[str, int]] | None = None,
         input_check: InputCheck | None = None,
     ) -> None:
-        """own_input: (input, partition) of all that this node reads, the division being that of all nodes; None: everything.
-        input_check: ends a replay as soon as it has read something else than the log says; None: somebody compares later."""
+        """own_input: (input, partition) of all that this node reads, the division being that
+        of all nodes; None: everything.
+        input_check: ends a replay as soon as it has read something else than the log says;
+        None: somebody compares later."""
         self._own_input = own_input
         self._input_check = input_check
         self.digest_version = recorded_version(expected, own_input)
@@ -84,12 +88,13 @@ class AttemptLedger:
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
         self.phases_ms: dict[str, float] = {}
-        """When each phase was reached, since the attempt was made: planned and written by the last query, reading and
-        writing by the first task; recorded, which is the step before, by Spark, and so less than 0 if it was by then."""
+        """When each phase was reached, since the attempt was made: planned and written by the last query,
+        reading and writing by the first task; recorded, which is the step before, by Spark, and so less than
+        0 if it was by then."""
 
     def source_tasks(self, input_name: str) -> list[tuple[SourceSplit, ...]]:
-        """The splits of one input that this node reads, a tuple for each source task, in the layout's order; empty splits are
-        left out. Other nodes' tasks have the same numbers."""
+        """The splits of one input that this node reads, a tuple for each source task, in the layout's order;
+        empty splits are left out. Other nodes' tasks have the same numbers."""
         tasks: dict[int, list[SourceSplit]] = {}
         for split in self.work.layout.splits:
             own = self._own_input is None or (split.input, split.partition) in self._own_input
@@ -97,10 +102,13 @@ class AttemptLedger:
                 tasks.setdefault(split.task, []).append(split)
         return [tuple(tasks[number]) for number in sorted(tasks)]
 
-    # --- from tasks, over the channel ---------------------------------------------------------------------------------
+    # --- from tasks, over the channel -----------------------------------------------------------------------
 
-    def announce(self, query: str, task_attempt: int, partitions: frozenset[int], attempt_number: int) -> None:
-        """A source task is about to read these partitions. Raises StepFailedError when it is a re-run or too late."""
+    def announce(
+        self, query: str, task_attempt: int, partitions: frozenset[int], attempt_number: int
+    ) -> None:
+        """A source task is about to read these partitions. Raises StepFailedError when it is a re-run or too
+        late."""
         with self._changed:
             self._refuse_late()
             self._refuse_rerun(f"a source task of query {query!r}", attempt_number)
@@ -109,26 +117,32 @@ class AttemptLedger:
             self._announced[query, task_attempt] = known | partitions
 
     def report_read(self, query: str, what: ReadRange, counted: Counted) -> None:
-        """A source task has read a range to its end. A range counts once; reading it twice must give the same.
+        """A source task has read a range to its end. A range counts once; reading it twice must give the
+        same.
 
-        Raises StepFailedError when it does not, or when a replay has read a partition to its end and it is not what it was.
+        Raises StepFailedError when it does not, or when a replay has read a partition to its
+        end and it is not what it was.
         """
         with self._changed:
             if self._input_check is not None and not any(known == what for _, known in self._read):
                 at = (what.from_, what.to)
-                wrong = self._input_check.read(what.input, what.partition, at, counted.records, counted.digest)
+                wrong = self._input_check.read(
+                    what.input, what.partition, at, counted.records, counted.digest
+                )
                 if wrong:
                     raise self._fail_locked(FailureKind.DIGEST, str(wrong[0]))
             before = self._read.setdefault((query, what), counted)
             if before != counted:
                 raise self._fail_locked(
                     FailureKind.LOST,
-                    f"step {self.work.step}: input {what.input!r} partition {what.partition} offsets {what.from_} to {what.to} "
-                    f"gave {before.records} records and, read again, {counted.records}; the topic changed while it was read",
+                    f"step {self.work.step}: input {what.input!r} partition {what.partition} offsets "
+                    f"{what.from_} to {what.to} gave {before.records} records and, read again, "
+                    f"{counted.records}; the topic changed while it was read",
                 )
 
     def grant(self, query: str, writer: int, task_attempt: int, attempt_number: int) -> None:
-        """Leave for one writer task of one query, given once. Raises StepFailedError (LOST), which ends the attempt."""
+        """Leave for one writer task of one query, given once. Raises StepFailedError
+        (LOST), which ends the attempt."""
         with self._changed:
             self._refuse_late()
             who = f"writer {writer} of query {query!r}"
@@ -136,39 +150,50 @@ class AttemptLedger:
             if (query, writer) in self._writers:
                 raise self._fail_locked(
                     FailureKind.LOST,
-                    f"step {self.work.step}: Spark ran {who} twice (tasks {self._writers[query, writer]}, {task_attempt}); "
-                    f"two writers of one partition would mix their rows, so the attempt ends",
+                    f"step {self.work.step}: Spark ran {who} twice (tasks {self._writers[query, writer]}, "
+                    f"{task_attempt}); two writers of one partition would mix their rows, so the attempt "
+                    "ends",
                 )
             self._reached("writing")
             self._writers[query, writer] = task_attempt
 
-    def grant_classes(self, query: str, writer: int, task_attempt: int, attempt_number: int, modulus: int) -> list[int]:
-        """Leave for a writer that keeps the rows of the input partitions it read: the residues of those modulo `modulus`.
+    def grant_classes(
+        self, query: str, writer: int, task_attempt: int, attempt_number: int, modulus: int
+    ) -> list[int]:
+        """Leave for a writer that keeps the rows of the input partitions it read: the
+        residues of those modulo `modulus`.
 
-        Raises StepFailedError as `grant` does, and when another writer of the query holds one of the residues.
+        Raises StepFailedError as `grant` does, and when another writer of the query holds one of the
+        residues.
         """
         self.grant(query, writer, task_attempt, attempt_number)
         with self._changed:
-            residues = {partition % modulus for partition in self._announced.get((query, task_attempt), frozenset())}
+            residues = {
+                partition % modulus for partition in self._announced.get((query, task_attempt), frozenset())
+            }
             for residue in residues:
                 owner = self._writer_of.setdefault((query, residue), task_attempt)
                 if owner != task_attempt:
                     raise self._fail_locked(
                         FailureKind.LOST,
-                        f"step {self.work.step}: tasks {owner} and {task_attempt} of query {query!r} both read input "
-                        f"partitions that are {residue} modulo {modulus}, so they would write to one partition",
+                        f"step {self.work.step}: tasks {owner} and {task_attempt} of query {query!r} both "
+                        f"read input partitions that are {residue} modulo {modulus}, so they would write to "
+                        "one partition",
                     )
             return sorted(residues)
 
-    def report_written(self, query: str, writer: int, task_attempt: int, slices: tuple[OutputSlice, ...]) -> None:
-        """A writer that has leave has written all that it was given. Raises StepFailedError without leave, or too late."""
+    def report_written(
+        self, query: str, writer: int, task_attempt: int, slices: tuple[OutputSlice, ...]
+    ) -> None:
+        """A writer that has leave has written all that it was given. Raises
+        StepFailedError without leave, or too late."""
         with self._changed:
             self._refuse_late()
             if self._writers.get((query, writer)) != task_attempt:
                 raise self._fail_locked(
                     FailureKind.LOST,
-                    f"step {self.work.step}: task {task_attempt} says what writer {writer} of query {query!r} wrote, and has "
-                    f"no leave to write",
+                    f"step {self.work.step}: task {task_attempt} says what writer {writer} of query "
+                    f"{query!r} wrote, and has no leave to write",
                 )
             self._written[query, writer] = slices
 
@@ -178,12 +203,16 @@ class AttemptLedger:
         Raises StepFailedError (LOST) when one of those that had leave has not said.
         """
         with self._changed:
-            silent = [writer for name, writer in self._writers if name == query and (name, writer) not in self._written]
+            silent = [
+                writer
+                for name, writer in self._writers
+                if name == query and (name, writer) not in self._written
+            ]
             if silent:
                 raise self._fail_locked(
                     FailureKind.LOST,
-                    f"step {self.work.step}: writer {silent[0]} of query {query!r} has not said what it wrote, though Spark "
-                    f"says that its job has ended well",
+                    f"step {self.work.step}: writer {silent[0]} of query {query!r} has not said what it "
+                    "wrote, though Spark says that its job has ended well",
                 )
             slices = [item for (name, _), said in self._written.items() if name == query for item in said]
             return tuple(sorted(slices, key=lambda item: (item.output, item.partition)))
@@ -199,11 +228,11 @@ class AttemptLedger:
         if attempt_number != 0:
             raise self._fail_locked(
                 FailureKind.LOST,
-                f"step {self.work.step}: Spark started {who} again, as its attempt {attempt_number + 1}; an attempt never "
-                f"runs a task twice",
+                f"step {self.work.step}: Spark started {who} again, as its attempt {attempt_number + 1}; an "
+                "attempt never runs a task twice",
             )
 
-    # --- how it ends --------------------------------------------------------------------------------------------------
+    # --- how it ends ----------------------------------------------------------------------------------------
 
     def fail(self, kind: FailureKind, message: str) -> StepFailedError:
         """Record why the attempt failed. The first reason counts: later ones are its consequences."""
@@ -241,10 +270,11 @@ class AttemptLedger:
     def failure(self) -> StepFailedError | None:
         return self._failure
 
-    # --- from the queries' batches and the engine ---------------------------------------------------------------------
+    # --- from the queries' batches and the engine -----------------------------------------------------------
 
     def recorded(self, at_s: float | None) -> None:
-        """Spark has recorded the step before, at this time of the monotonic clock; None: there was none to record."""
+        """Spark has recorded the step before, at this time of the monotonic clock; None: there was none to
+        record."""
         if at_s is not None:
             self.phases_ms["recorded"] = (at_s - self.started_s) * 1_000
 
@@ -264,14 +294,16 @@ class AttemptLedger:
             self._changed.notify_all()
 
     def wait_decision(self) -> None:
-        """Block a query's batch until `finish` (returns) or `cancel` or a failure (raises AttemptCancelledError)."""
+        """Block a query's batch until `finish` (returns) or `cancel` or a failure
+        (raises AttemptCancelledError)."""
         with self._changed:
             self._changed.wait_for(lambda: self._decided is not None or self._failure is not None)
             if self._decided is not True:
                 raise AttemptCancelledError(f"step {self.work.step}: the attempt was cancelled")
 
     def wait_results(self, timeout_s: float) -> Mapping[str, QueryResult]:
-        """Block until every query has delivered. Raises the failure, or StepFailedError (LOST) when it takes too long."""
+        """Block until every query has delivered. Raises the failure, or StepFailedError
+        (LOST) when it takes too long."""
         with self._changed:
             done = self._changed.wait_for(
                 lambda: self._failure is not None or self._results.keys() >= self._queries, timeout=timeout_s
@@ -281,19 +313,21 @@ class AttemptLedger:
             if not done:
                 missing = ", ".join(sorted(self._queries - self._results.keys()))
                 raise self._fail_locked(
-                    FailureKind.LOST, f"step {self.work.step}: queries {missing} did not end within {timeout_s:.0f} s"
+                    FailureKind.LOST,
+                    f"step {self.work.step}: queries {missing} did not end within {timeout_s:.0f} s",
                 )
             return dict(self._results)
 
     def reads(self) -> dict[ReadRange, Counted]:
-        """What was read, each range once. Raises StepFailedError (LOST) if two queries found different records in one."""
+        """What was read, each range once. Raises StepFailedError (LOST) if two queries
+        found different records in one."""
         with self._changed:
             seen: dict[ReadRange, Counted] = {}
             for (query, what), counted in self._read.items():
                 if seen.setdefault(what, counted) != counted:
                     raise self._fail_locked(
                         FailureKind.LOST,
-                        f"step {self.work.step}: query {query!r} found other records than its siblings in input {what.input!r} "
-                        f"partition {what.partition}, offsets {what.from_} to {what.to}",
+                        f"step {self.work.step}: query {query!r} found other records than its siblings in "
+                        f"input {what.input!r} partition {what.partition}, offsets {what.from_} to {what.to}",
                     )
             return seen

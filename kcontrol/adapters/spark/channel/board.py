@@ -1,9 +1,9 @@
 """Where planner processes wait for steps: the board on which the engine releases one attempt after another.
 
-A planner that asks for the step after `start` is proof that Spark has recorded the batch of `start`: so its arrival is also
-how the engine learns, without polling files, that a query is open or that a batch is finished. A planner does not know which
-query it serves, and a query asks its sources one after another: so exactly one planner of each query waits at any time, and
-it is enough to count them.
+A planner that asks for the step after `start` is proof that Spark has recorded the batch of `start`: so its
+arrival is also how the engine learns, without polling files, that a query is open or that a batch is
+finished. A planner does not know which query it serves, and a query asks its sources one after another: so
+exactly one planner of each query waits at any time, and it is enough to count them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class StepGate:
         self._queries = 0
         self._attempt: AttemptLedger | None = None
         self._asked: dict[Peer, tuple[int, float]] = {}
-        """The last step that a planner's query has recorded, and by the monotonic clock since when it waits for the next."""
+        """The last step that a planner's query has recorded, and by the monotonic clock
+        since when it waits for the next."""
         self._trouble: StepFailedError | None = None
         self._ended = False
 
@@ -72,7 +73,8 @@ class StepGate:
         return attempt
 
     def query_ended(self, session: int, error: StepFailedError) -> bool:
-        """A query ended by itself: nobody shall wait for it any more. False if it belonged to an older session."""
+        """A query ended by itself: nobody shall wait for it any more. False if it belonged to an older
+        session."""
         with self._changed:
             if session != self._session:
                 return False
@@ -105,7 +107,10 @@ class StepGate:
                 self._asked[peer] = (start, since_s if known == start else time.monotonic())
                 self._changed.notify_all()
             self._changed.wait_for(
-                lambda: peer.session != self._session or (self._attempt is not None and self._attempt.work.step > start),
+                lambda: (
+                    peer.session != self._session
+                    or (self._attempt is not None and self._attempt.work.step > start)
+                ),
                 timeout=timeout_s,
             )
             if peer.session != self._session:
@@ -114,12 +119,14 @@ class StepGate:
                 return None
             if self._attempt.work.step != start + 1:
                 raise self._attempt.fail(
-                    FailureKind.LOST, f"a query is at step {start} where {self._attempt.work.step - 1} was expected"
+                    FailureKind.LOST,
+                    f"a query is at step {start} where {self._attempt.work.step - 1} was expected",
                 )
             return start + 1
 
     def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> float:
-        """Block until every query, or so many of them, wait for the step after `step`; since when, by the monotonic clock.
+        """Block until every query, or so many of them, wait for the step after `step`;
+        since when, by the monotonic clock.
 
         Raises what ended a query, or StepFailedError (LOST) when it takes too long.
         """
@@ -134,17 +141,21 @@ class StepGate:
             if not done:
                 raise StepFailedError(
                     FailureKind.LOST,
-                    f"{wanted - len(waiting)} of {wanted} queries did not reach step {step} within {timeout_s:.0f} s",
+                    f"{wanted - len(waiting)} of {wanted} queries did not reach step {step} within "
+                    f"{timeout_s:.0f} s",
                 )
             return max(waiting)
 
     def wait_recorded(self, step: int, timeout_s: float) -> None:
         """Block until every query has recorded `step`, or one has ended, or it takes too long.
 
-        Unlike `wait_queries` it is not ended by `give_up`: who gave up may want to know what is on disk all the same.
+        Unlike `wait_queries` it is not ended by `give_up`: who gave up may want to know what is on disk all
+        the same.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or len(self._waiting(step)) >= self._queries, timeout=timeout_s)
+            self._changed.wait_for(
+                lambda: self._ended or len(self._waiting(step)) >= self._queries, timeout=timeout_s
+            )
 
     def _waiting(self, step: int) -> list[float]:
         return [since_s for start, since_s in self._asked.values() if start == step]

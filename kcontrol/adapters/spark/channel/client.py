@@ -1,9 +1,10 @@
 """The side channel: how planner processes and Spark tasks speak with the driver's engine.
 
-Spark gives a data source no way to talk to its driver while a query runs, and tasks no way to ask before they write. So the
-driver listens on a socket (loopback when Spark is local). Both sides prove that they know a secret created for each driver
-process; messages are JSON with their length before them, never pickles, and bounded in size. Kafka's client settings, secrets
-included, travel only here. With executors on other hosts the connection is TLS, unless that is switched off.
+Spark gives a data source no way to talk to its driver while a query runs, and tasks no way to ask before they
+write. So the driver listens on a socket (loopback when Spark is local). Both sides prove that they know a
+secret created for each driver process; messages are JSON with their length before them, never pickles, and
+bounded in size. Kafka's client settings, secrets included, travel only here. With executors on other hosts
+the connection is TLS, unless that is switched off.
 """
 
 from __future__ import annotations
@@ -59,10 +60,11 @@ class ChannelAddress:
 
 
 class ChannelServer:
-    """Listens in the driver. `handle(peer, question)` gives the answer to one; it is called on a thread of the connection.
+    """Listens in the driver. `handle(peer, question)` gives the answer to one; it is called
+    on a thread of the connection.
 
-    A peer's session grows with each call of `begin_session`: it tells processes of a query that was stopped from those of
-    its successor. questions: the classes of those that there are.
+    A peer's session grows with each call of `begin_session`: it tells processes of a query that was stopped
+    from those of its successor. questions: the classes of those that there are.
     """
 
     def __init__(
@@ -85,7 +87,9 @@ class ChannelServer:
         self._listener = socket.create_server((host, 0), family=socket.AF_INET, backlog=_BACKLOG)
         self._closed = False
         port = self._listener.getsockname()[1]
-        self.address = ChannelAddress(host, port, self._secret, certificate.fingerprint if certificate else "")
+        self.address = ChannelAddress(
+            host, port, self._secret, certificate.fingerprint if certificate else ""
+        )
         threading.Thread(target=self._accept, name="kcontrol-channel", daemon=True).start()
 
     def begin_session(self) -> int:
@@ -97,7 +101,8 @@ class ChannelServer:
         """Stop listening; connections end with their peers."""
         self._closed = True
         try:
-            # A thread blocked in accept() does not notice that its socket was closed: one last connection wakes it.
+            # A thread blocked in accept() does not notice that its socket was closed: one last connection
+            # wakes it.
             socket.create_connection((self.address.host, self.address.port), timeout=1).close()
         except OSError:
             pass
@@ -111,13 +116,17 @@ class ChannelServer:
                 continue
             link, peer = Link(connection), Peer(self._session, next(self._numbers))
             self._admit(link)
-            threading.Thread(target=self._serve, args=(link, peer), name="kcontrol-channel-peer", daemon=True).start()
+            threading.Thread(
+                target=self._serve, args=(link, peer), name="kcontrol-channel-peer", daemon=True
+            ).start()
 
     def _admit(self, link: Link) -> None:
         """One of ours proves itself in milliseconds; so room is made by ending whoever has taken longest."""
         with self._lock:
             self._strangers[link] = None
-            oldest = next(iter(self._strangers)) if len(self._strangers) > self._limits.most_strangers else None
+            oldest = (
+                next(iter(self._strangers)) if len(self._strangers) > self._limits.most_strangers else None
+            )
             if oldest is not None:
                 del self._strangers[oldest]
         if oldest is not None:
@@ -129,7 +138,9 @@ class ChannelServer:
             self._authenticate(link)
             known = self._welcome(link)
             while known:
-                question = question_from_plain(json.loads(link.receive(self._limits.message_bytes)), self._questions)
+                question = question_from_plain(
+                    json.loads(link.receive(self._limits.message_bytes)), self._questions
+                )
                 link.send(json.dumps(self._answer(peer, question)).encode())
         except (OSError, ValueError):
             return  # the peer is gone, or never was one of ours
@@ -151,7 +162,9 @@ class ChannelServer:
             if self._peers < self._limits.most_peers:
                 self._peers += 1
                 return True
-        _log.warning("the side channel has %d connections and takes no more (maxConnections)", self._limits.most_peers)
+        _log.warning(
+            "the side channel has %d connections and takes no more (maxConnections)", self._limits.most_peers
+        )
         return False
 
     def _answer(self, peer: Peer, question: Question[Any]) -> dict[str, Any]:
@@ -173,14 +186,18 @@ class ChannelClient:
             self._link = _connected(address)
         except OSError as error:
             raise StepFailedError(
-                FailureKind.LOST, f"this Spark task can't reach its driver's kcontrol channel at {self._where}: {error}"
+                FailureKind.LOST,
+                f"this Spark task can't reach its driver's kcontrol channel at {self._where}: {error}",
             ) from error
 
     def ask(self, question: Question[A]) -> A:
-        """Send one question and wait for its answer. Raises StepFailedError with the kind that the driver gave."""
+        """Send one question and wait for its answer. Raises StepFailedError with the kind that the driver
+        gave."""
         try:
             self._link.send(json.dumps(question_to_plain(question)).encode())
-            answer: dict[str, Any] = json.loads(self._link.receive(MAX_ANSWER_BYTES, time.monotonic() + ANSWER_TIMEOUT_S))
+            answer: dict[str, Any] = json.loads(
+                self._link.receive(MAX_ANSWER_BYTES, time.monotonic() + ANSWER_TIMEOUT_S)
+            )
         except OSError as error:
             self.broken = True
             self._link.close()
@@ -214,7 +231,8 @@ _clients: dict[tuple[int, int], tuple[ChannelAddress, ChannelClient]] = {}
 
 
 def client_of(address: ChannelAddress) -> ChannelClient:
-    """This thread's connection to `address`, kept for as long as the process lives (Spark reuses its Python workers).
+    """This thread's connection to `address`, kept for as long as the process lives
+    (Spark reuses its Python workers).
 
     A worker that was forked must not use its parent's connection, so the process id is part of the key.
     """

@@ -47,7 +47,8 @@ def carried() -> Iterator[None]:
 
 
 def carried_in(text: str) -> CarriedError | None:
-    """The error that Python's text of an exception, with a traceback or without, ends with if it is kcontrol's."""
+    """The error that Python's text of an exception, with a traceback or without, ends with if it is
+    kcontrol's."""
     last = _EXCEPTION.search(text.rpartition(_TRACEBACK)[2])
     found = None if last is None else _CARRIED.fullmatch(last[0])
     return None if found is None else CarriedError(FailureKind(found["kind"]), found["message"].strip())

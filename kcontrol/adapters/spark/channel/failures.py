@@ -32,7 +32,8 @@ def as_step_failure(error: BaseException, step: int, query: str) -> StepFailedEr
 
 
 def failure_of(error: BaseException, where: str = "") -> StepFailedError:
-    """`error` as a StepFailedError of its kind. where: what its message begins with, unless it says so itself."""
+    """`error` as a StepFailedError of its kind. where: what its message begins with, unless it says so
+    itself."""
     if isinstance(error, StepFailedError):
         return error
     if isinstance(error, AttemptCancelledError):

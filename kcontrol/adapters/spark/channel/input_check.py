@@ -1,7 +1,8 @@
-"""Holds a replay's input to the log while it is read: as soon as a partition is read to its end, not when queries are done.
+"""Holds a replay's input to the log while it is read: as soon as a partition is read to its
+end, not when queries are done.
 
-A step that is run again on other input gives what nobody has computed. So the attempt ends with the first partition that
-differs, before anything that came of it counts.
+A step that is run again on other input gives what nobody has computed. So the attempt ends with the first
+partition that differs, before anything that came of it counts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ def splits_by_partition(splits: Iterable[SourceSplit]) -> Mapping[tuple[str, int
 
 
 def recorded_version(expected: StepBoundary | None, own: Collection[tuple[str, int]] | None) -> int:
-    """The version that the digests of a step's input must have: that in the log for a replay, else the newest.
+    """The version that the digests of a step's input must have: that in the log for a replay, else the
+    newest.
 
-    own: (input, partition) of what is read; None: everything. Raises ConfigurationError for one that is not known here.
+    own: (input, partition) of what is read; None: everything. Raises ConfigurationError
+    for one that is not known here.
     """
     pieces = [piece for piece in expected.inputs if piece.records] if expected is not None else []
     found = {piece.digest_version for piece in pieces if own is None or (piece.input, piece.partition) in own}
@@ -35,8 +38,8 @@ def recorded_version(expected: StepBoundary | None, own: Collection[tuple[str, i
         input_kind(version)
     if len(found) > 1:
         raise ConfigurationError(
-            f"the digests of what one node has read in this step are of versions {', '.join(map(str, sorted(found)))}: no "
-            "version of kcontrol has written that"
+            "the digests of what one node has read in this step are of versions "
+            f"{', '.join(map(str, sorted(found)))}: no version of kcontrol has written that"
         )
     return found.pop() if found else INPUT_DIGEST_VERSION
 
@@ -55,8 +58,11 @@ class InputCheck:
         }
         self._counted: dict[tuple[str, int], list[tuple[int, str]]] = {}
 
-    def read(self, input_name: str, partition: int, offsets: tuple[int, int], records: int, digest: str) -> list[Difference]:
-        """A split was read to its end, for the first time. The difference of its partition, if that is now read and differs."""
+    def read(
+        self, input_name: str, partition: int, offsets: tuple[int, int], records: int, digest: str
+    ) -> list[Difference]:
+        """A split was read to its end, for the first time. The difference of its partition,
+        if that is now read and differs."""
         key = (input_name, partition)
         unread = self._unread.get(key, set())
         unread.discard(offsets)

@@ -1,7 +1,8 @@
-"""One connection of the side channel: messages with their length before them, over TCP or TLS, and proof of the secret.
+"""One connection of the side channel: messages with their length before them, over TCP
+or TLS, and proof of the secret.
 
-Every wait before the proof has one deadline for all of it, so that a peer which sends a byte now and then gains nothing, and
-nothing is kept for a peer that has not proven itself but a few dozen bytes.
+Every wait before the proof has one deadline for all of it, so that a peer which sends a byte now and then
+gains nothing, and nothing is kept for a peer that has not proven itself but a few dozen bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Link:
 
     def fingerprint(self) -> str:
         """SHA-256 of the peer's certificate, in hexadecimal; '' without TLS."""
-        found = self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+        found = (
+            self._socket.getpeercert(binary_form=True) if isinstance(self._socket, ssl.SSLSocket) else None
+        )
         return fingerprint_of(found) if found else ""
 
     def close(self) -> None:
@@ -93,7 +96,8 @@ def prove_to_server(link: Link, secret: str, deadline_s: float) -> None:
 
 
 def prove_to_client(link: Link, secret: str, deadline_s: float) -> None:
-    """The server's side: the client proves itself first, so that nobody can have challenges of his own answered."""
+    """The server's side: the client proves itself first, so that nobody can have
+    challenges of his own answered."""
     challenge = os.urandom(NONCE_BYTES)
     link.send(challenge)
     answer = link.receive(NONCE_BYTES + _PROOF_BYTES, deadline_s)

@@ -1,7 +1,8 @@
-"""What goes over the side channel: a dataclass for each question that a planner or a task asks, and one for its answer.
+"""What goes over the side channel: a dataclass for each question that a planner or a
+task asks, and one for its answer.
 
-On the wire they are JSON objects with the names of the fields, and the name of a question's class as `ask`. This module is
-imported by planner processes, which have ten seconds to start: it imports nothing large.
+On the wire they are JSON objects with the names of the fields, and the name of a question's class as `ask`.
+This module is imported by planner processes, which have ten seconds to start: it imports nothing large.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Placement(StrEnum):
     SINGLE = "single"
     """One writer, without a shuffle."""
     DIRECT = "direct"
-    """Each source task writes its rows itself, to output partitions that no other source task's rows belong to."""
+    """Each source task writes its rows itself, to output partitions that no other source task's rows belong
+    to."""
     EXCHANGE = "exchange"
     """A shuffle brings the rows of an output partition to the one task that writes it."""
 
@@ -44,7 +46,7 @@ def answer_of(question: Any) -> Any:
     return answer
 
 
-# --- answers --------------------------------------------------------------------------------------------------------------
+# --- answers ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class Split:
 class StepSplits:
     """What each source task of an input reads, in its order.
 
-    placed_among: how many partitions the topic has, if records must lie where `partitioned_by` says; else 0. digest_version:
-    see `InputSlice`.
+    placed_among: how many partitions the topic has, if records must lie where `partitioned_by` says; else 0.
+    digest_version: see `InputSlice`.
     """
 
     serial: int
@@ -118,12 +120,13 @@ class Grant:
     producer_epoch: int
 
 
-# --- questions of planners ------------------------------------------------------------------------------------------------
+# --- questions of planners ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitStep(Question[Released]):
-    """Which step comes after `start`, the last that the query has recorded? Answered when it is known, or after a while."""
+    """Which step comes after `start`, the last that the query has recorded? Answered when
+    it is known, or after a while."""
 
     start: int
 
@@ -136,7 +139,7 @@ class AskSplits(Question[StepSplits]):
     step: int
 
 
-# --- questions of tasks ---------------------------------------------------------------------------------------------------
+# --- questions of tasks -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +182,8 @@ class ReportReads(Question[Heard]):
 
 @dataclass(frozen=True, slots=True)
 class AskGrant(Question[Grant]):
-    """May this task write? tasks: how many writers there are; 1 for a single one. modulus: partitions of the outputs."""
+    """May this task write? tasks: how many writers there are; 1 for a single one.
+    modulus: partitions of the outputs."""
 
     serial: int
     query: str
@@ -218,7 +222,7 @@ QUESTIONS: tuple[type[Question[Any]], ...] = (
 """All that a driver answers."""
 
 
-# --- on the wire ----------------------------------------------------------------------------------------------------------
+# --- on the wire --------------------------------------------------------------------------------------------
 
 
 def question_to_plain(question: Question[Any]) -> dict[str, Any]:
@@ -238,5 +242,7 @@ def question_from_plain(plain: Any, known: tuple[type[Question[Any]], ...] = QUE
     try:
         question: Question[Any] = from_plain(cls)(plain)
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the side channel's {kind} lacks a field, or has one of another type: {error!r}") from error
+        raise ValueError(
+            f"the side channel's {kind} lacks a field, or has one of another type: {error!r}"
+        ) from error
     return question

@@ -1,8 +1,10 @@
-"""Whether records lie where `partitioned_by` says: checked with the first ones that a step reads of each partition.
+"""Whether records lie where `partitioned_by` says: checked with the first ones that a step reads of each
+partition.
 
-On several nodes the rows of a keyed output must come to the node that may write their partition, and that follows from Kafka's
-murmur2 of the key. Producers of librdkafka partition otherwise unless they are told (CRC-32), and such a pipeline would fail at
-the first row that another node should have had, when state may have been built on it.
+On several nodes the rows of a keyed output must come to the node that may write their partition, and that
+follows from Kafka's murmur2 of the key. Producers of librdkafka partition otherwise unless they are told
+(CRC-32), and such a pipeline would fail at the first row that another node should have had, when state may
+have been built on it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _BAD = "__bad"
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPlacing:
-    """What an input says of itself. column: 'key' for the record's key. value_format: 'json', 'avro' or 'raw'."""
+    """What an input says of itself. column: 'key' for the record's key. value_format: 'json', 'avro' or
+    'raw'."""
 
     input: str
     column: str
@@ -45,7 +48,8 @@ class PlacementCheck:
         self._seen: Counter[int] = Counter()
 
     def look(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch as it is. Raises StepFailedError (REFUSED) when a record that is looked at lies elsewhere.
+        """The batch as it is. Raises StepFailedError (REFUSED) when a record that is looked at lies
+        elsewhere.
 
         A record without a key, or with a value that can't be parsed, says nothing.
         """
@@ -70,17 +74,19 @@ class PlacementCheck:
         offset, key = wrong[0]
         return StepFailedError(
             FailureKind.REFUSED,
-            f"input {self._declared.input!r}: partitioned_by={self._declared.column!r} says that records of topic "
-            f"{self._topic!r} lie where Kafka's murmur2 of it says, and {len(wrong)} of the first {looked_at} of partition "
-            f"{partition} do not: offset {offset} has {_shown(key)}, which belongs to partition "
-            f"{partition_of(key, self._partitions)} of {self._partitions}. Nothing was committed. Producers of librdkafka "
-            "(confluent-kafka, kcat ...) partition so only with partitioner=murmur2_random, and no producer does if its key is "
-            "another column. Write the topic anew and submit the pipeline under a new name, or use one node (nodes=1)",
+            f"input {self._declared.input!r}: partitioned_by={self._declared.column!r} says that records of "
+            f"topic {self._topic!r} lie where Kafka's murmur2 of it says, and {len(wrong)} of the first "
+            f"{looked_at} of partition {partition} do not: offset {offset} has {_shown(key)}, which belongs "
+            f"to partition {partition_of(key, self._partitions)} of {self._partitions}. Nothing was "
+            "committed. Producers of librdkafka (confluent-kafka, kcat ...) partition so only with "
+            "partitioner=murmur2_random, and no producer does if its key is another column. Write the "
+            "topic anew and submit the pipeline under a new name, or use one node (nodes=1)",
         )
 
 
 def _key_reader(declared: DeclaredPlacing) -> Callable[[dict[str, Any]], bytes | None] | None:
-    """A function from a record to what it is placed by, None where it does not say; None if no record can say."""
+    """A function from a record to what it is placed by, None where it does not say; None if no record can
+    say."""
     column = declared.column
     if column == "key":
         return lambda row: row["key"]

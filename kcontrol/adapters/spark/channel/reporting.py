@@ -16,8 +16,8 @@ from kcontrol.errors import KcontrolError, StepFailedError
 def failures_reported(address: ChannelAddress, serial: int) -> Iterator[None]:
     """Tells the driver of kcontrol's own errors, which then go on through Spark as `carried` has them.
 
-    The first reason of an attempt counts, so saying one twice does no harm. What else fails is only carried: a task that
-    Spark has ended meets the end of its connection, and is not the reason.
+    The first reason of an attempt counts, so saying one twice does no harm. What else fails is only carried:
+    a task that Spark has ended meets the end of its connection, and is not the reason.
     """
     with carried():
         try:

@@ -1,8 +1,8 @@
 """Limits of the side channel and its certificate, from Spark's configuration of the application.
 
-With executors on other hosts the channel is encrypted: unless certificate and key are given, the driver makes a certificate for
-the incarnation of the application with Java's keytool, and its fingerprint travels with the address and the secret. A client
-trusts that fingerprint and nothing else, so no authority is needed.
+With executors on other hosts the channel is encrypted: unless certificate and key are given, the driver makes
+a certificate for the incarnation of the application with Java's keytool, and its fingerprint travels with the
+address and the secret. A client trusts that fingerprint and nothing else, so no authority is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _VALID_DAYS = 3_650
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """What the driver does for connections. Each is a setting of Spark's (PREFIX and the name in the comment)."""
+    """What the driver does for connections. Each is a setting of Spark's (PREFIX and the name in the
+    comment)."""
 
     handshake_s: float = 10.0
     """handshakeSeconds: a peer must have proven itself by then."""
@@ -76,7 +77,8 @@ def limits_of(setting: Callable[[str], str | None]) -> ChannelLimits:
 
 
 def certificate_of(spark: SparkSession, *, elsewhere: bool) -> Certificate | None:
-    """The certificate of this application, None if its channel is not encrypted. elsewhere: tasks may run on other hosts.
+    """The certificate of this application, None if its channel is not encrypted.
+    elsewhere: tasks may run on other hosts.
 
     Raises SparkSettingError for settings that don't fit, and when none can be made.
     """
@@ -86,7 +88,9 @@ def certificate_of(spark: SparkSession, *, elsewhere: bool) -> Certificate | Non
         raise SparkSettingError(f"Spark setting {PREFIX}tls is {wanted!r}: it must be auto, true or false")
     certificate, key = conf.get(PREFIX + "certificate"), conf.get(PREFIX + "key")
     if (certificate is None) != (key is None):
-        raise SparkSettingError(f"Spark settings {PREFIX}certificate and {PREFIX}key need each other: give both, as PEM files")
+        raise SparkSettingError(
+            f"Spark settings {PREFIX}certificate and {PREFIX}key need each other: give both, as PEM files"
+        )
     if wanted == "false" or (wanted == "auto" and not elsewhere and certificate is None):
         return None
     if certificate is not None and key is not None:
@@ -103,12 +107,15 @@ def load_certificate(certificate: Path, key: Path) -> Certificate:
         first, _, _ = certificate.read_text(encoding="ascii").partition("-----END CERTIFICATE-----")
         own = first[first.index("-----BEGIN CERTIFICATE-----") :] + "-----END CERTIFICATE-----\n"
     except (OSError, ValueError) as error:
-        raise SparkSettingError(f"the side channel's certificate {certificate} and key {key} can't be used: {error}") from error
+        raise SparkSettingError(
+            f"the side channel's certificate {certificate} and key {key} can't be used: {error}"
+        ) from error
     return Certificate(context, fingerprint_of(ssl.PEM_cert_to_DER_cert(own)))
 
 
 def client_context() -> ssl.SSLContext:
-    """For a client, which compares the fingerprint itself once the connection stands and before it says anything."""
+    """For a client, which compares the fingerprint itself once the connection stands and before it says
+    anything."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
@@ -117,7 +124,8 @@ def client_context() -> ssl.SSLContext:
 
 
 def _made(spark: SparkSession) -> Certificate:
-    """Keytool makes key and certificate, and the JVM of the driver reads the key, because Python can do neither."""
+    """Keytool makes key and certificate, and the JVM of the driver reads the key,
+    because Python can do neither."""
     jvm = internals.jvm(spark)
     password = secrets.token_hex(16)
     keytool = str(Path(str(jvm.java.lang.System.getProperty("java.home"))) / "bin" / "keytool")
@@ -125,12 +133,42 @@ def _made(spark: SparkSession) -> Certificate:
         directory = Path(name)
         store = str(directory / "store.p12")
         _run(
-            *(keytool, "-genkeypair", "-alias", _ALIAS, "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=kcontrol"),
-            *("-validity", str(_VALID_DAYS), "-storetype", "PKCS12", "-keystore", store, "-storepass:env", _PASSWORD),
+            *(
+                keytool,
+                "-genkeypair",
+                "-alias",
+                _ALIAS,
+                "-keyalg",
+                "EC",
+                "-groupname",
+                "secp256r1",
+                "-dname",
+                "CN=kcontrol",
+            ),
+            *(
+                "-validity",
+                str(_VALID_DAYS),
+                "-storetype",
+                "PKCS12",
+                "-keystore",
+                store,
+                "-storepass:env",
+                _PASSWORD,
+            ),
             password=password,
         )
         own = _run(
-            *(keytool, "-exportcert", "-rfc", "-alias", _ALIAS, "-keystore", store, "-storepass:env", _PASSWORD),
+            *(
+                keytool,
+                "-exportcert",
+                "-rfc",
+                "-alias",
+                _ALIAS,
+                "-keystore",
+                store,
+                "-storepass:env",
+                _PASSWORD,
+            ),
             password=password,
         )
         files = directory / "cert.pem", directory / "key.pem"
@@ -143,7 +181,9 @@ def _made(spark: SparkSession) -> Certificate:
 def _key_of(jvm: Any, store: str, password: str) -> str:
     """The private key in a PKCS#12 store, as PEM."""
     # A char[]; py4j would make a text of Python's out of Java's.
-    letters = jvm.java.nio.charset.StandardCharsets.US_ASCII.decode(jvm.java.nio.ByteBuffer.wrap(password.encode())).array()
+    letters = jvm.java.nio.charset.StandardCharsets.US_ASCII.decode(
+        jvm.java.nio.ByteBuffer.wrap(password.encode())
+    ).array()
     keys = jvm.java.security.KeyStore.getInstance("PKCS12")
     stream = jvm.java.io.FileInputStream(store)
     try:
@@ -152,7 +192,11 @@ def _key_of(jvm: Any, store: str, password: str) -> str:
         stream.close()
     # The key's own class belongs to a module that lets nobody ask it.
     kind = jvm.java.lang.Class.forName("java.security.spec.PKCS8EncodedKeySpec")
-    key = jvm.java.security.KeyFactory.getInstance("EC").getKeySpec(keys.getKey(_ALIAS, letters), kind).getEncoded()
+    key = (
+        jvm.java.security.KeyFactory.getInstance("EC")
+        .getKeySpec(keys.getKey(_ALIAS, letters), kind)
+        .getEncoded()
+    )
     text = base64.encodebytes(bytes(key)).decode("ascii")
     return f"-----BEGIN PRIVATE KEY-----\n{text}-----END PRIVATE KEY-----\n"
 
@@ -160,11 +204,14 @@ def _key_of(jvm: Any, store: str, password: str) -> str:
 def _run(*command: str, password: str) -> str:
     environment = {**os.environ, _PASSWORD: password}
     try:
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True, timeout=_KEYTOOL_TIMEOUT_S)
+        done = subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True, timeout=_KEYTOOL_TIMEOUT_S
+        )
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stdout", None) or error
         raise SparkSettingError(
-            f"the side channel to executors can't be encrypted: keytool failed: {said}. Give a certificate with "
-            f"{PREFIX}certificate and {PREFIX}key (PEM files), or set {PREFIX}tls=false if the network is trusted"
+            f"the side channel to executors can't be encrypted: keytool failed: {said}. Give a certificate "
+            f"with {PREFIX}certificate and {PREFIX}key (PEM files), or set {PREFIX}tls=false if the network "
+            "is trusted"
         ) from error
     return done.stdout

@@ -141,7 +141,11 @@ def judge(chain: Sequence[Thrown], text: str) -> Judged:
 
 def _judge_one(thrown: Thrown, text: str) -> Judged | None:
     """None if the cause is to be looked at."""
-    python = thrown.message if thrown.name == CALLBACK else thrown.parameters.get(PYTHON_TEXT.get(thrown.condition, ""), "")
+    python = (
+        thrown.message
+        if thrown.name == CALLBACK
+        else thrown.parameters.get(PYTHON_TEXT.get(thrown.condition, ""), "")
+    )
     own = carried_in(python)
     if own is not None:
         return Judged(own.kind, own.message)
@@ -168,6 +172,8 @@ def root_cause(text: str) -> str:
     lines = [match.group(0) for match in _TRACEBACK_LINE.finditer(innermost)]
     if lines:
         return f"{lines[0]}{_place(innermost)}"[:MAX_MESSAGE_CHARS]
-    causes = [line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
+    causes = [
+        line.removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")
+    ]
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     return (causes[-1] if causes else first).strip()[:MAX_MESSAGE_CHARS]

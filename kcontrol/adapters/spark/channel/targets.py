@@ -1,7 +1,8 @@
 """Rows on their way to a topic: which output each belongs to, and which partition.
 
-A writer's rows have the columns of `frames.normalise`: key, value, headers, partition and output, those that the query has.
-The partition of a row depends on the row and the layout alone, never on the order in which rows come.
+A writer's rows have the columns of `frames.normalise`: key, value, headers, partition and output, those that
+the query has. The partition of a row depends on the row and the layout alone, never on the order in which
+rows come.
 """
 
 from __future__ import annotations
@@ -62,12 +63,14 @@ def split_by_output(
         wrong = pc.index_in(names, pa.array([target.name for target in targets]))
         found = names.filter(pc.is_null(wrong))[0].as_py()
         raise ConfigurationError(
-            f"a row's column {OUTPUT_COLUMN!r} is {found!r}; it must be one of {', '.join(target.name for target in targets)}"
+            f"a row's column {OUTPUT_COLUMN!r} is {found!r}; it must be one of "
+            f"{', '.join(target.name for target in targets)}"
         )
 
 
 def place(rows: pa.RecordBatch, target: OutputTarget, own: Sequence[int]) -> pa.Array:
-    """The output partition of each row: its `partition`, else by its key as Kafka's clients do, else by its value.
+    """The output partition of each row: its `partition`, else by its key as Kafka's
+    clients do, else by its value.
 
     own: the partitions that the caller may write. Raises ConfigurationError when a row belongs to another.
     """
@@ -94,6 +97,6 @@ def _check_owned(numbers: np.ndarray, own: np.ndarray, target: OutputTarget) -> 
     foreign = np.setdiff1d(numbers, own)
     if len(foreign):
         raise ConfigurationError(
-            f"output {target.name!r}: a row belongs to partition {foreign[0]} of topic {target.topic!r}, which has "
-            f"{target.partitions} partitions, of which this writer may write {own.tolist()}"
+            f"output {target.name!r}: a row belongs to partition {foreign[0]} of topic {target.topic!r}, "
+            f"which has {target.partitions} partitions, of which this writer may write {own.tolist()}"
         )

@@ -1,7 +1,7 @@
 """What the writer tasks of one attempt must know, on its way to them: a local property of Spark, as JSON.
 
-It is not part of the functions that the tasks run: those are pickled once for all steps of a query. Spark shows local
-properties in its user interface and writes them to its event log, so there is no secret in it.
+It is not part of the functions that the tasks run: those are pickled once for all steps of a query. Spark
+shows local properties in its user interface and writes them to its event log, so there is no secret in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class WriteJob:
     replay: bool
     targets: tuple[OutputTarget, ...]
     spool: str | None = None
-    """In a replay: the directory, on this machine, that takes the rows; None: only their digests are wanted."""
+    """In a replay: the directory, on this machine, that takes the rows; None: only their digests are
+    wanted."""
 
     def to_json(self) -> str:
         """As `job_from_json` reads it."""
@@ -40,7 +41,9 @@ class WriteJob:
 def job_from_json(text: str) -> WriteJob:
     """The job that `to_json` wrote."""
     fields = json.loads(text)
-    targets = tuple(OutputTarget(**{**target, "own": tuple(target["own"])}) for target in fields.pop("targets"))
+    targets = tuple(
+        OutputTarget(**{**target, "own": tuple(target["own"])}) for target in fields.pop("targets")
+    )
     return WriteJob(placement=Placement(fields.pop("placement")), targets=targets, **fields)
 
 
@@ -49,6 +52,7 @@ def job_of(context: TaskContext) -> WriteJob:
     text = context.getLocalProperty(JOB_PROPERTY)
     if text is None:
         raise StepFailedError(
-            FailureKind.LOST, f"this Spark task has no local property {JOB_PROPERTY!r}, which says what it writes and where to"
+            FailureKind.LOST,
+            f"this Spark task has no local property {JOB_PROPERTY!r}, which says what it writes and where to",
         )
     return job_from_json(text)

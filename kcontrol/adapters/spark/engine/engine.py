@@ -1,8 +1,8 @@
 """The engine of one node: starts the queries, runs them step by step, rolls them back.
 
-All calls but `cancel` are carried out by one thread of its own, in order, so that the session's event loop never waits for
-Spark. The hard parts are elsewhere: who may write in `attempt`, what Spark is told to run in `board`, what is on disk in
-`workdir`.
+All calls but `cancel` are carried out by one thread of its own, in order, so that the session's event loop
+never waits for Spark. The hard parts are elsewhere: who may write in `attempt`, what Spark is told to run in
+`board`, what is on disk in `workdir`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
-"""Opening a directory changes nothing in it, so it may be tried again: then one query after another, for less load at once."""
+"""Opening a directory changes nothing in it, so it may be tried again: then one query after
+another, for less load at once."""
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -108,7 +109,9 @@ class SparkEngine:
         self._compares, self._compression = compares, compression or {}
         self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
-        self._workdir = WorkDir(place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained)
+        self._workdir = WorkDir(
+            place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained
+        )
         self._workdir.prepare()
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
@@ -123,7 +126,9 @@ class SparkEngine:
             targets=self._targets,
             spool=spool,
         )
-        self._queries = RunningQueries(spark, bound, context, self._workdir, spec.layout.shuffle_partitions, self._query_ended)
+        self._queries = RunningQueries(
+            spark, bound, context, self._workdir, spec.layout.shuffle_partitions, self._query_ended
+        )
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
         self._cancels = 0
@@ -135,10 +140,11 @@ class SparkEngine:
         """Since when it is, by the monotonic clock, once somebody has."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
 
-    # --- the port -----------------------------------------------------------------------------------------------------
+    # --- the port -------------------------------------------------------------------------------------------
 
     def openable(self) -> tuple[int, ...]:
-        """Steps to which the working directory can be rolled back, newest first; also one that Spark still records."""
+        """Steps to which the working directory can be rolled back, newest first; also one that Spark still
+        records."""
         recording = None if self._host.board.has_ended else self._recording
         listed = self._workdir.openable()
         return listed if recording is None or recording in listed else (recording, *listed)
@@ -148,7 +154,8 @@ class SparkEngine:
         return await self._parts.restorable(checkpoints)
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
-        """Stop the queries, roll back to `step`, or begin anew (after `step`, if the pipeline keeps no state), start them.
+        """Stop the queries, roll back to `step`, or begin anew (after `step`, if the
+        pipeline keeps no state), start them.
 
         checkpoint: that of `step`; it is used when the directory does not hold the step.
         Raises StepFailedError, CheckpointError or ConfigurationError.
@@ -163,7 +170,8 @@ class SparkEngine:
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
     async def finish_step(self, step: int) -> None:
-        """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next step is decided."""
+        """Let Spark record the batches of `step`. What is called next waits for it:
+        meanwhile the next step is decided."""
         await self._call(lambda: self._finish_step(step))
 
     async def pin(self, step: int) -> None:
@@ -175,14 +183,15 @@ class SparkEngine:
         return await self._parts.save(step, claim_epoch, location)
 
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:
-        """Delete this node's parts that no kept checkpoint names, up to the newest of them. Raises CheckpointError."""
+        """Delete this node's parts that no kept checkpoint names, up to the newest of them. Raises
+        CheckpointError."""
         await self._parts.drop(kept)
 
     def cancel(self) -> None:
         """End what is under way, from any thread.
 
-        A running attempt gets no grant any more, its jobs are cancelled, its batches fail; who waits for the queries to
-        open or to finish stops waiting. Between calls nothing happens.
+        A running attempt gets no grant any more, its jobs are cancelled, its batches fail; who waits for the
+        queries to open or to finish stops waiting. Between calls nothing happens.
         """
         with self._lock:
             self._cancels += 1
@@ -205,7 +214,7 @@ class SparkEngine:
         """Give back the engine's thread; nothing can be called afterwards."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    # --- on the engine's thread ---------------------------------------------------------------------------------------
+    # --- on the engine's thread -----------------------------------------------------------------------------
 
     async def _call(self, work: Callable[[], _Result]) -> _Result:
         try:
@@ -245,7 +254,14 @@ class SparkEngine:
                 _log.warning("opening at step %d failed and is tried again: %s", step, error)
 
     def _open_once(
-        self, step: int, create: bool, checkpoint: Checkpoint | None, deadline_s: float, cancels: int, *, one_by_one: bool
+        self,
+        step: int,
+        create: bool,
+        checkpoint: Checkpoint | None,
+        deadline_s: float,
+        cancels: int,
+        *,
+        one_by_one: bool,
     ) -> None:
         self._settle(deadline_s)
         self._queries.stop()
@@ -259,7 +275,9 @@ class SparkEngine:
         else:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
-                deadline_s = time.monotonic() + self._spec.limits.open_timeout_ms / 1000  # of the queries alone
+                deadline_s = (
+                    time.monotonic() + self._spec.limits.open_timeout_ms / 1000
+                )  # of the queries alone
             if step not in self._workdir.openable():
                 raise StepFailedError(FailureKind.LOST, f"step {step} is not in the working directory")
             self._workdir.roll_back(step)
@@ -287,7 +305,9 @@ class SparkEngine:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
-            attempt = self._attempt = AttemptLedger(self._serial, work, expected, frozenset(self._bound.names), own, of_input)
+            attempt = self._attempt = AttemptLedger(
+                self._serial, work, expected, frozenset(self._bound.names), own, of_input
+            )
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
@@ -301,7 +321,11 @@ class SparkEngine:
             if check is not None:
                 check.explain(error, lambda: input_slices(attempt, mine, read_again))
             raise
-        _log.debug("step %d: %s", work.step, ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()))
+        _log.debug(
+            "step %d: %s",
+            work.step,
+            ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()),
+        )
         result = step_result(attempt, results, mine, read_again, self._node)
         if check is not None:
             check.result(attempt, result)
@@ -317,18 +341,23 @@ class SparkEngine:
     def _finish_step(self, step: int) -> None:
         attempt = self._attempt
         if attempt is None or attempt.work.step != step:
-            raise StepFailedError(FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran")
+            raise StepFailedError(
+                FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran"
+            )
         attempt.finish()
         self._recording = step
 
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""
         if self._recording is not None:
-            self._recorded_s = self._host.board.wait_queries(self._recording, self._spec.limits.step_timeout_ms / 1000)
+            self._recorded_s = self._host.board.wait_queries(
+                self._recording, self._spec.limits.step_timeout_ms / 1000
+            )
             self._recording = None
 
     def _settle(self, deadline_s: float) -> None:
-        """What Spark was let record shall be on disk before the queries are stopped; if it can't be, the directory tells."""
+        """What Spark was let record shall be on disk before the queries are stopped; if it
+        can't be, the directory tells."""
         recording, self._recording, self._recorded_s = self._recording, None, None
         if recording is not None:
             self._host.board.wait_recorded(recording, max(0.0, deadline_s - time.monotonic()))
@@ -344,7 +373,7 @@ class SparkEngine:
     def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
         return count_split(self._host.settings, item, split, attempt.digest_version)
 
-    # --- who reads and writes what ------------------------------------------------------------------------------------
+    # --- who reads and writes what --------------------------------------------------------------------------
 
     def _reads(self, item: InputRange) -> bool:
         spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
@@ -365,7 +394,8 @@ class SparkEngine:
         if added:
             raise attempt.fail(
                 FailureKind.QUERY,
-                f"step {attempt.work.step} was made by a definition without output {added[0]!r}: run it again by that one",
+                f"step {attempt.work.step} was made by a definition without output {added[0]!r}: run it "
+                "again by that one",
             )
         return tuple(
             OutputTarget(
@@ -381,7 +411,8 @@ class SparkEngine:
         )
 
     def _query_ended(self, session: int, error: StepFailedError) -> None:
-        """Called by a query's watcher. A call under way reports the error itself; otherwise the node must hear of it."""
+        """Called by a query's watcher. A call under way reports the error itself;
+        otherwise the node must hear of it."""
         if not self._host.board.query_ended(session, error):
             return
         with self._lock:
@@ -395,6 +426,6 @@ class SparkEngine:
 def _check_spec(spec: PipelineSpec, bound: BoundQueries) -> None:
     if spec.queries != bound.names:
         raise ConfigurationError(
-            f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this code has "
-            f"{', '.join(bound.names)}"
+            f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this "
+            f"code has {', '.join(bound.names)}"
         )

@@ -1,7 +1,7 @@
 """A node's parts of checkpoints: what the engine holds fast, saves, finds again and drops.
 
-Joins the node's directory (`workdir`) to the store (`kcontrol.adapters.checkpoints`). Nothing here waits for Spark: saving and
-dropping run in threads of their own while steps go on.
+Joins the node's directory (`workdir`) to the store (`kcontrol.adapters.checkpoints`). Nothing here waits for
+Spark: saving and dropping run in threads of their own while steps go on.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 class NodeParts:
-    """Of one incarnation of one node. location: where the definition puts checkpoints; empty for nowhere. own: the directory that is
-    meant where a location says that each node has its own."""
+    """Of one incarnation of one node. location: where the definition puts checkpoints; empty for nowhere.
+    own: the directory that is meant where a location says that each node has its own."""
 
     def __init__(
         self,
@@ -39,7 +39,8 @@ class NodeParts:
         self._store, self._workdir, self._own = store, workdir, own
         self._pipeline, self._log_id, self._node, self._incarnation = pipeline, log_id, node, incarnation
         self._locations = {location} - {""}
-        """Where parts of this node may be: also where an earlier definition put those that the log still names."""
+        """Where parts of this node may be: also where an earlier definition put those that the log still
+        names."""
         self._pinned: tuple[int, Path] | None = None
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
@@ -49,8 +50,11 @@ class NodeParts:
         return await asyncio.to_thread(lambda: tuple(each.step for each in own if self._is_readable(each)))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Fill the node's directory from its part. Raises CheckpointError: it is missing, damaged, or of other queries."""
-        self._workdir.restore_from(self._store, placed(checkpoint.location, self._own), self._manifest(checkpoint))
+        """Fill the node's directory from its part. Raises CheckpointError: it is
+        missing, damaged, or of other queries."""
+        self._workdir.restore_from(
+            self._store, placed(checkpoint.location, self._own), self._manifest(checkpoint)
+        )
 
     def pin(self, step: int) -> None:
         """Hold fast what the step needs, instead of what was pinned before. Raises CheckpointError."""
@@ -59,17 +63,26 @@ class NodeParts:
         self._pinned = (step, self._workdir.pin(step))
 
     async def save(self, step: int, claim_epoch: int, location: str) -> SavedFiles:
-        """Copy the pin to the location, then let go of it. When cancelled, it returns after the copying has ended.
+        """Copy the pin to the location, then let go of it. When cancelled, it returns after the copying has
+        ended.
 
         Raises CheckpointError.
         """
         if self._pinned is None or self._pinned[0] != step:
             raise CheckpointError(f"step {step} is not held fast, so it can't be saved to {location}")
         place = PartPlace(
-            placed(location, self._own), self._pipeline, self._log_id, self._node, self._incarnation, claim_epoch, step
+            placed(location, self._own),
+            self._pipeline,
+            self._log_id,
+            self._node,
+            self._incarnation,
+            claim_epoch,
+            step,
         )
         cancelled = threading.Event()
-        copying = asyncio.ensure_future(asyncio.to_thread(self._store.save, place, self._pinned[1], cancelled.is_set))
+        copying = asyncio.ensure_future(
+            asyncio.to_thread(self._store.save, place, self._pinned[1], cancelled.is_set)
+        )
         try:
             saved = await asyncio.shield(copying)
         except asyncio.CancelledError:
@@ -83,8 +96,8 @@ class NodeParts:
         return SavedFiles(saved.manifest, saved.files, saved.size_bytes)
 
     async def drop(self, kept: Sequence[Checkpoint]) -> None:
-        """Delete the node's parts of steps up to the newest kept checkpoint that no kept one names, and what broken-off saves
-        have left. Raises CheckpointError."""
+        """Delete the node's parts of steps up to the newest kept checkpoint that no kept one names, and what
+        broken-off saves have left. Raises CheckpointError."""
         if kept:
             self._locations |= {each.location for each in kept}
             named = {part.manifest for each in kept if (part := each.part_of(self._node)) is not None}
@@ -107,5 +120,7 @@ class NodeParts:
     def _manifest(self, checkpoint: Checkpoint) -> str:
         part = checkpoint.part_of(self._node)
         if part is None:
-            raise CheckpointError(f"the checkpoint of step {checkpoint.step} has no part of node {self._node}")
+            raise CheckpointError(
+                f"the checkpoint of step {checkpoint.step} has no part of node {self._node}"
+            )
         return part.manifest

@@ -25,7 +25,8 @@ Ended = Callable[[int, StepFailedError], None]
 
 
 class RunningQueries:
-    """Starts and stops all queries of a node. `start` and `stop` are called by one thread, `cancel_jobs` by any."""
+    """Starts and stops all queries of a node. `start` and `stop` are called by one thread, `cancel_jobs` by
+    any."""
 
     def __init__(
         self,
@@ -52,15 +53,18 @@ class RunningQueries:
     def start(self, session: int, started: Callable[[int], None] | None = None) -> None:
         """Start every query on its own directory. They then wait for their first step.
 
-        started: called after each query with the number of them so far; the next one is started when it returns.
+        started: called after each query with the number of them so far; the next one is started when it
+        returns.
         """
         before = self._spark.conf.get(_SHUFFLE)
         named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
-        # A query takes its settings from the session when it starts, so those of the user are put back afterwards.
+        # A query takes its settings from the session when it starts, so those of the user are put back
+        # afterwards.
         self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
         try:
             for bound in self._bound.queries:
-                # Its thread inherits this. The sink would be too late: Spark may run a shuffle of the query before it.
+                # Its thread inherits this. The sink would be too late: Spark may run a
+                # shuffle of the query before it.
                 self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
                 query = (
                     bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
@@ -82,7 +86,9 @@ class RunningQueries:
         def wait() -> None:
             try:
                 query.awaitTermination()
-                error: BaseException = StepFailedError(FailureKind.LOST, f"query {name!r} was stopped from outside")
+                error: BaseException = StepFailedError(
+                    FailureKind.LOST, f"query {name!r} was stopped from outside"
+                )
             except SPARK_ERRORS as failure:
                 error = failure
             self._on_end(session, failure_of(error, f"query {name!r}: "))
@@ -90,7 +96,8 @@ class RunningQueries:
         threading.Thread(target=wait, name=f"kcontrol-watch-{name}", daemon=True).start()
 
     def cancel_jobs(self) -> None:
-        """Cancel the Spark jobs of all queries' running batches, soon. What a JVM that is gone ran has ended with it.
+        """Cancel the Spark jobs of all queries' running batches, soon. What a JVM that
+        is gone ran has ended with it.
 
         In a thread: a JVM that is stopped answers nothing, and who calls this is often an event loop.
         """

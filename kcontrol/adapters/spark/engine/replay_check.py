@@ -1,4 +1,5 @@
-"""A replay is held to the log: its input while it is read, everything else once all is known, and why it failed if it did."""
+"""A replay is held to the log: its input while it is read, everything else once all is
+known, and why it failed if it did."""
 
 from __future__ import annotations
 
@@ -17,30 +18,34 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplayCheck:
-    """What a replay must give. compares: a difference ends it; False where the caller compares, and wants to know of all."""
+    """What a replay must give. compares: a difference ends it; False where the caller
+    compares, and wants to know of all."""
 
     expected: StepBoundary
     part: NodePart
     compares: bool
     made_otherwise: str = ""
-    """How what made the step differs from what runs it again; '' if it does not. It is named before any difference."""
+    """How what made the step differs from what runs it again; '' if it does not. It is named before any
+    difference."""
 
     def of_input(self, work: StepWork) -> InputCheck | None:
         """For the attempt: judges the input while it is read."""
         return InputCheck(self.expected, self.part, work.layout.splits) if self.compares else None
 
     def result(self, attempt: AttemptLedger, found: StepResult) -> None:
-        """Raises StepFailedError (DIGEST), which ends the attempt, if anything that was found is not as in the log."""
+        """Raises StepFailedError (DIGEST), which ends the attempt, if anything that was found is not as in
+        the log."""
         if self.compares:
             wrong = differences(self.expected, self.part, attempt.work, found)
             if wrong:
                 raise attempt.fail(FailureKind.DIGEST, self._told(_first(wrong)))
 
     def explain(self, error: StepFailedError, read: Callable[[], Sequence[InputSlice]]) -> None:
-        """A query that fails where it once did not may have been given something else: then that is what is to be said.
-        A difference that ended the attempt is said again with what the step was made with.
+        """A query that fails where it once did not may have been given something else: then that is what is
+        to be said. A difference that ended the attempt is said again with what the step was made with.
 
-        read: what the input was, as far as it is not known read again. Raises StepFailedError (DIGEST) if it differs.
+        read: what the input was, as far as it is not known read again. Raises
+        StepFailedError (DIGEST) if it differs.
         """
         if error.kind is FailureKind.DIGEST and self.made_otherwise:
             raise StepFailedError(FailureKind.DIGEST, self._told(str(error))) from error

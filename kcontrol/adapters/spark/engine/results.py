@@ -22,12 +22,17 @@ ReadAgain = Callable[[InputRange, SourceSplit], Counted]
 
 
 def step_result(
-    attempt: AttemptLedger, results: Mapping[str, QueryResult], mine: Sequence[InputRange], read_again: ReadAgain, node: int
+    attempt: AttemptLedger,
+    results: Mapping[str, QueryResult],
+    mine: Sequence[InputRange],
+    read_again: ReadAgain,
+    node: int,
 ) -> StepResult:
     """Put together what all queries of one attempt found and wrote.
 
-    mine: the part of the division that this node reads. read_again: counts a split that no task read to its end (a plan
-    with a limit, or one that Spark proved to be empty), so that the boundary always tells what the step's input was.
+    mine: the part of the division that this node reads. read_again: counts a split that no task read to its
+    end (a plan with a limit, or one that Spark proved to be empty), so that the boundary always tells what
+    the step's input was.
     node: the number of this node.
     Raises StepFailedError (LOST) when two results contradict each other.
     """
@@ -40,12 +45,16 @@ def step_result(
         run_ms=int(attempt.phases_ms.get("written", 0)),
         recorded_ms=int(attempt.phases_ms["recorded"]) if "recorded" in attempt.phases_ms else None,
         late_rows=tuple(
-            LateRows(name, node, rows) for name in sorted(results) if (rows := results[name].late_rows) is not None
+            LateRows(name, node, rows)
+            for name in sorted(results)
+            if (rows := results[name].late_rows) is not None
         ),
     )
 
 
-def input_slices(attempt: AttemptLedger, mine: Sequence[InputRange], read_again: ReadAgain) -> tuple[InputSlice, ...]:
+def input_slices(
+    attempt: AttemptLedger, mine: Sequence[InputRange], read_again: ReadAgain
+) -> tuple[InputSlice, ...]:
     """What the step's input was, by partition. See `step_result`."""
     reads = attempt.reads()
     splits = splits_by_partition(attempt.work.layout.splits)
@@ -68,7 +77,8 @@ def _outputs(attempt: AttemptLedger, results: Mapping[str, QueryResult]) -> tupl
             if (item.output, item.partition) in found:
                 raise attempt.fail(
                     FailureKind.LOST,
-                    f"step {attempt.work.step}: two tasks wrote to partition {item.partition} of output {item.output!r}",
+                    f"step {attempt.work.step}: two tasks wrote to partition {item.partition} of output "
+                    f"{item.output!r}",
                 )
             found[item.output, item.partition] = item
     return tuple(found[key] for key in sorted(found))
@@ -81,7 +91,7 @@ def _skipped(attempt: AttemptLedger, results: Mapping[str, QueryResult]) -> tupl
             if counts.setdefault(item.input, item.records) != item.records:
                 raise attempt.fail(
                     FailureKind.LOST,
-                    f"step {attempt.work.step}: queries disagree about the bad records of input {item.input!r}: "
-                    f"{counts[item.input]} and {item.records}",
+                    f"step {attempt.work.step}: queries disagree about the bad records of input "
+                    f"{item.input!r}: {counts[item.input]} and {item.records}",
                 )
     return tuple(Skipped(name, records) for name, records in sorted(counts.items()))

@@ -1,4 +1,5 @@
-"""Binds a pipeline to a Spark session: its inputs as streaming frames, its queries as frames ready for the writer tasks."""
+"""Binds a pipeline to a Spark session: its inputs as streaming frames, its queries as
+frames ready for the writer tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
 
 _SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
-"""What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query starts."""
+"""What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query
+starts."""
 
 
 class Frames:
@@ -35,7 +37,8 @@ class Frames:
         self._spark, self._pipeline, self._address = spark, pipeline, address
 
     def read(self, name: str) -> DataFrame:
-        """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields beside them."""
+        """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
+        beside them."""
         source = self._pipeline.input(name)
         return parsed(self._raw(source, source.include_headers), source)
 
@@ -44,7 +47,8 @@ class Frames:
         return self._spark.readStream.format(SOURCE_NAME).options(**options).load()
 
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
-        """The queries to run: those of `frames`, and one for each input whose bad records go to a dead-letter topic.
+        """The queries to run: those of `frames`, and one for each input whose bad
+        records go to a dead-letter topic.
 
         allow_nondeterministic: besides the pipeline's own.
 
@@ -59,7 +63,9 @@ class Frames:
             with told_of(item):
                 facts = inspect(item.frame, item.name, allow_nondeterministic)
                 check_supported(item.frame, item.mode, item.name)
-                frame = to_kafka_columns(follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs])
+                frame = to_kafka_columns(
+                    follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs]
+                )
                 bound.append(self._bound(item, facts, frame))
             if not one_executor:
                 warnings += facts.warnings
@@ -71,7 +77,9 @@ class Frames:
         return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings))
 
     def _bound(self, item: FrameQuery, facts: PlanFacts, frame: DataFrame) -> BoundQuery:
-        skipping = [name for name in facts.inputs if self._pipeline.input(name).bad_records is BadRecords.SKIP]
+        skipping = [
+            name for name in facts.inputs if self._pipeline.input(name).bad_records is BadRecords.SKIP
+        ]
         return BoundQuery(
             name=item.name,
             frame=frame,
@@ -92,7 +100,9 @@ class Frames:
     def _scattered(self, frame: DataFrame) -> tuple[str, ...]:
         if self._pipeline.nodes == 1:
             return ()
-        partitioned_by = {source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by}
+        partitioned_by = {
+            source.name: source.partitioned_by for source in self._pipeline.inputs if source.partitioned_by
+        }
         return scattered(analyzed(frame), partitioned_by)
 
 
@@ -116,9 +126,10 @@ def bind(
 def _register(spark: SparkSession) -> None:
     """Make the data source known to this session.
 
-    All queries share the one java.util.HashMap that holds its environment: a query that starts puts keys into it while
-    another query's tasks are being serialized, which then fail with `OptionalDataException` now and again. A put of a key that
-    is there already changes nothing else in a HashMap, so they are there from the start.
+    All queries share the one java.util.HashMap that holds its environment: a query that starts puts keys into
+    it while another query's tasks are being serialized, which then fail with `OptionalDataException` now and
+    again. A put of a key that is there already changes nothing else in a HashMap, so they are there from the
+    start.
     """
     environment = spark.sparkContext.environment
     placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]

@@ -1,4 +1,5 @@
-"""A pipeline's queries bound to a Spark session: ready to start, with what the engine must know of each plan."""
+"""A pipeline's queries bound to a Spark session: ready to start, with what the engine must know of each
+plan."""
 
 from __future__ import annotations
 

@@ -17,17 +17,24 @@ from kcontrol.definition.query_errors import in_one_line
 from kcontrol.errors import ConfigurationError
 
 _CHECKED = "spark.sql.streaming.unsupportedOperationCheck"
-_STATE_WORKERS = ("pyspark.sql.streaming.stateful_processor_api_client", "pyspark.sql.streaming.proto.StateMessage_pb2")
-"""What the processes import that Spark starts for transformWithState. If one can't, Spark only says that they exited."""
+_STATE_WORKERS = (
+    "pyspark.sql.streaming.stateful_processor_api_client",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+)
+"""What the processes import that Spark starts for transformWithState. If one can't,
+Spark only says that they exited."""
 
 
 def check_supported(frame: DataFrame, mode: OutputMode, query: str) -> None:
-    """Raise ConfigurationError unless Spark can run the frame as a stream in this mode, as it would find when it starts."""
+    """Raise ConfigurationError unless Spark can run the frame as a stream in this mode,
+    as it would find when it starts."""
     view, plan = jvm(frame.sparkSession), analyzed(frame)
     if frame.sparkSession.conf.get(_CHECKED, "true") == "true":
         output_mode = getattr(view.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
         try:
-            view.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(plan, output_mode)
+            view.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+                plan, output_mode
+            )
         except PySparkException as error:
             raise ConfigurationError(
                 f"query {query!r}: Spark can't run it as a stream with mode={mode!r}: {in_one_line(error)}"
@@ -42,8 +49,8 @@ def _check_state_workers(query: str) -> None:
             importlib.import_module(name)
         except Exception as error:
             raise ConfigurationError(
-                f"query {query!r}: transformWithState needs {name}, which this Python can't import: {in_one_line(error)}; "
-                "install kcontrol with what it depends on, protobuf among it"
+                f"query {query!r}: transformWithState needs {name}, which this Python can't import: "
+                f"{in_one_line(error)}; install kcontrol with what it depends on, protobuf among it"
             ) from error
 
 
@@ -65,7 +72,8 @@ def no_streams_of_their_own() -> Iterator[None]:
 
     def refuse(_frame: DataFrame) -> None:
         raise ConfigurationError(
-            "writeStream is not for a query: return the frame, and kcontrol writes it to the output, step by step"
+            "writeStream is not for a query: return the frame, and kcontrol writes it to the output, "
+            "step by step"
         )
 
     kept = ClassicDataFrame.__dict__["writeStream"]

@@ -1,9 +1,9 @@
 """The clock of the queries: a batch's time is the step's `now_ms`, whenever and wherever the step runs.
 
-`MicroBatchExecution` stamps a batch with its private field `triggerClock`, right after its sources have said how far they go,
-and `current_timestamp()` and processing-time timers use that stamp. With Spark's own ManualClock there, set before the step is
-released, they replay. Durations in Spark's progress reports mean nothing under it. It overlooks `now()`, which therefore
-becomes `current_timestamp()` before a query starts.
+`MicroBatchExecution` stamps a batch with its private field `triggerClock`, right after its sources have said
+how far they go, and `current_timestamp()` and processing-time timers use that stamp. With Spark's own
+ManualClock there, set before the step is released, they replay. Durations in Spark's progress reports mean
+nothing under it. It overlooks `now()`, which therefore becomes `current_timestamp()` before a query starts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class QueryClock:
         field = field_of(execution.getClass(), "triggerClock")
         if field is None:
             raise SparkSettingError(
-                "this Spark has no MicroBatchExecution.triggerClock, so current_timestamp() could not be replayed; "
-                "use PySpark 4.3"
+                "this Spark has no MicroBatchExecution.triggerClock, so current_timestamp() could not be "
+                "replayed; use PySpark 4.3"
             )
         field.set(execution, self._clock)
 
@@ -45,7 +45,9 @@ class QueryClock:
 def follow_step(frame: DataFrame) -> DataFrame:
     """The same frame, with the step's time wherever its plan takes the wall clock's by `now()`."""
     view = jvm(frame.sparkSession)
-    if not analyzed(frame).containsPattern(view.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+    if not analyzed(frame).containsPattern(
+        view.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    ):
         return frame
     return rewritten(frame, _NowIsTheStep(view))
 

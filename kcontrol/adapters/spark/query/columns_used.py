@@ -1,10 +1,10 @@
 """Which of an input's columns a query can see: the others need not travel from the task's Python to the JVM.
 
-Spark prunes columns itself, but not into a data source that is written in Python: all of them would be copied into the JVM's
-rows first. The analyzed plan is walked from its end to its sources with the attributes that are still needed, as Catalyst's
-ColumnPruning does, through the operators whose needs are all in their expressions; below any other, every column is used.
-It is the analyzed plan because that stays the same for the life of a query: an optimized one may fold the date away today
-and need a column tomorrow.
+Spark prunes columns itself, but not into a data source that is written in Python: all of them would be copied
+into the JVM's rows first. The analyzed plan is walked from its end to its sources with the attributes that
+are still needed, as Catalyst's ColumnPruning does, through the operators whose needs are all in their
+expressions; below any other, every column is used. It is the analyzed plan because that stays the same for
+the life of a query: an optimized one may fold the date away today and need a column tomorrow.
 """
 
 from __future__ import annotations
@@ -29,26 +29,33 @@ _PASSING = frozenset(
         "DeduplicateWithinWatermark",
     }
 )
-"""Operators that give the columns of their children on as they are, and look themselves only at what their expressions name."""
+"""Operators that give the columns of their children on as they are, and look themselves only
+at what their expressions name."""
 
 _Needed = frozenset[int] | None
 """Numbers of attributes; None: all there are."""
 
 
 def columns_used(frame: DataFrame) -> dict[str, tuple[str, ...]]:
-    """By input: the columns that may have an effect on a streaming frame, in its order. An input left out is seen whole."""
+    """By input: the columns that may have an effect on a streaming frame, in its order.
+    An input left out is seen whole."""
     plan = analyzed(frame)
     if any(node.subqueries().nonEmpty() for node in nodes_in(plan)):
         return {}  # what is inside them is nobody's child
     used: dict[str, set[str]] = {}
     _walk(plan, None, used)
-    return {name: tuple(column for column in _columns_of(plan, name) if column in columns) for name, columns in used.items()}
+    return {
+        name: tuple(column for column in _columns_of(plan, name) if column in columns)
+        for name, columns in used.items()
+    }
 
 
 def _walk(node: Any, needed: _Needed, used: dict[str, set[str]]) -> None:
     if node.nodeName() == STREAM:
         columns = used.setdefault(_input_of(node), set())
-        columns |= {item.name() for item in each(node.output()) if needed is None or item.exprId().id() in needed}
+        columns |= {
+            item.name() for item in each(node.output()) if needed is None or item.exprId().id() in needed
+        }
         return
     below = _needed_below(node, needed)
     for child in each(node.children()):
@@ -58,7 +65,9 @@ def _walk(node: Any, needed: _Needed, used: dict[str, set[str]]) -> None:
 def _needed_below(node: Any, needed: _Needed) -> _Needed:
     name = node.nodeName()
     if name == "Project":
-        return _references(item for item in each(node.projectList()) if needed is None or item.exprId().id() in needed)
+        return _references(
+            item for item in each(node.projectList()) if needed is None or item.exprId().id() in needed
+        )
     if name == "Aggregate":
         return _references(each(node.expressions()))
     if name in _PASSING and needed is not None:
@@ -69,7 +78,9 @@ def _needed_below(node: Any, needed: _Needed) -> _Needed:
 
 def _references(expressions: Iterable[Any]) -> frozenset[int]:
     return frozenset(
-        attribute.exprId().id() for expression in expressions for attribute in each(expression.references().toSeq())
+        attribute.exprId().id()
+        for expression in expressions
+        for attribute in each(expression.references().toSeq())
     )
 
 

@@ -1,10 +1,12 @@
-"""Finds what a query takes from the wall clock, from chance, from the session or from the machine, in its analyzed plan.
+"""Finds what a query takes from the wall clock, from chance, from the session or from the
+machine, in its analyzed plan.
 
-A step must give the same when it is run again, so a query's time is the step's. Spark itself flags expressions that give other
-values each time they are evaluated. It does not flag those that it replaces by a value when it plans a batch, which have the
-tree pattern CURRENT_LIKE: of them `MicroBatchExecution` gives the batch's time, which is the step's, to the few in
-`BATCH_TIME`, outside of subqueries; all others would get the time at which the batch is planned, or the session's user and
-database. So do the words 'now' and 'today' where text becomes a time, and a time of day that becomes a timestamp, of that day.
+A step must give the same when it is run again, so a query's time is the step's. Spark itself flags
+expressions that give other values each time they are evaluated. It does not flag those that it replaces by a
+value when it plans a batch, which have the tree pattern CURRENT_LIKE: of them `MicroBatchExecution` gives the
+batch's time, which is the step's, to the few in `BATCH_TIME`, outside of subqueries; all others would get the
+time at which the batch is planned, or the session's user and database. So do the words 'now' and 'today'
+where text becomes a time, and a time of day that becomes a timestamp, of that day.
 """
 
 from __future__ import annotations
@@ -106,16 +108,23 @@ def _instead(expression: Any, name: str, children: list[Any]) -> str | None:
     if name == "AesEncrypt":
         return _INSTEAD[name] if _has_random_vector(children) else None
     if name == "Literal":
-        today = expression.dataType().simpleString() in _TIMES and _LITERAL_TODAY.fullmatch(_written(expression))
+        today = expression.dataType().simpleString() in _TIMES and _LITERAL_TODAY.fullmatch(
+            _written(expression)
+        )
         return _CLOCK if today else None
-    if name in _PARSED_TIMES and len(children) == 1 and (name != "Cast" or expression.dataType().simpleString() in _TIMES):
+    if (
+        name in _PARSED_TIMES
+        and len(children) == 1
+        and (name != "Cast" or expression.dataType().simpleString() in _TIMES)
+    ):
         time_of_day = name == "Cast" and children[0].dataType().simpleString().startswith("time(")
         return _CLOCK if time_of_day or _TODAY.fullmatch(_constant(children[0])) else None
     return None
 
 
 def _has_random_vector(children: list[Any]) -> bool:
-    """Whether aes_encrypt(text, key, mode, padding, vector, more) makes an initialization vector of its own."""
+    """Whether aes_encrypt(text, key, mode, padding, vector, more) makes an
+    initialization vector of its own."""
     if not children[4].foldable():
         return False
     return not children[4].eval(None) and _constant(children[2]).upper() != "ECB"
@@ -123,7 +132,11 @@ def _has_random_vector(children: list[Any]) -> bool:
 
 def _constant(expression: Any) -> str:
     """The text that an expression always gives; '' if it is no text or depends on rows."""
-    if not expression.resolved() or expression.dataType().simpleString() != "string" or not expression.foldable():
+    if (
+        not expression.resolved()
+        or expression.dataType().simpleString() != "string"
+        or not expression.foldable()
+    ):
         return ""
     value = expression.eval(None)
     return "" if value is None else str(value.toString())

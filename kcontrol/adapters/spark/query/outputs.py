@@ -1,8 +1,9 @@
-"""From a query's frame to the columns of a Kafka record: key, value, headers, partition, and what the digest is made of.
+"""From a query's frame to the columns of a Kafka record: key, value, headers, partition,
+and what the digest is made of.
 
-A raw output takes the columns of Spark's own Kafka sink. With a value format, every column but `headers`, `partition` and
-`output` goes into the value, the key's column too: a reader that has only the value misses nothing. It all
-happens in the streaming plan, before the writer tasks.
+A raw output takes the columns of Spark's own Kafka sink. With a value format, every column but `headers`,
+`partition` and `output` goes into the value, the key's column too: a reader that has only the value misses
+nothing. It all happens in the streaming plan, before the writer tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _BESIDE_VALUE = ("headers", "partition")
 
 
 def to_kafka_columns(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> DataFrame:
-    """`frame` as key, value, headers, partition (those it has), `output` when it serves several, and the digest's column.
+    """`frame` as key, value, headers, partition (those it has), `output` when it serves
+    several, and the digest's column.
 
     Raises ConfigurationError naming the output and the column that is missing, unknown or of a wrong type.
     """
@@ -42,13 +44,14 @@ def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
     names = [output.name for output in outputs]
     if OUTPUT_COLUMN not in frame.columns:
         raise ConfigurationError(
-            f"outputs {', '.join(names)}: a frame that serves several outputs needs a column {OUTPUT_COLUMN!r}"
+            f"outputs {', '.join(names)}: a frame that serves several outputs needs a column "
+            f"{OUTPUT_COLUMN!r}"
         )
     shapes = {(output.value_format, output.key, str(output.schema), output.digest) for output in outputs}
     if len(shapes) > 1:
         raise ConfigurationError(
-            f"outputs {', '.join(names)} are served by one frame, so they must have the same value_format, key, schema and "
-            "digest"
+            f"outputs {', '.join(names)} are served by one frame, so they must have the same value_format, "
+            "key, schema and digest"
         )
 
 
@@ -57,12 +60,14 @@ def _raw_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> list[Co
     unknown = [name for name in frame.columns if name not in allowed]
     if unknown or "value" not in frame.columns:
         raise ConfigurationError(
-            f"output {output.name!r}: without value_format its frame may have the columns key, value (needed), headers and "
-            f"partition; it has {', '.join(frame.columns)}: select those, or set value_format='json' or 'avro'"
+            f"output {output.name!r}: without value_format its frame may have the columns key, value "
+            f"(needed), headers and partition; it has {', '.join(frame.columns)}: select those, or set "
+            "value_format='json' or 'avro'"
         )
     if output.digest.startswith("float:"):
         raise ConfigurationError(
-            f"output {output.name!r}: digest={output.digest!r} needs a value_format: raw values have no numbers"
+            f"output {output.name!r}: digest={output.digest!r} needs a value_format: raw values have no "
+            "numbers"
         )
     columns = []
     for name in ("key", "value"):
@@ -74,7 +79,9 @@ def _raw_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> list[Co
 def _as_bytes(frame: DataFrame, name: str, output: KafkaOutput) -> Column:
     kind = frame.schema[name].dataType.typeName()
     if kind not in ("binary", "string", "void"):
-        raise ConfigurationError(f"output {output.name!r}: column {name!r} is {kind}; cast it to string or binary")
+        raise ConfigurationError(
+            f"output {output.name!r}: column {name!r} is {kind}; cast it to string or binary"
+        )
     return sf.col(name).cast("binary").alias(name)
 
 
@@ -112,7 +119,9 @@ def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Colu
 def _rounded(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:
     """The row as JSON with each number of floating point cut to the significant digits of the tolerance."""
     digits = max(1, math.floor(-math.log10(float(output.digest.removeprefix("float:")))))
-    rounded = [_round(sf.col(_quoted(name)), frame.schema[name].dataType, digits).alias(name) for name in fields]
+    rounded = [
+        _round(sf.col(_quoted(name)), frame.schema[name].dataType, digits).alias(name) for name in fields
+    ]
     return sf.to_json(sf.struct(*rounded)).cast("binary")
 
 

@@ -1,7 +1,8 @@
 """Values of input records as columns, and what becomes of a record whose value can't be parsed.
 
-Spark's JSON reader and, for Avro, fastavro in the Python workers give each record its fields or the fact that it is bad. A bad
-record halts the pipeline, is left out and counted, or goes with the reason to a dead-letter topic in the same step.
+Spark's JSON reader and, for Avro, fastavro in the Python workers give each record its fields or the fact that
+it is bad. A bad record halts the pipeline, is left out and counted, or goes with the reason to a dead-letter
+topic in the same step.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
     taken = [name for name in schema.fieldNames() if name in raw.columns]
     if taken:
         raise ConfigurationError(
-            f"input {source.name!r}: the value's fields {', '.join(taken)} have names of Kafka's columns; rename them in "
-            "the schema"
+            f"input {source.name!r}: the value's fields {', '.join(taken)} have names of Kafka's columns; "
+            "rename them in the schema"
         )
     bad = sf.col(f"{_PARSED}.{_BAD}")
     if source.bad_records is BadRecords.HALT:
@@ -60,7 +61,12 @@ def dead_letters(raw: DataFrame, source: KafkaInput) -> DataFrame:
         "kcontrol.partition": sf.col("partition").cast("string"),
         "kcontrol.offset": sf.col("offset").cast("string"),
     }
-    added = sf.array(*[sf.struct(sf.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items()])
+    added = sf.array(
+        *[
+            sf.struct(sf.lit(name).alias("key"), text.cast("binary").alias("value"))
+            for name, text in told.items()
+        ]
+    )
     kept = sf.coalesce(sf.col("headers"), sf.array().cast("array<struct<key: string, value: binary>>"))
     return frame.filter(bad.isNotNull()).select("key", "value", sf.concat(kept, added).alias("headers"))
 
@@ -83,12 +89,21 @@ def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFr
         return schema, raw.withColumn(_PARSED, column)
     schema = _struct_of(source)
     text = sf.col("value").cast("string")
-    whole = StructType([StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())])
+    whole = StructType(
+        [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())]
+    )
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
     # By itself Spark takes the first of several values, or of an array, and does not look at what follows it.
-    column = sf.from_json(sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options)
+    column = sf.from_json(
+        sf.concat(sf.lit(f'{{"{_WHOLE}":'), text, sf.lit(f',"{_END}":true}}')), whole, options
+    )
     value = column.getField(_WHOLE)
-    is_one = value.isNotNull() & column.getField(_END).isNotNull() & column.getField(_BAD).isNull() & sf.is_valid_utf8(text)
+    is_one = (
+        value.isNotNull()
+        & column.getField(_END).isNotNull()
+        & column.getField(_BAD).isNull()
+        & sf.is_valid_utf8(text)
+    )
     # The dead letter has the value; here its beginning is enough.
     reason = sf.when(
         sf.col("value").isNotNull() & ~is_one,
@@ -105,6 +120,8 @@ def _struct_of(source: KafkaInput) -> StructType:
         kind = StructType.fromDDL(str(source.schema))
     except PySparkException as error:
         said = " ".join((error.getMessage() or str(error)).split("\n")[0].split())
-        raise ConfigurationError(f"input {source.name!r}: schema = {source.schema!r} is no schema to Spark: {said}") from error
+        raise ConfigurationError(
+            f"input {source.name!r}: schema = {source.schema!r} is no schema to Spark: {said}"
+        ) from error
     assert isinstance(kind, StructType)
     return kind

@@ -1,11 +1,13 @@
-"""Whether the operators of a query that bring rows together find all of them on one node, though each node sees only its own.
+"""Whether the operators of a query that bring rows together find all of them on one node,
+though each node sees only its own.
 
-What places a record on a node is the value of the column by which its input is partitioned. The analyzed plan is followed from
-its inputs up with the attributes that still hold that value, unchanged, of the records that a row was made of. An operator that
-brings rows together by keys is right on several nodes if one of the keys is such an attribute; without keys it never is.
+What places a record on a node is the value of the column by which its input is partitioned. The analyzed plan
+is followed from its inputs up with the attributes that still hold that value, unchanged, of the records that
+a row was made of. An operator that brings rows together by keys is right on several nodes if one of the keys
+is such an attribute; without keys it never is.
 
-The column is the first that gets its name above the input: a field of the value that kcontrol parses, Kafka's own `key`, or,
-where the query parses the value, what the query calls so.
+The column is the first that gets its name above the input: a field of the value that kcontrol parses, Kafka's
+own `key`, or, where the query parses the value, what the query calls so.
 """
 
 from __future__ import annotations
@@ -46,11 +48,13 @@ class _Walk:
     partitioned_by: Mapping[str, str]
     scattered: list[str] = field(default_factory=list)
     shared: dict[int, tuple[_Placed, list[int]]] = field(default_factory=dict)
-    """Plans that are named once and used several times (WITH): what is known of them, and their attributes in order."""
+    """Plans that are named once and used several times (WITH): what is known of them,
+    and their attributes in order."""
 
 
 def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[str, ...]:
-    """What an analyzed plan does that needs rows of several nodes, a text such as 'groups by origin' for each such operator.
+    """What an analyzed plan does that needs rows of several nodes, a text such as 'groups by
+    origin' for each such operator.
 
     partitioned_by: the column of each input that says by which it is partitioned.
     """
@@ -63,7 +67,9 @@ def _placed(node: Any, walk: _Walk) -> _Placed:
     name = node.nodeName()
     if name == STREAM:
         column = walk.partitioned_by.get(node.extraOptions().get("input") or "", "").lower()
-        return _named(node.output(), _Placed(awaited=frozenset({column}) if column else frozenset()), fresh=True)
+        return _named(
+            node.output(), _Placed(awaited=frozenset({column}) if column else frozenset()), fresh=True
+        )
     if name == "CTERelationRef":
         return _used_again(node, walk)
     below = [_placed(child, walk) for child in each(node.children())]
@@ -100,18 +106,23 @@ def _used_again(node: Any, walk: _Walk) -> _Placed:
     placed, numbers = walk.shared.get(node.cteId(), (_Placed(), []))
     mine = [column.exprId().id() for column in each(node.output())]
     same = zip(mine, numbers, strict=False)
-    return _Placed(frozenset(number for number, origin in same if origin in placed.attributes), placed.awaited)
+    return _Placed(
+        frozenset(number for number, origin in same if origin in placed.attributes), placed.awaited
+    )
 
 
 def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
-    """The columns among what an operator gives that hold what places a row. fresh: the operator has made its columns itself."""
+    """The columns among what an operator gives that hold what places a row. fresh: the
+    operator has made its columns itself."""
     found, awaited = set(), set(below.awaited)
     for column in each(columns):
         number = column.exprId().id()
         source = column.child() if column.getClass().getSimpleName() == "Alias" else column
         if _number(source) in below.attributes:
             found.add(number)
-        elif column.name().lower() in below.awaited and (fresh or (source is not column and not source.foldable())):
+        elif column.name().lower() in below.awaited and (
+            fresh or (source is not column and not source.foldable())
+        ):
             found.add(number)
             awaited.discard(column.name().lower())
     return _Placed(frozenset(found), frozenset(awaited))
@@ -156,8 +167,8 @@ def _joined(node: Any, below: list[_Placed], walk: _Walk) -> _Placed:
         if not one_node:
             on = " and ".join(f"{_shown(a)} = {_shown(b)}" for a, b in pairs)
             walk.scattered.append(f"joins on {on}" if on else "joins without equal columns")
-    # Where a side is filled up with nulls, its columns do not tell on which node the row is. And what gets an awaited name
-    # after a join may be of either side, so nothing is awaited any more.
+    # Where a side is filled up with nulls, its columns do not tell on which node the row is. And what gets an
+    # awaited name after a join may be of either side, so nothing is awaited any more.
     kept = frozenset[int]()
     if kind not in ("RightOuter", "FullOuter"):
         kept |= left.attributes
@@ -181,7 +192,10 @@ def _union(node: Any, below: list[_Placed]) -> _Placed:
     outputs = [list(each(child.output())) for child in each(node.children())]
     found = set()
     for index, column in enumerate(each(node.output())):
-        if all(output[index].exprId().id() in placed.attributes for output, placed in zip(outputs, below, strict=True)):
+        if all(
+            output[index].exprId().id() in placed.attributes
+            for output, placed in zip(outputs, below, strict=True)
+        ):
             found.add(column.exprId().id())
     awaited = below[0].awaited if all(placed.awaited == below[0].awaited for placed in below) else frozenset()
     return _Placed(frozenset(found), awaited)

@@ -1,8 +1,9 @@
 """Reads a bound frame's logical plan through py4j: what it needs, and what it may not contain.
 
-A step that holds an expression that gives other values when it is evaluated again (`other_values`) can't be run again with the
-same output, so these are refused unless the user takes that upon himself. Expressions that depend on the order of
-rows are right with one executor, where tasks see rows in a fixed order, and warned of with more.
+A step that holds an expression that gives other values when it is evaluated again (`other_values`) can't be
+run again with the same output, so these are refused unless the user takes that upon himself. Expressions that
+depend on the order of rows are right with one executor, where tasks see rows in a fixed order, and warned of
+with more.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ _STATEFUL = frozenset(
         "LocalLimit",
     }
 )
-_GROUPING = frozenset({"FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow"})
+_GROUPING = frozenset(
+    {"FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow"}
+)
 """Operators that bring rows of a step together without state."""
 _ORDER_DEPENDENT = frozenset(
     {
@@ -107,19 +110,22 @@ class PlanFacts:
 def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) -> PlanFacts:
     """Look through the analyzed plan of `frame`.
 
-    Raises NotDeterministicError naming the expression and the query; ConfigurationError if the frame reads another stream.
+    Raises NotDeterministicError naming the expression and the query; ConfigurationError if
+    the frame reads another stream.
     """
     if not frame.isStreaming:
         raise ConfigurationError(
-            f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from the frames that "
-            "kcontrol gives"
+            f"query {query!r}: the frame does not read any input of the pipeline as a stream; start from "
+            "the frames that kcontrol gives"
         )
     plan = analyzed(frame)
     if not allow_nondeterministic:
         _refuse_other_values(frame, query)
     nodes = list(nodes_in(plan))
     if any(inside and node.isStreaming() for node, inside in with_subqueries(plan)):
-        raise ConfigurationError(f"query {query!r} reads a stream within a subquery, which Spark can't run: join it instead")
+        raise ConfigurationError(
+            f"query {query!r} reads a stream within a subquery, which Spark can't run: join it instead"
+        )
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
     reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
@@ -149,8 +155,8 @@ def _input_name(node: Any, query: str) -> str:
     name: str | None = node.extraOptions().get("input") if node.sourceName() == "kcontrol" else None
     if name is None:
         raise ConfigurationError(
-            f"query {query!r} reads a stream of its own ({node.sourceName()}); every stream must be an input of the pipeline, "
-            "or its records would be in no step"
+            f"query {query!r} reads a stream of its own ({node.sourceName()}); every stream must be an "
+            "input of the pipeline, or its records would be in no step"
         )
     return name
 
@@ -158,8 +164,9 @@ def _input_name(node: Any, query: str) -> str:
 def _refuse_other_values(frame: DataFrame, query: str) -> None:
     for found in other_values(frame):
         raise NotDeterministicError(
-            f"query {query!r} uses {found.text!r} ({found.function}), which gives other values when the step is run again: "
-            f"{found.instead}; or allow it with allow_nondeterministic=True, of the pipeline or of kcontrol.attach()"
+            f"query {query!r} uses {found.text!r} ({found.function}), which gives other values when the "
+            f"step is run again: {found.instead}; or allow it with allow_nondeterministic=True, of the "
+            "pipeline or of kcontrol.attach()"
         )
 
 
@@ -168,17 +175,23 @@ def _warnings(nodes: list[Any], query: str) -> Iterator[str]:
     for node in nodes:
         for expression in each(node.expressions()):
             functions = _functions(expression)
-            seen |= {name for name, is_float in functions if name in _ORDER_DEPENDENT or (name in _FLOAT_SUMS and is_float)}
+            seen |= {
+                name
+                for name, is_float in functions
+                if name in _ORDER_DEPENDENT or (name in _FLOAT_SUMS and is_float)
+            }
     for name in sorted(seen):
         yield (
-            f"query {query!r}: what {name} gives depends on the order of rows, which with several executors may differ when "
-            "a step is run again"
+            f"query {query!r}: what {name} gives depends on the order of rows, which with several executors "
+            "may differ when a step is run again"
         )
 
 
 def _functions(expression: Any) -> Iterator[tuple[str, bool]]:
     children = list(each(expression.children()))
-    is_float = any(child.resolved() and child.dataType().simpleString() in ("double", "float") for child in children)
+    is_float = any(
+        child.resolved() and child.dataType().simpleString() in ("double", "float") for child in children
+    )
     yield expression.prettyName(), is_float
     for child in children:
         yield from _functions(child)

@@ -17,7 +17,8 @@ def nodes_in(plan: Any) -> Iterator[Any]:
 
 
 def with_subqueries(plan: Any, inside: bool = False) -> Iterator[tuple[Any, bool]]:
-    """The nodes of the plan and of the plans inside its expressions, which are marked True and come before their node."""
+    """The nodes of the plan and of the plans inside its expressions, which are marked
+    True and come before their node."""
     for node in nodes_in(plan):
         for subquery in each(node.subqueries()):
             yield from with_subqueries(subquery, True)

@@ -1,8 +1,9 @@
-"""What a finished batch says of its watermark, late rows and skipped records, asked of Spark before it records the batch.
+"""What a finished batch says of its watermark, late rows and skipped records, asked of
+Spark before it records the batch.
 
-Spark moves its watermark when it records the batch, which it may only do after the step is committed; but the step's record
-must say whether it moved. `WatermarkTracker.updateWatermark` takes the maximum seen by the batch's tasks and may be called
-twice, so calling it here changes nothing later.
+Spark moves its watermark when it records the batch, which it may only do after the step is committed; but the
+step's record must say whether it moved. `WatermarkTracker.updateWatermark` takes the maximum seen by the
+batch's tasks and may be called twice, so calling it here changes nothing later.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ _LATE_METRIC = "numRowsDroppedByWatermark"
 
 
 def watermark_moved(execution: Any, bound: BoundQuery) -> bool:
-    """Whether the batch that `execution` (a MicroBatchExecution) has just run makes a stateful query owe another, empty one.
+    """Whether the batch that `execution` (a MicroBatchExecution) has just run makes a
+    stateful query owe another, empty one.
 
-    So it is when the event-time watermark moved and Spark, were it allowed batches without data, would run one for it.
+    So it is when the event-time watermark moved and Spark, were it allowed batches
+    without data, would run one for it.
     """
     if not bound.stateful or not bound.has_watermark:
         return False
@@ -39,7 +42,8 @@ def watermark_moved(execution: Any, bound: BoundQuery) -> bool:
 
 
 def skipped_records(execution: Any, bound: BoundQuery) -> tuple[Skipped, ...]:
-    """How many records of each input could not be parsed and were left out, as the batch's tasks counted them."""
+    """How many records of each input could not be parsed and were left out, as the batch's tasks counted
+    them."""
     if not bound.skipping:
         return ()
     metrics = execution.lastExecution().observedMetrics()
@@ -53,8 +57,9 @@ def skipped_records(execution: Any, bound: BoundQuery) -> tuple[Skipped, ...]:
 class LateRowsCounter:
     """Counts the rows that a query's watermark has dropped, batch by batch.
 
-    Every batch is a plan of its own with metrics of its own, but Spark plans the same operators with state each time. Where
-    they are in the plan is looked up once, since each question to the JVM takes a part of a millisecond.
+    Every batch is a plan of its own with metrics of its own, but Spark plans the same operators with state
+    each time. Where they are in the plan is looked up once, since each question to the JVM takes a part of a
+    millisecond.
     """
 
     def __init__(self, bound: BoundQuery) -> None:
@@ -63,7 +68,8 @@ class LateRowsCounter:
         """Numbers of the plan's nodes, as Spark counts them."""
 
     def rows(self, execution: Any) -> int | None:
-        """Of the batch that `execution` (a MicroBatchExecution) has just run; None if the query has no watermark or state.
+        """Of the batch that `execution` (a MicroBatchExecution) has just run; None if the
+        query has no watermark or state.
 
         Raises StepFailedError (LOST) when the plan has no operator to ask.
         """
@@ -76,7 +82,8 @@ class LateRowsCounter:
             found = [self._dropped(plan.p(number)) for number in self._places]
         if not found:
             raise StepFailedError(
-                FailureKind.LOST, f"query {self._name!r}: no operator of Spark's plan says how many late rows it dropped"
+                FailureKind.LOST,
+                f"query {self._name!r}: no operator of Spark's plan says how many late rows it dropped",
             )
         return sum(rows for rows in found if rows is not None)
 

@@ -1,4 +1,5 @@
-"""Builds a SparkSession that kcontrol can work with: every setting of `conf`, and the interpreter of this process for tasks."""
+"""Builds a SparkSession that kcontrol can work with: every setting of `conf`, and the
+interpreter of this process for tasks."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ def session(
 
     master: Spark's master URL; by default what spark-submit gave, else `local[*]`.
     settings: more Spark settings; they win over kcontrol's where those only concern speed.
-    hushed: what Java and PySpark's daemons say on standard error is handed on without their noise: for kcontrol's commands.
-    Raises SparkSettingError when `settings` or `master` contradict what correctness needs, or for another PySpark than 4.3;
-    JavaError without a Java that Spark runs on.
+    hushed: what Java and PySpark's daemons say on standard error is handed on without their noise: for
+    kcontrol's commands. Raises SparkSettingError when `settings` or `master` contradict what correctness
+    needs, or for another PySpark than 4.3; JavaError without a Java that Spark runs on.
     """
     check_version()
     extra = dict(settings or {})
@@ -61,7 +62,12 @@ def session(
         builder = builder.master(master)
     elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
         builder = builder.master("local[*]")
-    values = {**_jvm_options(java, extra), **_QUIET, **{setting.name: setting.value for setting in SETTINGS}, **extra}
+    values = {
+        **_jvm_options(java, extra),
+        **_QUIET,
+        **{setting.name: setting.value for setting in SETTINGS},
+        **extra,
+    }
     if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
         launch_hushed({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values})
     for name, value in values.items():
@@ -75,7 +81,8 @@ def session(
 
 
 def _silence(spark: SparkSession) -> None:
-    """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its layers."""
+    """Of a query's failure kcontrol says the cause, once; Spark would log the same stack trace in each of its
+    layers."""
     view = jvm(spark)
     off = view.org.apache.logging.log4j.Level.OFF
     for name in _REPEATING:
@@ -94,5 +101,6 @@ def _refuse_contradictions(extra: Mapping[str, str]) -> None:
         found = extra.get(setting.name, setting.value)
         if setting.need is not Need.SPEED and found.lower() != setting.value.lower():
             raise SparkSettingError(
-                f"Spark setting {setting.name} is {found!r} but must be {setting.value!r}, or {setting.why}; leave it out"
+                f"Spark setting {setting.name} is {found!r} but must be {setting.value!r}, or "
+                f"{setting.why}; leave it out"
             )

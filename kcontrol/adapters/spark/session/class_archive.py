@@ -1,7 +1,9 @@
-"""Java's archive of the classes that Spark loads (JEP 350): a JVM that starts from it needs a third less processor time.
+"""Java's archive of the classes that Spark loads (JEP 350): a JVM that starts from it
+needs a third less processor time.
 
-`kcontrol warm` makes one for this PySpark and this Java, and it is found by the names of both. Java checks that it fits, the
-times and sizes of all jars too, and does without one that does not: an archive can make a start slower, never different.
+`kcontrol warm` makes one for this PySpark and this Java, and it is found by the names of both. Java checks
+that it fits, the times and sizes of all jars too, and does without one that does not: an archive can make a
+start slower, never different.
 """
 
 from __future__ import annotations
@@ -43,9 +45,11 @@ def training_options(path: Path) -> str:
 
 
 def make_archive() -> Path:
-    """Run a small query in a process of its own and keep what its JVM has loaded, in place of any archive that is there.
+    """Run a small query in a process of its own and keep what its JVM has loaded, in
+    place of any archive that is there.
 
-    Raises JavaError when no archive comes of it, with what was said last; OSError when the cache can't be written.
+    Raises JavaError when no archive comes of it, with what was said last; OSError when the cache can't be
+    written.
     """
     path = archive_path(find_java())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,9 +57,15 @@ def make_archive() -> Path:
         made = Path(scratch) / path.name
         command = [sys.executable, "-m", "kcontrol.adapters.spark.session.class_training", str(made)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TRAINING_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TRAINING_TIMEOUT_S, check=False
+            )
         except subprocess.TimeoutExpired as error:
-            raise JavaError(f"Java's class archive was not made within {TRAINING_TIMEOUT_S:.0f} s.") from error
+            raise JavaError(
+                f"Java's class archive was not made within {TRAINING_TIMEOUT_S:.0f} s."
+            ) from error
         if done.returncode or not made.is_file():
-            raise JavaError(f"Java's class archive could not be made: {done.stderr[-_SHOWN_CHARACTERS:].strip()}")
+            raise JavaError(
+                f"Java's class archive could not be made: {done.stderr[-_SHOWN_CHARACTERS:].strip()}"
+            )
         return made.replace(path)

@@ -1,7 +1,9 @@
-"""`python -m kcontrol.adapters.spark.session.class_training FILE`: loads the classes that a node needs, archives them in FILE.
+"""`python -m kcontrol.adapters.spark.session.class_training FILE`: loads the classes that a
+node needs, archives them in FILE.
 
-A stream, an aggregate with RocksDB, a shuffle, Arrow to Python and back, `foreachBatch`: what steps are made of. The source is
-one of Spark's own, because one in Python must start within ten seconds, which a busy machine may not manage.
+A stream, an aggregate with RocksDB, a shuffle, Arrow to Python and back, `foreachBatch`: what steps are made
+of. The source is one of Spark's own, because one in Python must start within ten seconds, which a busy
+machine may not manage.
 """
 
 from __future__ import annotations
@@ -31,11 +33,15 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def train(archive: Path) -> None:
     """Run a few steps, then end the JVM, which writes the archive."""
-    spark = session("kcontrol-training", "local[2]", {JVM_OPTIONS: f"{training_options(archive)} {collector_option({})}"})
+    spark = session(
+        "kcontrol-training", "local[2]", {JVM_OPTIONS: f"{training_options(archive)} {collector_option({})}"}
+    )
     gateway = own_gateway()
     assert gateway is not None
     records = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    totals = records.groupBy((sf.col("value") % 3).alias("key")).agg(sf.count("*").alias("n"), sf.sum("value").alias("total"))
+    totals = records.groupBy((sf.col("value") % 3).alias("key")).agg(
+        sf.count("*").alias("n"), sf.sum("value").alias("total")
+    )
     done: list[int] = []
 
     def sink(batch: DataFrame, number: int) -> None:
@@ -44,7 +50,12 @@ def train(archive: Path) -> None:
         done.append(number)
 
     with tempfile.TemporaryDirectory() as scratch:
-        query = totals.writeStream.outputMode("update").option("checkpointLocation", scratch).foreachBatch(sink).start()
+        query = (
+            totals.writeStream.outputMode("update")
+            .option("checkpointLocation", scratch)
+            .foreachBatch(sink)
+            .start()
+        )
         while len(done) < STEPS and not query.awaitTermination(1):
             pass
         query.stop()

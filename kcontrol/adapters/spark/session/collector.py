@@ -1,8 +1,9 @@
 """Which garbage collector the driver's JVM runs with: the parallel one, unless somebody has chosen.
 
-Java's own choice, G1, works beside the program to keep its pauses short, and makes every write of a reference dearer. On a
-node, whose processors are full with Spark, Python and often a broker, a step waits for all that; pauses of a heap of Spark's
-size it hardly notices. Java refuses to start with two collectors, so a choice is looked for wherever one can be made.
+Java's own choice, G1, works beside the program to keep its pauses short, and makes every write of a reference
+dearer. On a node, whose processors are full with Spark, Python and often a broker, a step waits for all that;
+pauses of a heap of Spark's size it hardly notices. Java refuses to start with two collectors, so a choice is
+looked for wherever one can be made.
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ from kcontrol.adapters.spark.internals import spark_home
 
 PARALLEL = "-XX:+UseParallelGC"
 _COLLECTOR = re.compile(r"-XX:[+-]Use\w*GC\b")
-VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS", "JAVA_OPTS")
+VARIABLES = (
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "SPARK_SUBMIT_OPTS",
+    "PYSPARK_SUBMIT_ARGS",
+    "JAVA_OPTS",
+)
 """Of the environment: where options of the driver's JVM can be."""
 
 
 def collector_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
     """The option for the JVM that is about to start; '' when its user has chosen a collector.
 
-    settings: of Spark, by name. environment: of this process, unless given; spark-defaults.conf is found by it as Spark does.
+    settings: of Spark, by name. environment: of this process, unless given;
+    spark-defaults.conf is found by it as Spark does.
     """
     variables = os.environ if environment is None else environment
     said = (*settings.values(), *(variables.get(name, "") for name in VARIABLES), spark_defaults(variables))
@@ -38,4 +47,6 @@ def spark_defaults(environment: Mapping[str, str]) -> str:
 
 def spark_conf_dir(environment: Mapping[str, str]) -> Path:
     """Where Spark looks for its configuration; it need not be there."""
-    return Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark_home()) / "conf")
+    return Path(
+        environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark_home()) / "conf"
+    )

@@ -1,8 +1,10 @@
-"""The Spark settings that kcontrol needs, as data: one table for building a session, printing options and checking a session.
+"""The Spark settings that kcontrol needs, as data: one table for building a session, printing
+options and checking a session.
 
-Most of them close a door through which Spark would run work again behind the step protocol's back, or keep state in a form
-that can't be rolled back. Several are static: they have to be given when the application starts, so a session that a user
-brings can only be refused, with a sentence that says what to give to spark-submit.
+Most of them close a door through which Spark would run work again behind the step protocol's back, or keep
+state in a form that can't be rolled back. Several are static: they have to be given when the application
+starts, so a session that a user brings can only be refused, with a sentence that says what to give to
+spark-submit.
 """
 
 from __future__ import annotations
@@ -43,11 +45,41 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("spark.task.maxFailures", "1", Need.CORRECTNESS, True, "a task that is run again would write its rows twice"),
-    Setting("spark.stage.maxConsecutiveAttempts", "1", Need.CORRECTNESS, True, "a stage that is run again would write twice"),
-    Setting("spark.speculation", "false", Need.CORRECTNESS, True, "a speculative copy of a task would write its rows twice"),
-    Setting(_STATE + "providerClass", _ROCKSDB, Need.CORRECTNESS, False, "only this state store can be rolled back"),
-    Setting(_STATE + "checkpointFormatVersion", "2", Need.CORRECTNESS, False, "version 1 gives wrong state after a rollback"),
+    Setting(
+        "spark.task.maxFailures",
+        "1",
+        Need.CORRECTNESS,
+        True,
+        "a task that is run again would write its rows twice",
+    ),
+    Setting(
+        "spark.stage.maxConsecutiveAttempts",
+        "1",
+        Need.CORRECTNESS,
+        True,
+        "a stage that is run again would write twice",
+    ),
+    Setting(
+        "spark.speculation",
+        "false",
+        Need.CORRECTNESS,
+        True,
+        "a speculative copy of a task would write its rows twice",
+    ),
+    Setting(
+        _STATE + "providerClass",
+        _ROCKSDB,
+        Need.CORRECTNESS,
+        False,
+        "only this state store can be rolled back",
+    ),
+    Setting(
+        _STATE + "checkpointFormatVersion",
+        "2",
+        Need.CORRECTNESS,
+        False,
+        "version 1 gives wrong state after a rollback",
+    ),
     Setting(
         "spark.sql.streaming.noDataMicroBatches.enabled",
         "false",
@@ -55,7 +87,13 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "Spark would run batches that are not steps",
     ),
-    Setting("spark.sql.session.timeZone", "UTC", Need.CLOCK, False, "dates and times in rows would depend on the machine"),
+    Setting(
+        "spark.sql.session.timeZone",
+        "UTC",
+        Need.CLOCK,
+        False,
+        "dates and times in rows would depend on the machine",
+    ),
     Setting(
         "spark.sql.streaming.minBatchesToRetain",
         "100",
@@ -63,7 +101,13 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "how many steps a node can go back without a checkpoint",
     ),
-    Setting("spark.sql.streaming.stopTimeout", "60s", Need.SPEED, False, "a query that does not stop must not block for ever"),
+    Setting(
+        "spark.sql.streaming.stopTimeout",
+        "60s",
+        Need.SPEED,
+        False,
+        "a query that does not stop must not block for ever",
+    ),
     Setting(
         _STATE + "rocksdb.changelogCheckpointing.enabled",
         "true",
@@ -71,7 +115,13 @@ SETTINGS: tuple[Setting, ...] = (
         False,
         "uploads what changed, not the whole state",
     ),
-    Setting("spark.python.unix.domain.socket.enabled", "true", Need.SPEED, True, "saves 40 ms for each Python stage"),
+    Setting(
+        "spark.python.unix.domain.socket.enabled",
+        "true",
+        Need.SPEED,
+        True,
+        "saves 40 ms for each Python stage",
+    ),
     Setting(
         "spark.python.daemon.module",
         "kcontrol.adapters.spark.session.warm_daemon",
@@ -80,12 +130,26 @@ SETTINGS: tuple[Setting, ...] = (
         "saves 45 ms of CPU for each task",
     ),
     Setting(
-        "spark.sql.streaming.checkpointFileManagerClass", _FILE_MANAGER, Need.SPEED, False, "halves the time of Spark's logs"
+        "spark.sql.streaming.checkpointFileManagerClass",
+        _FILE_MANAGER,
+        Need.SPEED,
+        False,
+        "halves the time of Spark's logs",
     ),
     Setting(
-        "spark.sql.streaming.checkpoint.fileChecksum.enabled", "false", Need.SPEED, False, "halves the files that Spark writes"
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled",
+        "false",
+        Need.SPEED,
+        False,
+        "halves the files that Spark writes",
     ),
-    Setting("spark.sql.execution.arrow.maxRecordsPerBatch", "65536", Need.SPEED, False, "fewer, larger exchanges with Python"),
+    Setting(
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "65536",
+        Need.SPEED,
+        False,
+        "fewer, larger exchanges with Python",
+    ),
 )
 """All settings, in the order in which they are printed."""
 
@@ -97,8 +161,8 @@ def check_master(master: str) -> None:
     match = _LOCAL_RETRIES.match(master)
     if match and int(match.group(1)) > 1:
         raise SparkSettingError(
-            f"Spark setting spark.master is {master!r}: it runs a failed task again, which would write its rows twice; "
-            f"use 'local[N]' without a second number"
+            f"Spark setting spark.master is {master!r}: it runs a failed task again, which would write its "
+            "rows twice; use 'local[N]' without a second number"
         )
 
 
@@ -110,8 +174,8 @@ def check_session(spark: SparkSession) -> list[str]:
     """
     if not hasattr(spark, "_jsparkSession"):
         raise SparkSettingError(
-            "this is a Spark Connect session: kcontrol must run in the driver's own process; make the session with "
-            "kcontrol.session() or with spark-submit"
+            "this is a Spark Connect session: kcontrol must run in the driver's own process; make the "
+            "session with kcontrol.session() or with spark-submit"
         )
     master = spark.sparkContext.master or ""
     check_master(master)
@@ -123,7 +187,11 @@ def check_session(spark: SparkSession) -> list[str]:
             continue
         if setting.name == "spark.task.maxFailures" and master.startswith("local["):
             continue  # Spark ignores it there: without a second number a task is never run again
-        how = "give it to spark-submit (see `kcontrol conf`)" if setting.static else "set it before kcontrol.attach()"
+        how = (
+            "give it to spark-submit (see `kcontrol conf`)"
+            if setting.static
+            else "set it before kcontrol.attach()"
+        )
         sentence = f"{setting.name} is {found!r} but must be {setting.value!r}, or {setting.why}; {how}"
         (slow if setting.need is Need.SPEED else wrong).append(sentence)
     if wrong:
@@ -131,7 +199,11 @@ def check_session(spark: SparkSession) -> list[str]:
     return slow
 
 
-_SPARK_DEFAULTS = {"spark.speculation": "false", "spark.task.maxFailures": "4", "spark.stage.maxConsecutiveAttempts": "4"}
+_SPARK_DEFAULTS = {
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "4",
+    "spark.stage.maxConsecutiveAttempts": "4",
+}
 
 
 def _found(spark: SparkSession, setting: Setting) -> str | None:

@@ -16,7 +16,8 @@ ASK_EVERY_S = 1.0
 
 
 def jvm_pid(spark: SparkSession) -> int | None:
-    """The process id of the JVM that PySpark has started for this session; None when Spark has started this process."""
+    """The process id of the JVM that PySpark has started for this session; None when
+    Spark has started this process."""
     process = _started_jvm(gateway_of(spark))
     return None if process is None else process.pid
 
@@ -44,7 +45,9 @@ class JvmLife:
     def wrong(self) -> str:
         """Why it is of no use any more, for people; '' while it is."""
         if self.process is not None and self.process.poll() is not None:
-            return f"Spark's JVM (process {self.process.pid}) has ended with exit code {self.process.returncode}"
+            return (
+                f"Spark's JVM (process {self.process.pid}) has ended with exit code {self.process.returncode}"
+            )
         asked_s = self._asked_s
         if asked_s is not None and (silent_s := time.monotonic() - asked_s) > self._silence_s:
             name = "" if self.process is None else f" (process {self.process.pid})"

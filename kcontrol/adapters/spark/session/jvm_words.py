@@ -1,4 +1,5 @@
-"""What Spark's JVM says on standard error: errors, and nothing of the machine or itself, unless users want it."""
+"""What Spark's JVM says on standard error: errors, and nothing of the machine or itself, unless users want
+it."""
 
 from __future__ import annotations
 
@@ -30,13 +31,17 @@ _LAST_WORDS_S = 2.0
 
 
 def logging_option(settings: Mapping[str, str], environment: Mapping[str, str] | None = None) -> str:
-    """The option for the JVM that is about to start by which it logs errors only; '' when its user has configured logging.
+    """The option for the JVM that is about to start by which it logs errors only; '' when
+    its user has configured logging.
 
-    settings: of Spark, by name. environment: of this process, unless given; Spark's configuration is found by it as Spark does.
+    settings: of Spark, by name. environment: of this process, unless given; Spark's
+    configuration is found by it as Spark does.
     """
     variables = os.environ if environment is None else environment
     said = (*settings.values(), *(variables.get(name, "") for name in VARIABLES), spark_defaults(variables))
-    if any(name in text for text in said for name in _CONFIGURED) or any(spark_conf_dir(variables).glob("log4j2*")):
+    if any(name in text for text in said for name in _CONFIGURED) or any(
+        spark_conf_dir(variables).glob("log4j2*")
+    ):
         return ""
     return f'"-D{_PROPERTY}={CONFIGURATION}"'
 
@@ -44,8 +49,8 @@ def logging_option(settings: Mapping[str, str], environment: Mapping[str, str] |
 class Words:
     """Hands on the lines of a JVM, and of the Python that it starts, but for what tells nobody anything.
 
-    That is Java's word on a module of Spark's, and the traceback of each worker of PySpark whose last bytes nobody took because
-    its task had been cancelled.
+    That is Java's word on a module of Spark's, and the traceback of each worker of PySpark whose last bytes
+    nobody took because its task had been cancelled.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -73,13 +78,16 @@ class Words:
 
     def _judge(self) -> None:
         places = [text for text in self._held if text.startswith("  File ")]
-        if self._held[-1].startswith("BrokenPipeError") and all("pyspark/daemon.py" in place for place in places):
+        if self._held[-1].startswith("BrokenPipeError") and all(
+            "pyspark/daemon.py" in place for place in places
+        ):
             self._held = []
         self.end()
 
 
 def launch_hushed(values: Mapping[str, str]) -> None:
-    """Start the JVM for the session that is made next, and hand on what it says on standard error, as `Words` says.
+    """Start the JVM for the session that is made next, and hand on what it says on
+    standard error, as `Words` says.
 
     Does nothing where there is one already. Raises what `launch_gateway` raises.
     """
@@ -100,7 +108,8 @@ def launch_hushed(values: Mapping[str, str]) -> None:
 
 
 def _hand_on(reading: int) -> None:
-    """Until everybody has closed the other end. Whatever happens to our own standard error, Java must not wait for us."""
+    """Until everybody has closed the other end. Whatever happens to our own standard
+    error, Java must not wait for us."""
     words, rest = Words(_say), b""
     while chunk := os.read(reading, _READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")

@@ -1,8 +1,9 @@
 """The module that `spark.python.daemon.module` names: PySpark's worker daemon, warmed up before it forks.
 
-PySpark's worker collects garbage after every task: 45 ms of CPU with pandas and pyarrow loaded. Importing what tasks need
-here, once, and freezing it out of the collector makes that 1.5 ms, and every forked worker starts with the codec compiled.
-It must be importable by the executors' Python (an image or archive, not `--py-files`).
+PySpark's worker collects garbage after every task: 45 ms of CPU with pandas and pyarrow loaded. Importing
+what tasks need here, once, and freezing it out of the collector makes that 1.5 ms, and every forked worker
+starts with the codec compiled. It must be importable by the executors' Python (an image or archive, not
+`--py-files`).
 """
 
 from __future__ import annotations

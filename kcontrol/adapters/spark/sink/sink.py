@@ -1,8 +1,9 @@
 """The end of a query's batch: run in the driver by `foreachBatch`, once for each step.
 
-It writes the rows through tasks that the driver gave leave to, takes what they say that they wrote if their job ends well, and
-then waits, so that Spark records the batch only after the step is committed. In a replay the same tasks compute the same
-digests and write nothing, or only to the spool of a replay whose records are wanted.
+It writes the rows through tasks that the driver gave leave to, takes what they say that they wrote if their
+job ends well, and then waits, so that Spark records the batch only after the step is committed. In a replay
+the same tasks compute the same digests and write nothing, or only to the spool of a replay whose records are
+wanted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a sink needs of the engine. `query` gives the running query once it has started; `spool` keeps a replay's rows."""
+    """What a sink needs of the engine. `query` gives the running query once it has started;
+    `spool` keeps a replay's rows."""
 
     address: ChannelAddress
     current: Callable[[], AttemptLedger | None]
@@ -63,8 +65,8 @@ class Sink:
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
             first = attempt.fail(failure.kind, str(failure))
-            # Short, and without its cause: Spark searches the text of an exception from here with a regular expression that
-            # overflows the stack of the query's thread when it meets a long Java error.
+            # Short, and without its cause: Spark searches the text of an exception from here with a regular
+            # expression that overflows the stack of the query's thread when it meets a long Java error.
             raise CarriedError(first.kind, str(first)) from None
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
@@ -76,12 +78,15 @@ class Sink:
         if batch_id != step - 1 or set(ends) != {step}:
             raise attempt.fail(
                 FailureKind.LOST,
-                f"query {self._bound.name!r}: Spark's batch {batch_id} has sources that end at steps {ends}, not all at {step}",
+                f"query {self._bound.name!r}: Spark's batch {batch_id} has sources that end at steps "
+                f"{ends}, not all at {step}",
             )
 
     def _run(self, batch: DataFrame, attempt: AttemptLedger) -> QueryResult:
         targets = self._context.targets(self._bound, attempt)
-        tasks = max(layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs)
+        tasks = max(
+            layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs
+        )
         placement = self._placement(attempt, targets, tasks)
         replay = attempt.expected is not None
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
@@ -96,8 +101,9 @@ class Sink:
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs no shuffle. Several need none either if the rows can stay where they were read.
 
-        That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no two source tasks
-        read input partitions that map to one output partition. All of it follows from code and layout: a replay chooses alike.
+        That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no
+        two source tasks read input partitions that map to one output partition. All of it follows from code
+        and layout: a replay chooses alike.
         """
         if tasks == 1:
             return Placement.SINGLE

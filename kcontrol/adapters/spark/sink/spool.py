@@ -1,8 +1,9 @@
-"""The rows of a replay on their way from Spark's tasks to whoever asked for them: Arrow files in the scratch directory.
+"""The rows of a replay on their way from Spark's tasks to whoever asked for them: Arrow
+files in the scratch directory.
 
-Each writer task puts its rows beside the digest that it computes anyway, batch by batch, so that neither a task nor the driver
-ever holds a step. The driver reads the files of a step once all its digests are known, and deletes them before the next.
-That wants tasks and driver on one machine.
+Each writer task puts its rows beside the digest that it computes anyway, batch by batch, so that neither a
+task nor the driver ever holds a step. The driver reads the files of a step once all its digests are known,
+and deletes them before the next. That wants tasks and driver on one machine.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from kcontrol.wire.batches.columns import Ints
 MAX_BATCH_ROWS = 1_000
 """Rows that are read back at once."""
 
-_SCHEMA = pa.schema([("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS_TYPE)])
+_SCHEMA = pa.schema(
+    [("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS_TYPE)]
+)
 _SUFFIX = ".arrows"
 _LOCAL = re.compile(r"local(\[[^]]*\])?")
 
 
 def check_local(master: str) -> None:
-    """Raise ConfigurationError unless tasks run in the machine of the driver, where it can read their files."""
+    """Raise ConfigurationError unless tasks run in the machine of the driver, where it can read their
+    files."""
     if not _LOCAL.fullmatch(master):
         raise ConfigurationError(
-            f"Spark master {master!r}: a replay reads its tasks' rows from files, so they must run on this machine; use "
-            "--master 'local[N]'"
+            f"Spark master {master!r}: a replay reads its tasks' rows from files, so they must run on this "
+            "machine; use --master 'local[N]'"
         )
 
 
@@ -77,7 +81,10 @@ class SpooledRecords:
         self._outputs = outputs
 
     def __iter__(self) -> Iterator[ReplayedRecord]:
-        files = [(path.name.removesuffix(_SUFFIX).rpartition("."), path) for path in self._place.glob(f"*{_SUFFIX}")]
+        files = [
+            (path.name.removesuffix(_SUFFIX).rpartition("."), path)
+            for path in self._place.glob(f"*{_SUFFIX}")
+        ]
         for output in self._outputs:
             for _, path in sorted((int(writer), path) for (name, _, writer), path in files if name == output):
                 yield from _records(path, output)
@@ -95,7 +102,9 @@ class SpoolWriter:
         self._file = (place / f"{output}.{writer}{_SUFFIX}").open("xb")
         self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
 
-    def write(self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None) -> None:
+    def write(
+        self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None
+    ) -> None:
         """See `DigestWriter.write`."""
         self._counted.write(rows, partitions, digest_rows)
         for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
@@ -122,7 +131,9 @@ def _spooled(rows: pa.RecordBatch, partitions: Ints) -> pa.RecordBatch:
     columns = [pa.array(np.asarray(partitions, dtype=np.int32))]
     for field in list(_SCHEMA)[1:]:
         there = field.name in rows.schema.names
-        columns.append(rows.column(field.name).cast(field.type) if there else pa.nulls(rows.num_rows, field.type))
+        columns.append(
+            rows.column(field.name).cast(field.type) if there else pa.nulls(rows.num_rows, field.type)
+        )
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
 

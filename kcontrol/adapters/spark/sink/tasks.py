@@ -1,8 +1,9 @@
-"""What Spark's writer tasks run (`mapInArrow`): choose each row's partition, ask for leave, write in the step's transaction.
+"""What Spark's writer tasks run (`mapInArrow`): choose each row's partition, ask for leave,
+write in the step's transaction.
 
-The objects are pickled into the tasks by reference to this module, so executors need kcontrol installed. A killed try of a
-task sees its rows end as if they were complete and says that it wrote those; that never counts, because a second try gets no
-leave, and the job does not end well without one.
+The objects are pickled into the tasks by reference to this module, so executors need kcontrol installed. A
+killed try of a task sees its rows end as if they were complete and says that it wrote those; that never
+counts, because a second try gets no leave, and the job does not end well without one.
 
 They live as long as their query. What belongs to one attempt is asked of the task itself: see `job`.
 """
@@ -63,12 +64,16 @@ class WriteRows:
             return  # nothing to write: no leave is needed
         grant = self._ask_leave(job, context)
         own = {each.output: each.partitions for each in grant.own}
-        writer = RowWriter(self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None)
+        writer = RowWriter(
+            self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None
+        )
         try:
             for batch in chain([first], batches):
                 for target, _, rows in split_by_output(batch, job.targets):
                     placed = PARTITION_COLUMN in rows.schema.names
-                    numbers = rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
+                    numbers = (
+                        rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
+                    )
                     writer.write(target, rows, numbers)
             self._report(job, context, writer.finish())
         except BaseException:
@@ -80,8 +85,16 @@ class WriteRows:
         client_of(self._address).ask(ReportWritten(*who, tuple(slices)))
 
     def _ask_leave(self, job: WriteJob, context: TaskContext) -> Grant:
-        who = (job.serial, self._query, context.partitionId(), context.taskAttemptId(), context.attemptNumber())
-        return client_of(self._address).ask(AskGrant(*who, job.placement, job.tasks, job.targets[0].partitions))
+        who = (
+            job.serial,
+            self._query,
+            context.partitionId(),
+            context.taskAttemptId(),
+            context.attemptNumber(),
+        )
+        return client_of(self._address).ask(
+            AskGrant(*who, job.placement, job.tasks, job.targets[0].partitions)
+        )
 
 
 def _context() -> TaskContext:

@@ -1,7 +1,8 @@
 """What the end of a query's batch runs, with the parts of it that are the same in each step made only once.
 
-`DataFrame.mapInArrow` pickles its function anew for each call and asks the JVM for each column of the frame, which costs a
-small step about a tenth of its time. Here it does what it does there, with columns by name: those fit the frame of any step.
+`DataFrame.mapInArrow` pickles its function anew for each call and asks the JVM for each column of the frame,
+which costs a small step about a tenth of its time. Here it does what it does there, with columns by name:
+those fit the frame of any step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 
 class WriterPlan:
-    """For the incarnation of one query. schema: of its batches, with the column names of `rows`. Used by one thread at a time."""
+    """For the incarnation of one query. schema: of its batches, with the column names of
+    `rows`. Used by one thread at a time."""
 
     def __init__(self, address: ChannelAddress, query: str, schema: StructType) -> None:
         self._address, self._query = address, query
@@ -59,7 +61,9 @@ class WriterPlan:
 
 
 def _function(
-    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], takes: StructType, gives: StructType
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    takes: StructType,
+    gives: StructType,
 ) -> JavaObject:
     """The Java column of a function for `map_in_arrow`. It names every column that the function takes."""
     made = pandas_udf(function, returnType=gives, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]

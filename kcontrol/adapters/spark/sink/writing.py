@@ -1,4 +1,5 @@
-"""The writers of one Spark task: one for each output that its rows name, writing for real or, in a replay, only counting.
+"""The writers of one Spark task: one for each output that its rows name, writing for real
+or, in a replay, only counting.
 
 A replay whose records somebody wants keeps them too, in a file of this task.
 """
@@ -24,10 +25,13 @@ _Writer = TransactionWriter | DigestWriter | SpoolWriter
 class RowWriter:
     """Writes rows under the grant that the driver gave.
 
-    writer: the number of this task among the query's writers. spool: in a replay, the directory that takes its rows, if any.
+    writer: the number of this task among the query's writers. spool: in a replay, the
+    directory that takes its rows, if any.
     """
 
-    def __init__(self, address: ChannelAddress, grant: Grant, replay: bool, writer: int, spool: Path | None = None) -> None:
+    def __init__(
+        self, address: ChannelAddress, grant: Grant, replay: bool, writer: int, spool: Path | None = None
+    ) -> None:
         self._address, self._grant, self._replay = address, grant, replay
         self._number, self._spool = writer, spool
         self._writers: dict[str, _Writer] = {}
@@ -59,7 +63,11 @@ class RowWriter:
         grant = self._grant
         if self._replay:
             counted = DigestWriter(grant.step, target.name, target.topic, target.partitions, target.digest)
-            return counted if self._spool is None else SpoolWriter(counted, self._spool, target.name, self._number)
+            return (
+                counted
+                if self._spool is None
+                else SpoolWriter(counted, self._spool, target.name, self._number)
+            )
         return TransactionWriter(
             cluster_settings(self._address),
             grant.transactional_id,

@@ -1,10 +1,13 @@
-"""The Spark data source of a Kafka input: Spark's offset is a step, and a step's content is what the coordinator divided.
+"""The Spark data source of a Kafka input: Spark's offset is a step, and a step's content
+is what the coordinator divided.
 
-Three kinds of process use this module. A planner process (one for each query and input) waits for steps and asks the driver
-how a step is cut into tasks. A task reads its splits, straight into Arrow, and reports what it read. Spark's own planner
-pickles the reader once for the tasks. None of them knows anything but the driver's side channel.
+Three kinds of process use this module. A planner process (one for each query and input) waits for steps and
+asks the driver how a step is cut into tasks. A task reads its splits, straight into Arrow, and reports what
+it read. Spark's own planner pickles the reader once for the tasks. None of them knows anything but the
+driver's side channel.
 
-`latestOffset` never returns its own start: Spark would make an empty batch, or, with two inputs, a batch with one missing.
+`latestOffset` never returns its own start: Spark would make an empty batch, or, with two
+inputs, a batch with one missing.
 """
 
 from __future__ import annotations
@@ -30,14 +33,18 @@ QUERY_PROPERTY = "kcontrol.query"
 """Spark's local property that tells tasks which query they work for."""
 
 _PLACED = ("column", "value_format", "schema")
-_COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
+_COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+    "timestampType int"
+)
 _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 def source_options(
     address: ChannelAddress, input_name: str, with_headers: bool, placed_by: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs. Spark redacts the value of a key named `secret`.
+    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs. Spark redacts the
+    value of a key named `secret`.
 
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked.
     """
@@ -54,7 +61,8 @@ def source_options(
 
 @dataclass
 class SourceTask(InputPartition):
-    """What one source task reads: `splits` are (partition, from, to) in this order. digest_version: see `InputSlice`."""
+    """What one source task reads: `splits` are (partition, from, to) in this order.
+    digest_version: see `InputSlice`."""
 
     serial: int
     topic: str
@@ -87,7 +95,10 @@ class StepStreamReader(DataSourceStreamReader):
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
         self._address = ChannelAddress(
-            options["channel.host"], int(options["channel.port"]), options["channel.secret"], options["channel.fingerprint"]
+            options["channel.host"],
+            int(options["channel.port"]),
+            options["channel.secret"],
+            options["channel.fingerprint"],
         )
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -105,7 +116,8 @@ class StepStreamReader(DataSourceStreamReader):
                 return {"step": step}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """The tasks of the step `end`; also called when Spark plans a recorded batch again, without `latestOffset`."""
+        """The tasks of the step `end`; also called when Spark plans a recorded batch
+        again, without `latestOffset`."""
         if start == end:
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
         with carried():
@@ -123,8 +135,8 @@ class StepStreamReader(DataSourceStreamReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # What reads is not imported with this module: a planner is a new process for each query and input at each start of a
-        # node, and would spend half of its time on it.
+        # What reads is not imported with this module: a planner is a new process for each query and input at
+        # each start of a node, and would spend half of its time on it.
         from kcontrol.adapters.spark.channel.reporting import failures_reported
         from kcontrol.adapters.spark.source.reading import cluster_settings, read_splits
 

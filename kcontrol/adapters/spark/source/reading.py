@@ -1,4 +1,5 @@
-"""Reads the splits of a source task: exact ranges, straight into Arrow, with what was found counted for the boundary."""
+"""Reads the splits of a source task: exact ranges, straight into Arrow, with what was
+found counted for the boundary."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 
 _ENOUGH_ROWS = 4_096
 _ENOUGH_BYTES = 1 << 20
-"""Batches with less of both are joined until they have as much together: Spark has a price for every batch."""
+"""Batches with less of both are joined until they have as much together: Spark has a price for every
+batch."""
 
 
 @functools.lru_cache(maxsize=4)
 def cluster_settings(address: ChannelAddress) -> ClusterSettings:
-    """The driver's cluster, secrets included: asked for once in the incarnation of a worker process, never in a file or a plan."""
+    """The driver's cluster, secrets included: asked for once in the incarnation of a worker
+    process, never in a file or a plan."""
     return ClusterSettings.model_validate_json(client_of(address).ask(AskSettings()).json)
 
 
@@ -38,21 +41,26 @@ def read_splits(
     check: PlacementCheck | None = None,
     digest_version: int = INPUT_DIGEST_VERSION,
 ) -> Generator[pa.RecordBatch, None, list[Counted]]:
-    """Yields the records of splits (partition, from, to), in order; returns of each how many there were and their digest.
+    """Yields the records of splits (partition, from, to), in order; returns of each how
+    many there were and their digest.
 
-    columns: those that somebody looks at, None for all. The others are there too but null: the digest covers the records as
-    they are in Kafka all the same. check: looks at the first records of each partition.
+    columns: those that somebody looks at, None for all. The others are there too but null: the digest covers
+    the records as they are in Kafka all the same. check: looks at the first records of each partition.
     """
     needs_headers = with_headers and (columns is None or "headers" in columns)
     kind = input_kind(digest_version)
-    reading = RangeReader(settings).read_each(input_name, topic, topic_id, splits, headers=needs_headers, kind=kind)
+    reading = RangeReader(settings).read_each(
+        input_name, topic, topic_id, splits, headers=needs_headers, kind=kind
+    )
     schema = range_schema(headers=with_headers)
     seen = reading if check is None else map(check.look, reading)
     yield from _joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 
-def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int) -> Counted:
+def count_split(
+    settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int
+) -> Counted:
     """What a split holds, read by the driver itself."""
     what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
     reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
@@ -63,7 +71,10 @@ def count_split(settings: ClusterSettings, item: InputRange, split: SourceSplit,
 
 def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) -> pa.RecordBatch:
     """A null takes less to send and to unpack in the JVM than what nobody reads."""
-    kept = [batch.column(field.name) if field.name in columns else pa.nulls(batch.num_rows, field.type) for field in schema]
+    kept = [
+        batch.column(field.name) if field.name in columns else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(kept, schema=schema)
 
 

@@ -1,9 +1,10 @@
 """What Spark must find in a query's empty directory to go on after a step that it never ran.
 
-Only a query without state can begin so: what such a step gives depends on its input alone. Spark reads the plans of the last
-two batches and the record of the last one when it starts (MicroBatchExecution.populateStartOffsets), so these three are
-written as Spark would have written them: the sources end at the steps before, and there is no state to name. The settings in a
-plan are those of the session, in the form that this Spark gives them, because a restart takes them from there.
+Only a query without state can begin so: what such a step gives depends on its input alone. Spark reads the
+plans of the last two batches and the record of the last one when it starts
+(MicroBatchExecution.populateStartOffsets), so these three are written as Spark would have written them: the
+sources end at the steps before, and there is no state to name. The settings in a plan are those of the
+session, in the form that this Spark gives them, because a restart takes them from there.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ def plan_settings(spark: SparkSession, shuffle_partitions: int) -> str:
         told["conf"][_SHUFFLE] = str(shuffle_partitions)
     except Exception as error:
         raise ConfigurationError(
-            f"this version of Spark does not say how it writes a batch's plan ({error}), so a pipeline without state can't "
-            "begin after a step that it did not run; use the version that kcontrol names"
+            f"this version of Spark does not say how it writes a batch's plan ({error}), so a pipeline "
+            "without state can't begin after a step that it did not run; use the version that kcontrol "
+            "names"
         ) from error
     return json.dumps(told, separators=(",", ":"))
 

@@ -1,8 +1,8 @@
 """Spark's files that kcontrol reads or writes, each in the one version that it knows.
 
-As in OffsetSeqLog.scala, CommitLog.scala and StateStoreChangelog.scala of Spark 4.3. A plan or record of another version is
-refused by name, for what it means would be a guess. State files are only copied: those that read otherwise are
-taken whole.
+As in OffsetSeqLog.scala, CommitLog.scala and StateStoreChangelog.scala of Spark 4.3. A plan or record of
+another version is refused by name, for what it means would be a guess. State files are only copied: those
+that read otherwise are taken whole.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def planned_ends(plan: Path) -> list[int]:
 
 def record_text(watermark_ms: int, unique_ids: Mapping[str, Any]) -> str:
     """A batch's record. unique_ids: by operator, those of its state stores' versions."""
-    return f"{COMMITS_VERSION}\n" + json.dumps({"nextBatchWatermarkMs": watermark_ms, "stateUniqueIds": unique_ids})
+    return f"{COMMITS_VERSION}\n" + json.dumps(
+        {"nextBatchWatermarkMs": watermark_ms, "stateUniqueIds": unique_ids}
+    )
 
 
 def unique_ids(record: Path) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -61,7 +63,8 @@ def _lines(path: Path, version: str) -> list[str]:
     found, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     if found != version:
         raise ConfigurationError(
-            f"{path} is of format {found!r}, and kcontrol knows {version!r}: it was written by another Spark, or with other "
-            "settings; start the node with an empty working directory, and its state comes from a checkpoint or is replayed"
+            f"{path} is of format {found!r}, and kcontrol knows {version!r}: it was written by another "
+            "Spark, or with other settings; start the node with an empty working directory, and its state "
+            "comes from a checkpoint or is replayed"
         )
     return lines

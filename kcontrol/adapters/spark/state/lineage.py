@@ -1,10 +1,12 @@
-"""What a RocksDB state store's files say of each other, so that a pin can hold exactly those that one version needs.
+"""What a RocksDB state store's files say of each other, so that a pin can hold exactly those that one version
+needs.
 
-Spark 4 with checkpoint format 2 names a store's files VERSION_ID.changelog and VERSION_ID.zip; the commit log tells the ID of
-each partition's store. A changelog begins with its lineage: the versions, with their IDs, that it builds on, since a snapshot
-or since version 1. A snapshot's zip lists, in its `metadata`, the immutable files that it shares with others (SSTs/, logs/).
-Formats as in Spark's StateStoreChangelog.scala, RocksDB.scala and RocksDBFileManager.scala; compression is the state store's
-default, LZ4 in the blocks of lz4-java. Whatever reads otherwise is answered with None: the caller then takes every file.
+Spark 4 with checkpoint format 2 names a store's files VERSION_ID.changelog and VERSION_ID.zip; the commit log
+tells the ID of each partition's store. A changelog begins with its lineage: the versions, with their IDs,
+that it builds on, since a snapshot or since version 1. A snapshot's zip lists, in its `metadata`, the
+immutable files that it shares with others (SSTs/, logs/). Formats as in Spark's StateStoreChangelog.scala,
+RocksDB.scala and RocksDBFileManager.scala; compression is the state store's default, LZ4 in the blocks of
+lz4-java. Whatever reads otherwise is answered with None: the caller then takes every file.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class StateVersion(NamedTuple):
 
 
 def lineage(changelog: Path) -> tuple[StateVersion, ...] | None:
-    """The versions that a changelog builds on, oldest first, without its own; None when it does not read as one.
+    """The versions that a changelog builds on, oldest first, without its own; None when it does not read as
+    one.
 
     Raises FileNotFoundError.
     """
@@ -53,13 +56,16 @@ def lineage(changelog: Path) -> tuple[StateVersion, ...] | None:
             if content.utf() not in CHANGELOG_VERSIONS:
                 return None
             items = json.loads(content.utf())
-            return tuple(sorted(StateVersion(int(item["version"]), str(item["checkpointUniqueId"])) for item in items))
+            return tuple(
+                sorted(StateVersion(int(item["version"]), str(item["checkpointUniqueId"])) for item in items)
+            )
         except (ValueError, KeyError, TypeError, EOFError, cramjam.DecompressionError):
             return None
 
 
 def shared_files(snapshot: Path) -> tuple[str, ...] | None:
-    """Paths, relative to the store's directory, of the files that a snapshot shares; None when it does not read as one.
+    """Paths, relative to the store's directory, of the files that a snapshot shares;
+    None when it does not read as one.
 
     Raises FileNotFoundError.
     """
@@ -77,7 +83,8 @@ def shared_files(snapshot: Path) -> tuple[str, ...] | None:
 
 
 class _Content:
-    """Strings as Java's DataOutputStream.writeUTF leaves them, out of blocks that are only unpacked as far as needed."""
+    """Strings as Java's DataOutputStream.writeUTF leaves them, out of blocks that are
+    only unpacked as far as needed."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -99,7 +106,11 @@ class _Content:
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
     while len(header := file.read(_HEADER.size)) == _HEADER.size:
         magic, token, packed_bytes, size_bytes, _ = _HEADER.unpack(header)
-        if magic != _MAGIC or not 0 <= size_bytes <= _MAX_BLOCK_BYTES or not 0 <= packed_bytes <= _MAX_BLOCK_BYTES:
+        if (
+            magic != _MAGIC
+            or not 0 <= size_bytes <= _MAX_BLOCK_BYTES
+            or not 0 <= packed_bytes <= _MAX_BLOCK_BYTES
+        ):
             raise ValueError("not a block of lz4-java")
         packed = file.read(packed_bytes)
         match token & 0xF0:

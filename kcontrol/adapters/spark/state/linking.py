@@ -1,8 +1,9 @@
-"""Copies of Spark's directories that cost no copying: hard links, except where Spark has written down where a file lies.
+"""Copies of Spark's directories that cost no copying: hard links, except where Spark has
+written down where a file lies.
 
-Spark replaces files by renaming, never in place, so a link stays what it was. Only stateful operators' metadata name files by
-absolute path; they are copied with the path changed: to another incarnation's directory, or to a mark that no path contains (for a
-pin, which may be restored anywhere) and back.
+Spark replaces files by renaming, never in place, so a link stays what it was. Only stateful operators'
+metadata name files by absolute path; they are copied with the path changed: to another incarnation's
+directory, or to a mark that no path contains (for a pin, which may be restored anywhere) and back.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ HISTORY_MARK = "{kcontrol:history}"
 def link_tree(source: Path, below: str, target: Path, final: Path) -> None:
     """Hard links of all files of `source` that are under `below`; metadata are made to fit `final`.
 
-    The source may still be written to by a zombie: commits are linked first, because what they name was there before them, and
-    a file that vanishes on the way was no longer needed.
+    The source may still be written to by a zombie: commits are linked first, because what they name was there
+    before them, and a file that vanishes on the way was no longer needed.
     """
     files = sorted(
-        (source / below).rglob("*"), key=lambda path: (path.parent.name not in LOGS, path.parent.name != "commits", path)
+        (source / below).rglob("*"),
+        key=lambda path: (path.parent.name not in LOGS, path.parent.name != "commits", path),
     )
     for path in files:
         if path.is_dir() or is_stray(path.name):
@@ -41,7 +43,8 @@ def link_tree(source: Path, below: str, target: Path, final: Path) -> None:
 
 
 def link_pin(query: Path, files: Iterable[Path], target: Path, history: Path) -> None:
-    """Hard links of some of a query's files, with metadata that are free of `history`. Raises FileNotFoundError."""
+    """Hard links of some of a query's files, with metadata that are free of `history`. Raises
+    FileNotFoundError."""
     for path in files:
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)

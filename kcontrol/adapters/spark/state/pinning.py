@@ -1,11 +1,12 @@
 """Which files of a query's directory Spark needs to go on after one batch, and no others.
 
-From Spark's two logs: the plan and the record of the batch itself, and the plan of the one before, because a restart reads the
-last two (MicroBatchExecution.populateStartOffsets). The records of earlier batches are left out on purpose: the state of those
-batches is not in the pin, so nobody must think that they can be opened. Of each state store: the newest snapshot that the
-batch's version builds on with the files it shares, and the changelogs after it; where a store's files don't read as RocksDB's
-of checkpoint format 2, everything that the store has, which is too much but never too little. Everything else (schemas,
-operators' metadata, the query's id) is small and is needed whole.
+From Spark's two logs: the plan and the record of the batch itself, and the plan of the one before, because a
+restart reads the last two (MicroBatchExecution.populateStartOffsets). The records of earlier batches are left
+out on purpose: the state of those batches is not in the pin, so nobody must think that they can be opened. Of
+each state store: the newest snapshot that the batch's version builds on with the files it shares, and the
+changelogs after it; where a store's files don't read as RocksDB's of checkpoint format 2, everything that the
+store has, which is too much but never too little. Everything else (schemas, operators' metadata, the query's
+id) is small and is needed whole.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ def is_stray(name: str) -> bool:
 def needed_files(query: Path, batch: int) -> list[Path]:
     """Files, relative to the query's directory, that Spark needs to go on after `batch`.
 
-    Raises FileNotFoundError: the batch is not recorded, or a file of its state is not there (any more); ConfigurationError:
-    its record is of a version that is not known.
+    Raises FileNotFoundError: the batch is not recorded, or a file of its state is not there (any more);
+    ConfigurationError: its record is of a version that is not known.
     """
-    logs = [Path("offsets", str(number)) for number in (batch - 1, batch) if number >= 0] + [Path("commits", str(batch))]
+    logs = [Path("offsets", str(number)) for number in (batch - 1, batch) if number >= 0] + [
+        Path("commits", str(batch))
+    ]
     for log in logs:
         if not (query / log).is_file():
             raise _missing(query / log)
@@ -65,7 +68,9 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         if directory.name in _SHARED:
             continue
         store = {name for name in names if _STORE_FILE.match(name)}
-        plain = [name for name in names if not is_stray(name) and not _STORE_FILE.match(_without_checksum(name))]
+        plain = [
+            name for name in names if not is_stray(name) and not _STORE_FILE.match(_without_checksum(name))
+        ]
         yield from ((directory / name).relative_to(query) for name in plain)
         if not store and not set(folders) & set(_SHARED):
             continue
@@ -93,7 +98,8 @@ def _version(store: set[str], version: int, ids: Iterable[str]) -> StateVersion 
 
 
 def _files_of(directory: Path, store: set[str], version: StateVersion) -> list[str] | None:
-    """The newest snapshot that `version` builds on and the changelogs after it; None when that can't be told."""
+    """The newest snapshot that `version` builds on and the changelogs after it; None when that can't be
+    told."""
     if version.snapshot in store:
         line: tuple[StateVersion, ...] | None = (version,)
     else:
@@ -119,7 +125,9 @@ def _whole_store(directory: Path, names: Iterable[str]) -> Iterator[str]:
     yield from (name for name in names if _STORE_FILE.match(name))
     for shared in _SHARED:
         if (directory / shared).is_dir():
-            yield from (f"{shared}/{path.name}" for path in (directory / shared).iterdir() if not is_stray(path.name))
+            yield from (
+                f"{shared}/{path.name}" for path in (directory / shared).iterdir() if not is_stray(path.name)
+            )
 
 
 def _with_checksums(query: Path, paths: Iterable[Path]) -> Iterator[Path]:

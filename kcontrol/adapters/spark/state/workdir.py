@@ -1,11 +1,12 @@
 """The node's working directory: Spark's checkpoint directories of all queries, per incarnation of the node.
 
-`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. An incarnation never writes into another's directory:
-a zombie that wakes up late can only damage its own. A new incarnation is seeded with hard links from the newest older one, which
-costs no copying (`linking`). Each beginning, from nothing or from a checkpoint, gets a new history, because state stores of
-queries that have ended may still upload a snapshot to where they were, and Spark refuses to begin in a directory that is not
-empty. `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved, whatever Spark
-deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
+`<root>/<pipeline>/node-N/inc-INC/history-H/<query>/{offsets,commits,state,...}`. An incarnation never writes
+into another's directory: a zombie that wakes up late can only damage its own. A new incarnation is seeded
+with hard links from the newest older one, which costs no copying (`linking`). Each beginning, from nothing or
+from a checkpoint, gets a new history, because state stores of queries that have ended may still upload a
+snapshot to where they were, and Spark refuses to begin in a directory that is not empty.
+`<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved,
+whatever Spark deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _PIN_TRIES = 3
 class WorkDir:
     """The directory of one incarnation."""
 
-    def __init__(self, root: Path, pipeline: str, node: int, incarnation: int, queries: Sequence[str], retained: int) -> None:
+    def __init__(
+        self, root: Path, pipeline: str, node: int, incarnation: int, queries: Sequence[str], retained: int
+    ) -> None:
         """retained: how many batches Spark keeps state for (`spark.sql.streaming.minBatchesToRetain`)."""
         self._home = root / pipeline / f"node-{node}"
         self._incarnation = incarnation
@@ -50,7 +53,8 @@ class WorkDir:
         return self.path / f"{_HISTORY}{max(_histories(self.path), default=0)}"
 
     def prepare(self) -> None:
-        """Make the directory, from the newest older incarnation's if there is one; forget older incarnations, and all pins, then.
+        """Make the directory, from the newest older incarnation's if there is one; forget older
+        incarnations, and all pins, then.
 
         Raises ConfigurationError when the file system does not allow it.
         """
@@ -58,7 +62,8 @@ class WorkDir:
             self._prepare()
         except OSError as error:
             raise ConfigurationError(
-                f"the working directory {self.path} can't be made: {error}; free the disk, correct its rights or choose another"
+                f"the working directory {self.path} can't be made: {error}; free the disk, correct its "
+                "rights or choose another"
             ) from error
 
     def _prepare(self) -> None:
@@ -105,7 +110,8 @@ class WorkDir:
             return 0
 
     def create(self, step: int = 0, begin: Callable[[str, Path], None] | None = None) -> None:
-        """Forget everything: the pipeline begins before step 1; or after `step`, of which `begin` writes a query's beginning.
+        """Forget everything: the pipeline begins before step 1; or after `step`, of which
+        `begin` writes a query's beginning.
 
         begin: given a query's name and its empty directory, makes it one that Spark opens after `step`.
         """
@@ -118,10 +124,11 @@ class WorkDir:
                 begin(query, self.query_path(query))
 
     def restore_from(self, store: CheckpointStore, location: str, manifest: str) -> int:
-        """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then go.
+        """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then
+        go.
 
-        location, manifest: as `CheckpointStore.restore` takes them.
-        Raises CheckpointError: the part is missing or damaged, or is not of these queries. What was there then stays.
+        location, manifest: as `CheckpointStore.restore` takes them. Raises CheckpointError: the part is
+        missing or damaged, or is not of these queries. What was there then stays.
         """
         before = _histories(self.path)
         history = self.path / f"{_HISTORY}{max(before, default=0) + 1}"
@@ -129,11 +136,16 @@ class WorkDir:
         shutil.rmtree(staging, ignore_errors=True)
         try:
             restored = store.restore(location, manifest, staging)
-            missing = [query for query in self._queries if not (staging / query / "commits" / str(restored.step - 1)).is_file()]
+            missing = [
+                query
+                for query in self._queries
+                if not (staging / query / "commits" / str(restored.step - 1)).is_file()
+            ]
             if missing:
                 raise CheckpointError(
-                    f"the checkpoint part {manifest} holds nothing of {', '.join(missing)} at step {restored.step}: it is of "
-                    f"other queries than pipeline {restored.pipeline!r} has now; open another checkpoint or create anew"
+                    f"the checkpoint part {manifest} holds nothing of {', '.join(missing)} at step "
+                    f"{restored.step}: it is of other queries than pipeline {restored.pipeline!r} has now; "
+                    "open another checkpoint or create anew"
                 )
             fit_restored(staging, history)
             staging.rename(history)
@@ -150,10 +162,10 @@ class WorkDir:
     def pin(self, step: int) -> Path:
         """At the boundary of `step`, before the next one begins: keep what Spark needs to go on after it.
 
-        Returns the directory of the pin: hard links in a directory per query, and operators' metadata without absolute
-        paths. It stays as it is until `unpin`, a new incarnation, or a new beginning. A step that is pinned already is pinned once.
-        Raises CheckpointError: the step is not recorded by every query, or in a version that is not known; its state is not
-        there; or the disk refused.
+        Returns the directory of the pin: hard links in a directory per query, and operators' metadata without
+        absolute paths. It stays as it is until `unpin`, a new incarnation, or a new beginning. A step that is
+        pinned already is pinned once. Raises CheckpointError: the step is not recorded by every query, or in
+        a version that is not known; its state is not there; or the disk refused.
         """
         pin = self._pin_path(step)
         if pin.is_dir():
@@ -168,7 +180,9 @@ class WorkDir:
                         f"step {step} can't be kept for a checkpoint: {error.filename} is not there"
                     ) from error
             except (OSError, ConfigurationError) as error:
-                raise CheckpointError(f"step {step} can't be kept for a checkpoint in {pin}: {error}") from error
+                raise CheckpointError(
+                    f"step {step} can't be kept for a checkpoint in {pin}: {error}"
+                ) from error
         return pin
 
     def _make_pin(self, step: int, pin: Path) -> None:
@@ -193,7 +207,8 @@ class WorkDir:
         shutil.rmtree(self.path / _PINS, ignore_errors=True)
 
     def roll_back(self, step: int) -> None:
-        """Make Spark resume after `step`: its queries must be stopped. What it planned or recorded later is deleted.
+        """Make Spark resume after `step`: its queries must be stopped. What it planned or recorded later is
+        deleted.
 
         State of later batches may stay: state files are named by ids that only the deleted commits knew.
         """

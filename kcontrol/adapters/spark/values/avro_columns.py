@@ -1,7 +1,7 @@
 """Avro values as columns and back, in the Python workers: read by our own strict reader, written by fastavro.
 
-An input's value is one datum in Avro's binary encoding, alone or behind the header of the single-object encoding (C3 01 and the
-schema's CRC-64-AVRO fingerprint). An output's is the datum alone.
+An input's value is one datum in Avro's binary encoding, alone or behind the header of the single-object
+encoding (C3 01 and the schema's CRC-64-AVRO fingerprint). An output's is the datum alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _PIECE_ROWS = 256
 
 
 def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[StructType, Column]:
-    """(the value's fields, a struct column of them and of `bad_name`: why the value is bad, null for a good one)."""
+    """(the value's fields, a struct column of them and of `bad_name`: why the value is bad, null for a good
+    one)."""
     where = f"input {source.name!r}"
     parsed = _parsed_schema(source.schema)
     kind = spark_type(parsed, where)
@@ -44,7 +45,8 @@ def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[Struc
 
 
 def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
-    """The struct column `row`, of type `kind`, as Avro binary by the output's schema, or by one that follows from `kind`.
+    """The struct column `row`, of type `kind`, as Avro binary by the output's schema, or
+    by one that follows from `kind`.
 
     Raises ConfigurationError when the schema asks for a field without a default that the frame does not have.
     """
@@ -72,14 +74,18 @@ def _parsed_schema(schema: Any) -> dict[str, Any]:
     return definition
 
 
-def _decoder(schema_text: str, kind: StructType, bad_name: str, max_cells: int) -> Callable[[pa.Array], pa.Array]:
+def _decoder(
+    schema_text: str, kind: StructType, bad_name: str, max_cells: int
+) -> Callable[[pa.Array], pa.Array]:
     arrow_type = to_arrow_type(kind, timezone="UTC")
 
     def decode(values: pa.Array) -> pa.Array:
         reader = ValueReader(schema_text, bad_name, max_cells)
         # In pieces, so that what values grow to in Python is never there for all of them at once.
         pieces = [
-            pa.array([None if value is None else reader.read(value) for value in piece.to_pylist()], arrow_type)
+            pa.array(
+                [None if value is None else reader.read(value) for value in piece.to_pylist()], arrow_type
+            )
             for piece in (values.slice(at, _PIECE_ROWS) for at in range(0, len(values), _PIECE_ROWS))
         ]
         return pa.concat_arrays(pieces) if pieces else pa.array([], arrow_type)

@@ -1,9 +1,10 @@
-"""Reads Avro's binary encoding strictly: a datum is exactly what its schema says and fits its columns, or it is refused.
+"""Reads Avro's binary encoding strictly: a datum is exactly what its schema says and fits
+its columns, or it is refused.
 
-fastavro, which writes outputs, takes more than the specification allows (varints that never end, negative indexes of unions and
-enumerations, strings of negative length) and gives numbers that no column holds, so one record could end a step. Whatever is
-not right here is one `BadValueError`. What a datum may take once it is unpacked is bounded: an array of ten million nulls
-is four bytes long.
+fastavro, which writes outputs, takes more than the specification allows (varints that never end, negative
+indexes of unions and enumerations, strings of negative length) and gives numbers that no column holds, so one
+record could end a step. Whatever is not right here is one `BadValueError`. What a datum may take once it is
+unpacked is bounded: an array of ten million nulls is four bytes long.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Datum:
                 self.at = begin + shift // 7
                 break
         else:
-            raise BadValueError(f"it ends too early, or a number has more than {_MAX_VARINT_BYTES[kind]} bytes")
+            raise BadValueError(
+                f"it ends too early, or a number has more than {_MAX_VARINT_BYTES[kind]} bytes"
+            )
         if value >= 2 * (_INT if kind == "int" else _LONG):
             raise BadValueError(f"a number does not fit into Avro's {kind}")
         return (value >> 1) ^ -(value & 1)
@@ -77,7 +80,8 @@ Read = Callable[[Datum], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How to read a type. least: bytes that one value takes at least. cells: values of columns that it becomes."""
+    """How to read a type. least: bytes that one value takes at least. cells: values of columns that it
+    becomes."""
 
     read: Read
     least: int
@@ -87,9 +91,10 @@ class _Kind:
 def reader_of(schema: Mapping[str, Any], where: str) -> Callable[[bytes, int, int], dict[str, Any]]:
     """A function of (value, where the datum begins in it, cells) that gives the fields of a record, by name.
 
-    Dates are days, timestamps microseconds since 1970, decimals Decimal. cells: how many values of columns its arrays and maps
-    may hold together, besides CELLS_PER_BYTE for each byte. The function raises BadValueError.
-    Raises ConfigurationError, beginning with `where`, for a logical type on a type that it is not for.
+    Dates are days, timestamps microseconds since 1970, decimals Decimal. cells: how many values of columns
+    its arrays and maps may hold together, besides CELLS_PER_BYTE for each byte. The function raises
+    BadValueError. Raises ConfigurationError, beginning with `where`, for a logical type on a type that it is
+    not for.
     """
     kind = _record(schema, {}, where)
 
@@ -177,7 +182,9 @@ def _blocks(datum: Datum, least: int, cells: int, item: Callable[[Datum], None])
             count, size = -count, datum.varint()
             end = datum.at + size
             if size < 0 or end > len(datum.data):
-                raise BadValueError(f"a block of {size} bytes is to follow, {len(datum.data) - datum.at} are left")
+                raise BadValueError(
+                    f"a block of {size} bytes is to follow, {len(datum.data) - datum.at} are left"
+                )
         if count * least > len(datum.data) - datum.at:
             raise BadValueError(f"{count} items are to follow, for which too few bytes are left")
         datum.cells -= count * cells
@@ -212,7 +219,7 @@ def _map(values: _Kind) -> _Kind:
     return _Kind(read, 1, 1)
 
 
-# --- primitives -----------------------------------------------------------------------------------------------------------
+# --- primitives ---------------------------------------------------------------------------------------------
 
 
 def _read_boolean(datum: Datum) -> bool:
@@ -245,7 +252,7 @@ _PRIMITIVES = {
     "string": _Kind(_read_string, 1, 1),
 }
 
-# --- logical types --------------------------------------------------------------------------------------------------------
+# --- logical types ------------------------------------------------------------------------------------------
 
 
 def _logical(schema: Mapping[str, Any], base: str, kind: _Kind, where: str) -> _Kind:
@@ -265,7 +272,8 @@ def _logical(schema: Mapping[str, Any], base: str, kind: _Kind, where: str) -> _
             change = _uuid_text
         case _:
             raise ConfigurationError(
-                f"{where}: the Avro logical type {logical!r} is not for {base}: declare it without logicalType"
+                f"{where}: the Avro logical type {logical!r} is not for {base}: declare it without "
+                "logicalType"
             )
     return _Kind(lambda datum: change(kind.read(datum)), kind.least, kind.cells)
 

@@ -1,4 +1,5 @@
-"""Avro schemas and Spark types, one from the other. Spark's own Avro reader is a separate jar that PySpark does not bring."""
+"""Avro schemas and Spark types, one from the other. Spark's own Avro reader is a separate
+jar that PySpark does not bring."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 def spark_type(schema: Any, where: str, named: Mapping[str, st.DataType] | None = None) -> st.DataType:
     """The Spark type of values of an Avro schema (parsed JSON).
 
-    Raises ConfigurationError, beginning with `where`, for what Spark has no type for: unions of several types, recursion,
-    times of day.
+    Raises ConfigurationError, beginning with `where`, for what Spark has no type for: unions of several
+    types, recursion, times of day.
     """
     known = dict(named or {})
     if isinstance(schema, list):
@@ -96,12 +97,15 @@ def _record_type(schema: Mapping[str, Any], where: str, known: Mapping[str, st.D
 def _union_type(branches: list[Any], where: str, known: Mapping[str, st.DataType]) -> st.DataType:
     real = [branch for branch in branches if branch != "null"]
     if len(real) != 1:
-        raise ConfigurationError(f"{where}: a union of several types has no Spark type; only a type with null does")
+        raise ConfigurationError(
+            f"{where}: a union of several types has no Spark type; only a type with null does"
+        )
     return spark_type(real[0], where, known)
 
 
 def avro_schema(kind: st.StructType, name: str, where: str) -> dict[str, Any]:
-    """The Avro schema for rows of a Spark type; record names are made of `name`, every field may be null if Spark says so.
+    """The Avro schema for rows of a Spark type; record names are made of `name`, every
+    field may be null if Spark says so.
 
     Raises ConfigurationError, beginning with `where`, for a Spark type that Avro has nothing for.
     """
@@ -115,7 +119,9 @@ def avro_schema(kind: st.StructType, name: str, where: str) -> dict[str, Any]:
         inner = _avro_type(field.dataType, f"{own}_{field.name}", f"{where}: column {field.name!r}")
         optional = field.nullable and inner != "null"
         fields.append(
-            {"name": field.name, "type": ["null", inner], "default": None} if optional else {"name": field.name, "type": inner}
+            {"name": field.name, "type": ["null", inner], "default": None}
+            if optional
+            else {"name": field.name, "type": inner}
         )
     return {"type": "record", "name": own, "fields": fields}
 

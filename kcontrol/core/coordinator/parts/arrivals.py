@@ -9,7 +9,8 @@ from kcontrol.core.model import Gap, InputRange
 from kcontrol.core.step.gaps import records_between
 
 _MAX_MARKS = 64
-"""Of one partition. With more, pairs are merged under the earlier time: input then waits too short rather than too long."""
+"""Of one partition. With more, pairs are merged under the earlier time: input then waits
+too short rather than too long."""
 
 Marks = tuple[tuple[int, int], ...]
 """(when, offset after the last one that was there then), oldest first."""
@@ -24,13 +25,18 @@ class Arrivals:
     only_gaps_ms: int | None = None
     """Since when only offsets without a record wait; None if there are none, or records beside them."""
 
-    def marked(self, place: tuple[str, int], begin: int, to: int, gaps: Iterable[Gap], now_ms: int) -> Arrivals:
-        """The input from `begin` on reaches to there. What was marked before, or holds no record, does not arrive."""
+    def marked(
+        self, place: tuple[str, int], begin: int, to: int, gaps: Iterable[Gap], now_ms: int
+    ) -> Arrivals:
+        """The input from `begin` on reaches to there. What was marked before, or holds no record, does not
+        arrive."""
         marks = self.marks.get(place, ())
         if not records_between(gaps, max(begin, marks[-1][1]) if marks else begin, to):
             return self
         marks = (*marks, (now_ms, to))
-        return replace(self, marks={**self.marks, place: _merged(marks) if len(marks) > _MAX_MARKS else marks})
+        return replace(
+            self, marks={**self.marks, place: _merged(marks) if len(marks) > _MAX_MARKS else marks}
+        )
 
     def committed(self, next_from: Mapping[tuple[str, int], int]) -> Arrivals:
         """A step was, and what it holds waits no more."""
@@ -40,7 +46,9 @@ class Arrivals:
     def without(self, names: Iterable[str]) -> Arrivals:
         """These inputs are paused."""
         gone = set(names)
-        return replace(self, marks={place: marks for place, marks in self.marks.items() if place[0] not in gone})
+        return replace(
+            self, marks={place: marks for place, marks in self.marks.items() if place[0] not in gone}
+        )
 
     def holding_gaps_alone(self, holds: bool, now_ms: int) -> Arrivals:
         """Whether what waits is nothing but offsets without a record."""
@@ -52,7 +60,11 @@ class Arrivals:
 def arrived_ms(arrivals: Arrivals, ranges: Iterable[InputRange]) -> int | None:
     """When the first offset of the ranges arrived; None if they are empty."""
     marks = arrivals.marks
-    firsts = (_after(marks.get((one.input, one.partition), ()), one.from_)[:1] for one in ranges if one.from_ < one.to)
+    firsts = (
+        _after(marks.get((one.input, one.partition), ()), one.from_)[:1]
+        for one in ranges
+        if one.from_ < one.to
+    )
     return min((mark[0] for first in firsts for mark in first), default=None)
 
 

@@ -9,7 +9,8 @@ from kcontrol.core.model import InputRange, Layout, PipelineSpec, Reason, Skippe
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a step holds. Made once for a step and kept for all attempts of one claim, whatever arrives meanwhile."""
+    """What a step holds. Made once for a step and kept for all attempts of one claim, whatever arrives
+    meanwhile."""
 
     step: int
     spec: PipelineSpec

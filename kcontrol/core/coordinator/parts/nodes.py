@@ -78,13 +78,18 @@ class Hearing:
     heard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node: (incarnation, when its newest state came in)."""
     witnesses: Mapping[int, int] = field(default_factory=dict)
-    """By node: what the log's timestamp of its newest state is ahead of the monotonic clock when that came in."""
+    """By node: what the log's timestamp of its newest state is ahead of the monotonic clock when that came
+    in."""
     caught_up_ms: int = -1
-    """Since when silence of a node means something; -1: nothing, its records may just not have been read yet."""
+    """Since when silence of a node means something; -1: nothing, its records may just not have been read
+    yet."""
 
     def heard_from(self, node: int, incarnation: int, now_ms: int, stamped_ms: int) -> Hearing:
         """A sign of life was read now; the log's clock showed its timestamp, or later."""
-        heard, witnesses = {**self.heard, node: (incarnation, now_ms)}, {**self.witnesses, node: stamped_ms - now_ms}
+        heard, witnesses = (
+            {**self.heard, node: (incarnation, now_ms)},
+            {**self.witnesses, node: stamped_ms - now_ms},
+        )
         return Hearing(heard, witnesses, self.caught_up_ms)
 
     def without_witnesses(self) -> Hearing:

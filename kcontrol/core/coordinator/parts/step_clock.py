@@ -22,7 +22,11 @@ class StepClock:
             told_ms = difference_ms
         else:
             told_ms = self.difference_ms
-        return self if (ahead_ms, told_ms) == (self.ahead_ms, self.difference_ms) else StepClock(ahead_ms, told_ms)
+        return (
+            self
+            if (ahead_ms, told_ms) == (self.ahead_ms, self.difference_ms)
+            else StepClock(ahead_ms, told_ms)
+        )
 
     def unset(self) -> StepClock:
         """Another tenure begins."""

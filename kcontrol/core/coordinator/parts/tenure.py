@@ -30,7 +30,14 @@ class Tenure:
 
     def assigned(self, uuid: str, host: str, process_id: int) -> Tenure:
         """A new one begins; answers that the one before is owed are still to come."""
-        return Tenure(uuid, host, process_id, epoch=self.epoch, overdue_answers=self.overdue_answers, cleared=self.cleared)
+        return Tenure(
+            uuid,
+            host,
+            process_id,
+            epoch=self.epoch,
+            overdue_answers=self.overdue_answers,
+            cleared=self.cleared,
+        )
 
     def claiming(self) -> Tenure:
         """A claim is published."""

@@ -30,7 +30,9 @@ class TroubleState:
         """For the status alone."""
         return replace(self, failure=Failure(kind, text))
 
-    def passing(self, failure: Failure, counts_as: FailureKind, limits: LimitsSpec, now_ms: int) -> TroubleState:
+    def passing(
+        self, failure: Failure, counts_as: FailureKind, limits: LimitsSpec, now_ms: int
+    ) -> TroubleState:
         """It passes by itself: tried again, each time later, and never a reason to halt."""
         return replace(self, failure=failure, retry=after_failure(self.retry, counts_as, limits, now_ms))
 
@@ -39,12 +41,16 @@ class TroubleState:
         retry = after_failure(self.retry, kind, limits, now_ms)
         halts = must_halt(retry, kind, limits)
         return TroubleState(
-            Failure(kind, text), retry, f"{text}. Look for the cause, then resume the pipeline" if halts else self.halt
+            Failure(kind, text),
+            retry,
+            f"{text}. Look for the cause, then resume the pipeline" if halts else self.halt,
         )
 
     def put_off(self, text: str, until_ms: int) -> TroubleState:
         """A broker that is behind: no count, for it is over as soon as the brokers agree."""
-        return replace(self, failure=Failure(FailureKind.BROKER, text), retry=replace(self.retry, not_before_ms=until_ms))
+        return replace(
+            self, failure=Failure(FailureKind.BROKER, text), retry=replace(self.retry, not_before_ms=until_ms)
+        )
 
     def halted(self, why: str) -> TroubleState:
         """Until a person has looked; '' if there is no reason to."""
