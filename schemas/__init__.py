@@ -1,2 +1,1 @@
-"""The Avro schema of every record in Kafka, as data of the package `kcontrol.schemas`;
-read by `kcontrol.wire.schemas`."""
+"""The Avro schema of every record in Kafka, as data of the package `kcontrol.schemas`; read by `kcontrol.wire.schemas`."""

@@ -288,7 +288,10 @@ def unread(state: CoordinatorState, nodes: int) -> str:
     steps = state.steps
     for node in range(nodes):
         said, replaying = state.view.node_state(node), state.view.replaying(node)
-        step = max(0 if said is None else said.step, 0 if replaying is None else replaying.step)
+        step = max(
+            0 if said is None else _read_by(said, state.nodes.commands.get(node)),
+            0 if replaying is None else replaying.step,
+        )
         if step > steps.step:
             return (
                 f"node {node} has read step {step} in the log of steps, which was read to step "
@@ -300,6 +303,19 @@ def unread(state: CoordinatorState, nodes: int) -> str:
                 f"was read to that of step {steps.checkpoint} only"
             )
     return ""
+
+
+def _read_by(said: NodeState, command: Command | None) -> int:
+    """The newest step that a node has read, at least.
+
+    What it runs where it was told to open, without an attempt of its own, it runs again: it has read the next
+    step. It need not say so, as it does not if it has said before how much input there is for that step.
+    """
+    opened = command is not None and command.kind in (CommandKind.CREATE, CommandKind.OPEN)
+    runs_again = said.phase is NodePhase.RUNNING and said.attempt is None
+    if command is None or not opened or not runs_again:
+        return said.step
+    return said.step + (has_done(said, command) and said.step == command.step)
 
 
 def roll_back(turn: Turn, nodes: int) -> None:

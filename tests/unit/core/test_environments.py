@@ -29,7 +29,7 @@ def view(*environments: Environment | None) -> PipelineView:
 
 
 @pytest.mark.parametrize(
-    ("environments", "lives", "recorded"),
+    ("environments", "incarnations", "recorded"),
     [
         ((HERE,), (1,), (HERE,)),
         ((HERE,), (0,), (ARM,)),

@@ -21,10 +21,12 @@ def _committed() -> StepBoundary:
 def _says(driver: CoordinatorDriver, evidence: str) -> list[object]:
     if evidence == "replays":
         return driver.see(Replaying("p", 0, driver.incarnations[0], 1))
+    if evidence == "runs again":
+        return driver.say(phase=NodePhase.RUNNING)
     return driver.say(step=1) if evidence == "holds" else driver.say(checkpoint=1)
 
 
-@pytest.mark.parametrize("evidence", ["holds", "replays", "checkpoint"])
+@pytest.mark.parametrize("evidence", ["holds", "replays", "runs again", "checkpoint"])
 def test_it_reads_again_and_decides_nothing_before(evidence: str) -> None:
     driver = CoordinatorDriver()
     driver.in_place()
