@@ -38,8 +38,8 @@ def failure_of(error: BaseException, where: str = "") -> StepFailedError:
         return error
     if isinstance(error, AttemptCancelledError):
         return StepFailedError(kind_of(error), str(error))
-    judged = _judged(error)
-    return StepFailedError(judged.kind, f"{where}{judged.message}")
+    found = _judged(error)
+    return StepFailedError(found.kind, f"{where}{found.message}")
 
 
 @contextmanager
