@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
             more, some_faults, some_transitions, violation = future.result()
             if violation:
                 _say(violation)
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
                 return 1
             events += more
             faults += some_faults
