@@ -159,6 +159,8 @@ class SessionsSchedule:
             if halted and halts < _LATE_HALTS:
                 halts += 1
                 fleet.resume()
+            # A request that was on its way when all became well may have moved them after all.
+            self._brokers_hear()
             fleet.look_after_nodes()
             fleet.network.notify()
             if fleet.all_done() and not fleet.must_stay_halted():
