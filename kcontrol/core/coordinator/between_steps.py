@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kcontrol.core.coordinator import checkpointing
+from kcontrol.core.coordinator import checkpointing, stopping
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.node_progress import (
@@ -26,19 +26,11 @@ from kcontrol.core.coordinator.node_progress import (
     roll_back,
     standing,
     unread,
+    without_beginning,
 )
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.coordinator.stopping import (
-    acknowledge,
-    begin_last,
-    close_nodes,
-    forget_stop,
-    saves_first,
-    stopped,
-    was_told,
-)
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import note_waiting
@@ -178,7 +170,7 @@ def _take_note(found: Findings) -> None:
         if not state.trouble.halt:
             _halt_if(state, _refused(state, spec) or growth_refused(spec, state.steps, state.view))
     if found.mode is not DesiredMode.STOPPED:
-        forget_stop(state)
+        stopping.forget_stop(state)
 
 
 def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
@@ -222,7 +214,7 @@ def _is_to_run(found: Findings) -> bool:
 
 
 def _acknowledge(found: Findings) -> None:
-    acknowledge(found.turn.state)
+    stopping.acknowledge(found.turn.state)
 
 
 # --- halted, paused -----------------------------------------------------------------------------------------
@@ -267,7 +259,7 @@ def _tell_paused(found: Findings) -> None:
         give(turn, node, CommandKind.PAUSE, state.steps.step)
         for node in range(nodes)
         if standing(state, node, limits).place is Readiness.IN_PLACE
-        and not was_told(state, node, CommandKind.PAUSE)
+        and not stopping.was_told(state, node, CommandKind.PAUSE)
     ]
     if commands:
         turn.effects.append(Publish(tuple(commands)))
@@ -286,13 +278,13 @@ def _open_log(found: Findings) -> CoordinatorEffect:
 
 def _save_first(found: Findings) -> None:
     state, spec = found.turn.state, found.spec
-    found.saves = spec is not None and saves_first(found.turn, spec)
+    found.saves = spec is not None and stopping.saves_first(found.turn, spec)
     found.in_place = found.saves and all_in_place(state, found.defined)
 
 
 def _begin_last(found: Findings) -> None:
     if found.in_place:
-        begin_last(found.turn, found.defined)
+        stopping.begin_last(found.turn, found.defined)
 
 
 def _is_last_awaited(found: Findings) -> bool:
@@ -300,7 +292,7 @@ def _is_last_awaited(found: Findings) -> bool:
 
 
 def _close_nodes(found: Findings) -> None:
-    found.left = close_nodes(found.turn, found.nodes)
+    found.left = stopping.close_nodes(found.turn, found.nodes)
 
 
 def _is_any_left(found: Findings) -> bool:
@@ -312,7 +304,7 @@ def _is_none_left(found: Findings) -> bool:
 
 
 def _stopped(found: Findings) -> None:
-    stopped(found.turn.state)
+    stopping.stopped(found.turn.state)
 
 
 # --- the next step ------------------------------------------------------------------------------------------
@@ -322,12 +314,25 @@ def _is_undefined(found: Findings) -> bool:
     return found.spec is None
 
 
+def _is_beginning_missing(found: Findings) -> bool:
+    """Coordinator and node may both have been told of an old end of the log: it is read again, a few times."""
+    state, spec = found.turn.state, found.defined
+    if state.trouble.doubts < spec.limits.max_attempts:
+        found.missing = without_beginning(state, spec)
+    return found.missing != ""
+
+
+def _doubt(found: Findings) -> None:
+    turn, state = found.turn, found.turn.state
+    text = f"{found.missing}. A broker may be behind: reading the log again first"
+    state.trouble = state.trouble.doubted(text, turn.limits(), state.now_ms)
+
+
 def _assemble(found: Findings) -> None:
     state, spec = found.turn.state, found.defined
     found.waiting = assemble(found.turn, spec.nodes)
     if not found.waiting and not state.trouble.halt:
-        # Only now is it known how far all input reaches: a node that is not in place may not have said so for
-        # long.
+        # Only now is it known how far all input reaches: a node that is not in place may not have said it.
         _halt_if(state, gone_input(spec, state.steps, state.view))
 
 
@@ -470,6 +475,7 @@ LOOK: tuple[Guard | Duty, ...] = (
     Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
     # --- the next step
     Guard(_RUNNING, "there is no definition", _is_undefined, None),
+    Guard(_RUNNING, "what was read of the log opens no node", _is_beginning_missing, _C.LOG_AHEAD, _doubt),
     Duty(
         _RUNNING,
         "every node is told what it needs; once all are in place, it is seen to whether input is gone",

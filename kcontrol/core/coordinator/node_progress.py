@@ -13,6 +13,7 @@ nobody here can start one; the status names it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import assert_never
@@ -351,20 +352,42 @@ def _open(turn: Turn, node: int) -> list[Command]:
     took their place.
     """
     state = turn.state
-    steps, said, spec = state.steps, state.view.node_state(node), state.view.spec()
+    said, spec = state.view.node_state(node), state.view.spec()
     if spec is None:
         return []
     openable = () if said is None else said.openable
-    step = max((one for one in openable if one > 0 and steps.can_begin_at(one, spec.nodes)), default=0)
-    if step > 0:
-        return [give(turn, node, CommandKind.OPEN, step)]
-    if not spec.stateful:
-        return [give(turn, node, CommandKind.CREATE, steps.step)]
-    if steps.can_begin_at(0, spec.nodes):
-        return [give(turn, node, CommandKind.CREATE, 0)]
-    if said is not None and said.checkpoint >= steps.checkpoint:
+    opening = _opening(state, spec, openable)
+    if opening is not None:
+        return [give(turn, node, *opening)]
+    if said is not None and said.checkpoint >= state.steps.checkpoint:
         state.trouble = state.trouble.halted(_nothing_to_open(state, node, openable))
     return []
+
+
+def _opening(
+    state: CoordinatorState, spec: PipelineSpec, openable: Sequence[int]
+) -> tuple[CommandKind, int] | None:
+    """How a node that can open these steps is to begin, and after which step; None if it can't."""
+    steps = state.steps
+    step = max((one for one in openable if one > 0 and steps.can_begin_at(one, spec.nodes)), default=0)
+    if step > 0:
+        return CommandKind.OPEN, step
+    if not spec.stateful:
+        return CommandKind.CREATE, steps.step
+    return (CommandKind.CREATE, 0) if steps.can_begin_at(0, spec.nodes) else None
+
+
+def without_beginning(state: CoordinatorState, spec: PipelineSpec) -> str:
+    """Which node can't be opened by what was read of the log of steps, although it knows of all checkpoints
+    in it, and why; or ''."""
+    for node in range(spec.nodes):
+        said = state.view.node_state(node)
+        if said is None or said.checkpoint < state.steps.checkpoint:
+            continue
+        opens = standing(state, node, spec.limits).place in (Readiness.CLOSED, Readiness.DANGLING)
+        if opens and _opening(state, spec, said.openable) is None:
+            return _nothing_to_open(state, node, said.openable)
+    return ""
 
 
 def _nothing_to_open(state: CoordinatorState, node: int, openable: tuple[int, ...]) -> str:

@@ -9,6 +9,7 @@ from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     CheckpointCommitted,
     CommitCheckpoint,
+    InitProducer,
     PartitionsAdded,
 )
 from kcontrol.core.model import (
@@ -126,6 +127,12 @@ def test_a_node_opens_the_newest_step_that_it_can_go_on_from() -> None:
 def test_a_node_that_can_open_nothing_of_what_is_left_halts_the_pipeline_until_it_can() -> None:
     driver = with_dropped_steps()
     assert closed(driver, openable=(2,)) == []
+    for tries in range(1, ONE.limits.max_attempts + 1):
+        trouble = driver.state.trouble
+        assert (driver.state.at, trouble.doubts, trouble.halt) == (State.BACKING_OFF, tries, "")
+        assert driver.tick(trouble.retry.not_before_ms - driver.log.now_ms) == [InitProducer(60_000)]
+        driver.ready()
+        driver.say(phase=NodePhase.CLOSED, openable=(2,))
     assert driver.state.at is State.HALTED
     assert driver.status.reason.startswith(
         "node 0 of pipeline p can't be opened: the log holds steps 4 to 6, so it must begin at"
