@@ -66,7 +66,7 @@ class SessionsFleet(Users):
 
     def _name(self, kind: str) -> str:
         self._incarnations += 1
-        return f"{kind}{self._lives}"
+        return f"{kind}{self._incarnations}"
 
     def _spring(self, trap: str, sender: Process) -> None:
         """A request that somebody has set a trap for is at the broker."""
