@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Pipeline
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Pipeline
 from kcontrol.core.model import IN_WORK_DIR, CheckpointSpec, Logged, NodeJoin, PipelineSpec
 from kcontrol.definition.parts import KEPT_STEPS
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
@@ -38,8 +38,8 @@ def test_a_pipeline_with_state_is_saved_beside_its_nodes_work_without_being_told
 
 def test_a_pipeline_without_state_needs_none() -> None:
     assert spec_of(STATELESS).checkpoint.location == ""
-    assert spec_of(STATELESS, checkpoint=CheckpointPolicy(every="5 s")).checkpoint.location == ""
-    assert spec_of(STATELESS, checkpoint=CheckpointPolicy("file:///c")).checkpoint.location == "file:///c"
+    assert spec_of(STATELESS, checkpoint=Checkpoint(every="5 s")).checkpoint.location == ""
+    assert spec_of(STATELESS, checkpoint=Checkpoint("file:///c")).checkpoint.location == "file:///c"
 
 
 def test_nowhere_must_be_said() -> None:
@@ -49,18 +49,18 @@ def test_nowhere_must_be_said() -> None:
 @pytest.mark.parametrize(
     ("checkpoint", "shared", "keep_steps"),
     [
-        (CheckpointPolicy("s3://bucket/path?region=x"), True, KEPT_STEPS),
-        (CheckpointPolicy("hdfs://name:8020/path"), True, KEPT_STEPS),
-        (CheckpointPolicy("file:///mnt/all", shared=True), True, KEPT_STEPS),
-        (CheckpointPolicy("file:///c"), False, -1),
-        (CheckpointPolicy(), False, -1),
-        (CheckpointPolicy("s3://bucket/path", keep_steps=None), True, -1),
-        (CheckpointPolicy("s3://bucket/path", keep_steps=7), True, 7),
-        (CheckpointPolicy(keep_steps=7), False, 7),
+        (Checkpoint("s3://bucket/path?region=x"), True, KEPT_STEPS),
+        (Checkpoint("hdfs://name:8020/path"), True, KEPT_STEPS),
+        (Checkpoint("file:///mnt/all", shared=True), True, KEPT_STEPS),
+        (Checkpoint("file:///c"), False, -1),
+        (Checkpoint(), False, -1),
+        (Checkpoint("s3://bucket/path", keep_steps=None), True, -1),
+        (Checkpoint("s3://bucket/path", keep_steps=7), True, 7),
+        (Checkpoint(keep_steps=7), False, 7),
     ],
 )
 def test_old_steps_are_dropped_by_default_where_the_log_is_not_all_that_is_left(
-    checkpoint: CheckpointPolicy, shared: bool, keep_steps: int
+    checkpoint: Checkpoint, shared: bool, keep_steps: int
 ) -> None:
     made = checkpoint.to_spec()
     assert (made.shared, made.keep_steps) == (shared, keep_steps)
@@ -68,7 +68,7 @@ def test_old_steps_are_dropped_by_default_where_the_log_is_not_all_that_is_left(
 
 def test_a_nodes_own_disk_is_not_shared_whatever_is_said() -> None:
     with pytest.raises(ConfigurationError, match="shared = True needs a location"):
-        CheckpointPolicy(shared=True)
+        Checkpoint(shared=True)
     given = replace(SPEC, fingerprint="f" * 64, checkpoint=CheckpointSpec(IN_WORK_DIR, 1, 1, -1, shared=True))
     with pytest.raises(ConfigurationError, match="shared = True needs a location"):
         check_spec(given)

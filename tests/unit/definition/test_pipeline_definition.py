@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Limits, StepPolicy, TaskLayout
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, StepPolicy
 from kcontrol.core.model import BadRecords, LimitsSpec
 from kcontrol.errors import ConfigurationError
 
@@ -15,7 +15,7 @@ DDL = "carrier STRING, delay INT"
 
 
 def test_the_defaults_of_steps_and_tasks() -> None:
-    policy, layout, checkpoint = StepPolicy(), TaskLayout(), CheckpointPolicy("file:///tmp/c")
+    policy, layout, checkpoint = StepPolicy(), Layout(), Checkpoint("file:///tmp/c")
     assert (policy.min_records, policy.max_delay_ms, policy.max_records, policy.clock_ms) == (
         1,
         100,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol import CheckpointPolicy, KafkaInput, KafkaOutput, Limits, Pipeline, StepPolicy, TaskLayout
+from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
 from kcontrol.core.model import (
     BadRecords,
     CheckpointSpec,
@@ -49,8 +49,8 @@ def test_everything_is_in_the_spec() -> None:
         STATEFUL,
         nodes=2,
         steps=StepPolicy(min_records=3, max_delay="1 s", max_records=9, clock="2 s"),
-        layout=TaskLayout(max_tasks=4, records_per_task=100, shuffle_partitions=3),
-        checkpoint=CheckpointPolicy("file:///c", every="5 s", keep=3),
+        layout=Layout(max_tasks=4, records_per_task=100, shuffle_partitions=3),
+        checkpoint=Checkpoint("file:///c", every="5 s", keep=3),
         compatible_with=["0" * 64],
     )
     assert spec == PipelineSpec(
@@ -109,7 +109,7 @@ def test_how_offsets_without_a_record_are_told_and_passed_over_is_in_the_spec() 
         {"steps": StepPolicy(gaps_delay="5 s")},
         {"inputs": [replace(BASE["inputs"][0], look_bytes_per_s=1)]},
         {"limits": Limits(max_attempts=9)},
-        {"checkpoint": CheckpointPolicy("file:///elsewhere")},
+        {"checkpoint": Checkpoint("file:///elsewhere")},
         {"compatible_with": ["1" * 64]},
         {
             "outputs": [
@@ -147,7 +147,7 @@ def test_everything_that_state_and_history_depend_on_is_in_the_fingerprint() -> 
         spec_of((replace(QUERIES[0], mode="update"),)).fingerprint,
         spec_of((replace(QUERIES[0], name="other"),)).fingerprint,
         spec_of(nodes=2).fingerprint,
-        spec_of(layout=TaskLayout(shuffle_partitions=5)).fingerprint,
+        spec_of(layout=Layout(shuffle_partitions=5)).fingerprint,
         *(
             spec_of(inputs=[KafkaInput("flights", **{**flights, **each})]).fingerprint
             for each in changed_inputs

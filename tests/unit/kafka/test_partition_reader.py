@@ -52,7 +52,7 @@ def test_a_topic_that_was_recreated_is_an_error_however_often_it_is_read() -> No
         reader = reader_of(rpc)
         await reader.read_to_end()
         for _ in range(2):
-            with pytest.raises(TopicError, match="was deleted and made again"):
+            with pytest.raises(TopicError, match="was deleted and recreated"):
                 await reader.read_to_end()
 
     asyncio.run(read())
