@@ -99,10 +99,8 @@ def _windows(
     _await(pipeline, pipeline.feed.committed + size.warm_up_steps)
     found = []
     for number in range(saving.windows):
-        saves = number % 4 in (
-            1,
-            2,
-        )  # None, some, some, none: a machine that drifts is not held against one side.
+        # None, some, some, none: a machine that drifts is not held against one side.
+        saves = number % 4 in (1, 2)
         _redefine(pipeline, size, saving.every_ms if saves else NEVER_MS)
         after = pipeline.feed.committed + SETTLE_STEPS
         _await(pipeline, after + size.steps)

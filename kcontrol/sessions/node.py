@@ -325,9 +325,8 @@ class NodeSession:
         decision = decide(self._state, event)
         ended = decision.state.ended
         if ended is not None and isinstance(event, AttemptWritten) and event.result.recorded_ms is not None:
-            self._timeline.add(
-                "recorded", ended.recorded_ms - ended.seen_ms
-            )  # Of the step before: only now is it known.
+            # Of the step before: only now is it known.
+            self._timeline.add("recorded", ended.recorded_ms - ended.seen_ms)
         if decision.state.at is not self._state.at:
             self._log.debug(
                 "%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__

@@ -124,9 +124,8 @@ class Chaos:
     def _broker_round(self, number: int, fault: BrokerFault, brokers: ThreeBrokers) -> None:
         """Always waited for: what is asked is how long steps stand still because of it,
         while brokers are away and after."""
-        time.sleep(
-            self._victims.uniform(0.0, MAX_DELAY_S)
-        )  # Not to await something: the fault's instant is random.
+        # Not to await something: the fault's instant is random.
+        time.sleep(self._victims.uniform(0.0, MAX_DELAY_S))
         hit_ms = now_ms()
         hit = brokers.strike(fault, self._victims, lambda: self._kill_some(fault))
         over_ms = now_ms()

@@ -147,6 +147,5 @@ def test_small_ranges_of_a_long_backlog_bring_little_more_than_themselves(tmp_pa
                     *range(from_, to),
                     *range(from_, to),
                 ]
-            assert (
-                proxy.answered_bytes < 20 * 500_000
-            )  # Of 100,000 wanted in each; 6 MB of backlog lie behind them.
+            # Of 100,000 wanted in each; 6 MB of backlog lie behind them.
+            assert proxy.answered_bytes < 20 * 500_000

@@ -31,9 +31,8 @@ def test_what_is_known_of_a_pipeline(run: Run) -> None:
     async def scenario(first: Api) -> None:
         await first.told.begin()
         await first.told.step(6, 0, wrote=(0, 4))
-        await first.seen(
-            0, steps=1
-        )  # A commit is answered before its marker is written, and readers see it only then.
+        # A commit is answered before its marker is written, and readers see it only then.
+        await first.seen(0, steps=1)
         async with first.another() as api:
             await look(api)
 

@@ -215,9 +215,8 @@ class Connections:
         closing = [closed for connection in self._open.values() if (closed := connection.close()) is not None]
         self._open.clear()
         if closing:
-            await asyncio.wait(
-                closing, timeout=_CLOSE_TIMEOUT_S
-            )  # What a broker that hangs has not taken yet keeps it open.
+            # What a broker that hangs has not taken yet keeps it open.
+            await asyncio.wait(closing, timeout=_CLOSE_TIMEOUT_S)
 
     async def _send(self, target: int | Address, request: Request, lane: Lane, held_ms: int = 0) -> Response:
         connection = await self._connection(target, lane)

@@ -158,7 +158,6 @@ class Partitions:
                 tries.succeeded()
                 return answer
             if answer.verdict in LOOK_AGAIN or tries.failures:
-                self.forget(
-                    topic
-                )  # A leader that was deposed and cut off may say for ever that its replicas take longer.
+                # A leader that was deposed and cut off may say for ever that its replicas take longer.
+                self.forget(topic)
             await tries.again(what, describe_code(answer.code))
