@@ -26,9 +26,10 @@ $(VENV)/.warm: $(VENV)/.installed
 	$(PY) -m kcontrol.cli warm
 	@touch $@
 
-# Two runs side by side: one mostly waits for brokers and Spark, the other computes and is shown when both are over.
+# Two runs side by side: one mostly waits for brokers and Spark; the other computes, then does what brings brokers and processes of its
+# own, and is shown when both are over.
 PYTEST := $(PY) -m pytest -m "not heavy and not docker"
-COMPUTING := $(addprefix tests/,unit golden property contract simulation browser)
+COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos integration/security)
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS
