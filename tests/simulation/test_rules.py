@@ -13,7 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import attempt, between_steps, checkpointing, node_progress, takeover
+from kcontrol.core.coordinator import (
+    attempt,
+    between_steps,
+    checkpointing,
+    node_progress,
+    stopping,
+    takeover,
+)
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.node_progress import Readiness, Standing
 from kcontrol.core.coordinator.parts.checkpoint import Saving
@@ -341,7 +348,7 @@ def _who_begins_at_a_checkpoint_forgets_what_was_before() -> Patches:
 
 
 def _a_stop_saves_nothing() -> Patches:
-    return (patch.object(between_steps, "saves_first", lambda turn, spec: False),)
+    return (patch.object(stopping, "saves_first", lambda turn, spec: False),)
 
 
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"

@@ -40,6 +40,7 @@ from kcontrol.core.events import (
     TransactionFailed,
 )
 from kcontrol.core.log import control_view, steps_view
+from kcontrol.core.log.keys import claim_key
 from kcontrol.core.machine import Look
 from kcontrol.core.model import (
     Checkpoint,
@@ -55,6 +56,7 @@ from kcontrol.core.model import (
     Replaying,
     Resume,
     Status,
+    Tombstone,
 )
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
@@ -130,6 +132,8 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
     record = logged.record
     if isinstance(record, Claim) and record.pipeline == state.pipeline:
         _on_claim(turn, record, logged.offset)
+    elif isinstance(record, Tombstone):
+        _on_forgotten(turn, record)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
         _on_sign_of_life(turn, record, logged)
     elif isinstance(record, Received) and record.pipeline == state.pipeline:
@@ -157,7 +161,16 @@ def _on_claim(turn: Turn, claim: Claim, offset: int) -> None:
     if claim.uuid == state.tenure.claim_uuid:
         _on_own_claim(turn, offset)
     elif state.tenure.epoch >= 0:
-        _resign(turn, claim)
+        _resign(turn, f"coordinator {claim.uuid} on {claim.host}")
+
+
+def _on_forgotten(turn: Turn, gone: Tombstone) -> None:
+    """Whoever takes over forgets the claims before its own. Where compaction has removed this coordinator's claim
+    before it was read here, nothing else tells of that."""
+    state, tenure = turn.state, turn.state.tenure
+    own = claim_key(state.pipeline, tenure.claim_uuid)
+    if state.at is State.CLAIMING and tenure.epoch < 0 and gone.key == own:
+        _resign(turn, "another coordinator")
 
 
 def _on_own_claim(turn: Turn, offset: int) -> None:
@@ -175,11 +188,11 @@ def _on_own_claim(turn: Turn, offset: int) -> None:
         _end_attempt(turn, FailureKind.BROKER, "the claim was written to Kafka twice")
 
 
-def _resign(turn: Turn, claim: Claim) -> None:
+def _resign(turn: Turn, who: str) -> None:
     state = turn.state
     if state.at in UNANSWERED:
         state.tenure = state.tenure.left_unanswered()
-    reason = f"coordinator {claim.uuid} on {claim.host} has claimed pipeline {state.pipeline} since"
+    reason = f"{who} has claimed pipeline {state.pipeline} since"
     turn.go(Cause.NEWER_CLAIM, Resign(reason))
     state.current, state.transaction = state.current.given_up(), state.transaction.gone()
     state.checkpointing = state.checkpointing.dropped()

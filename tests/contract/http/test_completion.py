@@ -12,6 +12,7 @@ import kcontrol
 from kcontrol.cli.wait import _wait
 from kcontrol.errors import NotFoundError
 from kcontrol.views.completion import parse_token
+from kcontrol.views.fates import MAX_LOOK_OFFSETS
 from tests.contract.http.conftest import DEADLINE_S, Api, Run
 from tests.support.transactions import abort_then_commit
 
@@ -97,13 +98,13 @@ def test_what_a_step_has_passed_and_not_read_is_told_from_what_it_has(run_on_kaf
         assert [(one["step"], one["note"]) for one in answer["records"]] == [(1, "")] * 4 + [(2, "")]
         assert answer["complete"] is False
         assert (await api.get(P, token=token(1, 5)))["complete"] is True
-        (one,) = await _wait("p", parse_token(token(5)), DEADLINE_S, api.settings)
+        (one,) = await _wait("p", parse_token(token(5)), DEADLINE_S, api.settings, MAX_LOOK_OFFSETS)
         assert (one.state.value, one.step, one.note) == ("committed", 1, "")
         with pytest.raises(
             NotFoundError, match="its producer's transaction was aborted, and it was never read"
         ):
-            await _wait("p", parse_token(token(1, 2)), DEADLINE_S, api.settings)
+            await _wait("p", parse_token(token(1, 2)), DEADLINE_S, api.settings, MAX_LOOK_OFFSETS)
         with pytest.raises(NotFoundError, match="it could not be parsed, and was left out of its step"):
-            await _wait("p", parse_token(token(6)), DEADLINE_S, api.settings)
+            await _wait("p", parse_token(token(6)), DEADLINE_S, api.settings, MAX_LOOK_OFFSETS)
 
     run_on_kafka(scenario)

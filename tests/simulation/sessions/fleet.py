@@ -159,7 +159,9 @@ class SessionsFleet(Users):
     def describe(self) -> str:
         """Where everybody is."""
         world, status = self.world, self.world.view.status()
-        states = [(c.name, c.state and c.state.at, c.state and c.state.halt) for c in self.coordinators]
+        states = [
+            (c.name, c.state and c.state.at, c.state and c.state.trouble.halt) for c in self.coordinators
+        ]
         nodes = [
             (n.name, n.is_over, n.state and (n.state.at, n.state.step, n.state.error))
             for n in self.nodes
