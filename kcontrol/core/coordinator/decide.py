@@ -168,8 +168,8 @@ def _on_forgotten(turn: Turn, gone: Tombstone) -> None:
     """Whoever takes over forgets the claims before its own. Where compaction has removed this coordinator's claim
     before it was read here, nothing else tells of that."""
     state, tenure = turn.state, turn.state.tenure
-    own = claim_key(state.pipeline, tenure.claim_uuid)
-    if state.at is State.CLAIMING and tenure.epoch < 0 and gone.key == own:
+    unseen = state.at is State.CLAIMING and tenure.epoch < 0
+    if unseen and gone.key == claim_key(state.pipeline, tenure.claim_uuid):
         _resign(turn, "another coordinator")
 
 

@@ -312,11 +312,14 @@ def _read_by(said: NodeState, command: Command | None) -> int:
     What it runs where it was told to open, without an attempt of its own, it runs again: it has read the next
     step. It need not say so, as it does not if it has said before how much input there is for that step.
     """
-    opened = command is not None and command.kind in (CommandKind.CREATE, CommandKind.OPEN)
-    runs_again = said.phase is NodePhase.RUNNING and said.attempt is None
-    if command is None or not opened or not runs_again:
-        return said.step
-    return said.step + (has_done(said, command) and said.step == command.step)
+    opened = (
+        command is not None
+        and command.kind in (CommandKind.CREATE, CommandKind.OPEN)
+        and command.step == said.step
+        and has_done(said, command)
+    )
+    runs_again = opened and said.phase is NodePhase.RUNNING and said.attempt is None
+    return said.step + 1 if runs_again else said.step
 
 
 def roll_back(turn: Turn, nodes: int) -> None:
@@ -380,6 +383,8 @@ def _opening(
 def without_beginning(state: CoordinatorState, spec: PipelineSpec) -> str:
     """Which node can't be opened by what was read of the log of steps, although it knows of all checkpoints
     in it, and why; or ''."""
+    if _opening(state, spec, ()) is not None:
+        return ""  # As long as no step was dropped, and without state: any node can begin.
     for node in range(spec.nodes):
         said = state.view.node_state(node)
         if said is None or said.checkpoint < state.steps.checkpoint:
