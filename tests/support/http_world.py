@@ -27,6 +27,7 @@ from kcontrol.core.model import (
     StepBoundary,
 )
 from kcontrol.sessions.ports import ControlLog, OwnedStepsLog, Transaction
+from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
 from tests.support.owning import commit
 from tests.unit.core.made import SPEC, boundary
 
@@ -142,3 +143,13 @@ class Told:
         producer = await self._transaction.init_producer(TIMEOUT_MS)
         await self._transaction.add_partitions(*producer, self._partitions)
         await commit(self._transaction, self._log, producer, made)
+
+
+def told_in(kafka: MemoryKafka) -> Told:
+    """The pipeline, told in memory."""
+    return Told(
+        MemoryControlLog(kafka, "p"),
+        MemoryTransaction(kafka, "p"),
+        MemoryStepsLog(kafka, "p"),
+        [(f"p.{STEPS}", 0)],
+    )

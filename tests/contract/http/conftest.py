@@ -35,14 +35,10 @@ from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
 from tests.fakes.memory_kafka import (
-    STEPS,
-    MemoryControlLog,
     MemoryKafka,
     MemorySource,
-    MemoryStepsLog,
-    MemoryTransaction,
 )
-from tests.support.http_world import Told
+from tests.support.http_world import Told, told_in
 from tests.support.processes import until
 from tests.support.topics import create_topic
 
@@ -120,12 +116,7 @@ def run_on_kafka(settings: ClusterSettings) -> Run:
 
 async def _in_memory(scenario: Scenario) -> None:
     kafka = MemoryKafka(SystemClock().now_ms)
-    told = Told(
-        MemoryControlLog(kafka, "p"),
-        MemoryTransaction(kafka, "p"),
-        MemoryStepsLog(kafka, "p"),
-        [(f"p.{STEPS}", 0)],
-    )
+    told = told_in(kafka)
     source = MemorySource(kafka)
 
     async def reaches(*ends: int, **_more: str) -> None:
@@ -213,12 +204,7 @@ def address() -> Iterator[str]:
 
     async def run() -> None:
         kafka = MemoryKafka()
-        world = Told(
-            MemoryControlLog(kafka, "p"),
-            MemoryTransaction(kafka, "p"),
-            MemoryStepsLog(kafka, "p"),
-            [(f"p.{STEPS}", 0)],
-        )
+        world = told_in(kafka)
         await world.begin()
         await world.step(7, 1, wrote=(0, 3))
         await world.step(8, 2)

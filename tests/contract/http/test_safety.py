@@ -19,14 +19,10 @@ from kcontrol.apps.http_server import serve_interface
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import (
-    STEPS,
-    MemoryControlLog,
     MemoryKafka,
     MemorySource,
-    MemoryStepsLog,
-    MemoryTransaction,
 )
-from tests.support.http_world import Told
+from tests.support.http_world import told_in
 from tests.support.processes import until
 from tests.unit.core.made import SPEC
 
@@ -52,12 +48,7 @@ def test_a_kafka_that_hangs_delays_no_answer_about_what_is_known(hung: str) -> N
 
     async def main() -> None:
         kafka = MemoryKafka()
-        told = Told(
-            MemoryControlLog(kafka, "p"),
-            MemoryTransaction(kafka, "p"),
-            MemoryStepsLog(kafka, "p"),
-            [(f"p.{STEPS}", 0)],
-        )
+        told = told_in(kafka)
         await told.begin()
         await told.step(7, 1)
         settings = ClusterSettings(bootstrap_servers=hung)

@@ -15,14 +15,10 @@ from kcontrol.core.model import InputSpec
 from kcontrol.sessions.ports import Held
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import (
-    STEPS,
-    MemoryControlLog,
     MemoryKafka,
     MemorySource,
-    MemoryStepsLog,
-    MemoryTransaction,
 )
-from tests.support.http_world import Told
+from tests.support.http_world import told_in
 from tests.support.processes import until
 
 
@@ -57,12 +53,7 @@ def test_the_limit_of_a_server_is_the_one_that_it_was_given(
 
     async def main() -> str:
         kafka = MemoryKafka()
-        told = Told(
-            MemoryControlLog(kafka, "p"),
-            MemoryTransaction(kafka, "p"),
-            MemoryStepsLog(kafka, "p"),
-            [(f"p.{STEPS}", 0)],
-        )
+        told = told_in(kafka)
         await told.begin()
         await told.step(9, 0, read={0: 2})
         settings = ClusterSettings(bootstrap_servers="127.0.0.1:1")
