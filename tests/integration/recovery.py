@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.orders import PIPELINE_FILE, Orders
-from tests.support.processes import KcontrolProcess, until
+from tests.support.processes import KcontrolProcess
 
 PATIENCE_S = 150.0
 """For anything that a busy machine of two cores may take its time for; nothing is asserted about time."""
@@ -72,12 +72,12 @@ class Stage:
         shutil.rmtree(self.directory / "work")
 
     def until_done(self, what: str = "all that was produced is committed") -> None:
-        until(self.orders.is_done, what, PATIENCE_S, lambda: str(self.orders.status()))
+        self.orders.until_done(what, PATIENCE_S)
         self.log.append((what, round(time.monotonic() - self.began, 1)))
         print(self.log[-1])  # noqa: T201 - shown by pytest when a test fails
 
     def until_step(self, step: int) -> None:
-        until(lambda: self.orders.status()["step"] >= step, f"step {step} is committed", PATIENCE_S)
+        self.orders.until_status(lambda status: status.step >= step, f"step {step} is committed", PATIENCE_S)
 
     def _start(self, name: str, crash_at: str, *arguments: str, break_on: str = "") -> KcontrolProcess:
         module = "tests.support.crashing" if crash_at else "kcontrol.cli"

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.input_facts import WaitingInput
+from kcontrol.views.pipeline_facts import PipelineStatus
 from tests.support.orders import PIPELINE_FILE, Orders
 from tests.support.processes import KcontrolProcess, run_kcontrol, until
 
@@ -54,19 +56,10 @@ class Story:
 
     def until_read(self, **records: int) -> None:
         """So many records of these inputs are committed."""
-        until(
-            lambda: {name: self.orders.read()[name] for name in records} == records,
-            f"{records} are committed",
-            PATIENCE_S,
-            lambda: str(self.orders.status()),
-        )
+        self.orders.until_read(records, f"{records} are committed", PATIENCE_S)
 
     def until_done(self) -> None:
         self.until_read(**self.orders.produced)
-
-    def payments(self) -> dict[str, Any]:
-        """What the status says of that input."""
-        return next(each for each in self.orders.status()["inputs"] if each["input"] == "payments")
 
     def first_payment_left(self, partition: int) -> int:
         """As the node has last said."""
@@ -77,7 +70,12 @@ class Story:
         return next(each["earliest"] for each in received[-1]["partitions"] if each["partition"] == partition)
 
     def until_phase(self, phase: str) -> None:
-        until(lambda: self.orders.status()["phase"] == phase, phase, PATIENCE_S)
+        self.orders.until_status(lambda status: status.phase == phase, phase, PATIENCE_S)
+
+
+def _payments(status: PipelineStatus) -> WaitingInput:
+    """What the status says of that input."""
+    return next(each for each in status.inputs if each.input == "payments")
 
 
 @pytest.fixture
@@ -111,8 +109,10 @@ def _paused(story: Story) -> None:
         later = [step for step in orders.steps() if step["step"] >= paused["from_step"]]
         assert later
         assert all(step["paused_inputs"] == ["payments"] for step in later)
-        until(lambda: story.payments()["waiting"] == 20, "its node has seen what waits", PATIENCE_S)
-        assert (story.payments()["paused"], story.payments()["noted"]) == (True, True)
+        status = orders.until_status(
+            lambda status: _payments(status).waiting == 20, "its node has seen what waits", PATIENCE_S
+        )
+        assert (_payments(status).paused, _payments(status).noted) == (True, True)
         unknown = story.command("pause-input", orders.name, "refunds")
         assert unknown.returncode == 10
         assert "has no input 'refunds'; it has orders, payments" in unknown.stderr

@@ -13,7 +13,6 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, stage
-from tests.support.processes import until
 
 pytestmark = pytest.mark.timeout(1_200)
 
@@ -39,12 +38,9 @@ def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
 
 def until_saved(running: Stage) -> None:
     """Until the newest committed step is in a checkpoint."""
-
-    def is_saved() -> bool:
-        status = running.orders.status()
-        return bool(status["checkpoint"] == status["step"])
-
-    until(is_saved, "the newest step is saved", PATIENCE_S, lambda: str(running.orders.status()))
+    running.orders.until_status(
+        lambda status: status.checkpoint == status.step, "the newest step is saved", PATIENCE_S
+    )
 
 
 def test_the_coordinator_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:

@@ -14,7 +14,6 @@ from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.wire.names import control_partition
 from tests.integration.recovery import PATIENCE_S, Stage, stage
-from tests.support.processes import until
 
 pytestmark = [pytest.mark.timeout(1_500), pytest.mark.heavy]
 
@@ -87,14 +86,12 @@ def test_steps_go_on_while_the_broker_hangs(
     part: str, whole_cluster3: EmbeddedCluster, running: Stage
 ) -> None:
     hung = whole_cluster3.brokers[PARTS[part](whole_cluster3, running)]
-    step = _newest(running)
+    step = running.orders.status()["step"]
     hung.pause()
     began_ms = time.time() * 1_000
     running.orders.produce(20)
     produced_s = time.time() - began_ms / 1_000
-    until(
-        lambda: _newest(running) > step, f"a step is committed while the broker of {part} hangs", PATIENCE_S
-    )
+    running.until_step(step + 1)
     running.until_done(f"all is committed while the broker of {part} hangs")
     assert _is_stopped(hung.pid)
     hung.resume()
@@ -104,10 +101,6 @@ def test_steps_go_on_while_the_broker_hangs(
     running.orders.produce(20)
     running.until_done("all is committed after it woke up")
     running.orders.check()
-
-
-def _newest(running: Stage) -> int:
-    return len(asyncio.run(running.orders._committed()))
 
 
 def _is_stopped(pid: int) -> bool:

@@ -13,7 +13,6 @@ import pytest
 from kcontrol.errors import SparkLostError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
-from tests.support.processes import until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -43,8 +42,8 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
 
     node.pause()
     orders.produce(100)
-    until(
-        lambda: "was told to end" in orders.status()["reason"],
+    orders.until_status(
+        lambda status: "was told to end" in status.reason,
         "a node that is silent for long is told to end",
         PATIENCE_S,
     )
@@ -103,7 +102,7 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
 
     node.pause()
     orders.produce(100)
-    until(lambda: orders.status()["reason"], "the silent node is noticed", PATIENCE_S)
+    orders.until_status(lambda status: status.reason, "the silent node is noticed", PATIENCE_S)
     node.resume()
     running.until_done("a node that wakes up late goes on")
     steps = orders.check()

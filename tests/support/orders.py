@@ -7,10 +7,9 @@ what a read_committed consumer finds in the outputs.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,9 +26,9 @@ from confluent_kafka.admin import (
 )
 
 from examples.topic_reading import read_topics
-from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
-from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_facts import PipelineStatus
+from tests.support.following import until_read, until_status
 from tests.support.processes import ROOT, run_kcontrol
 
 PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
@@ -131,28 +130,30 @@ class Orders:
         found: dict[str, Any] = json.loads(result.stdout)
         return found
 
-    def is_done(self) -> bool:
-        """Whether all that was produced is committed, or was skipped. Asked often, so without a process of
-        its own."""
-        return self.read() == self.produced
+    def until_status(
+        self, condition: Callable[[PipelineStatus], object], what: str, timeout_s: float
+    ) -> PipelineStatus:
+        """Wait until the status is as wanted."""
+        return until_status(self._settings, self.name, condition, what, timeout_s)
 
-    def read(self) -> Counter[str]:
-        """By input, how many records are in committed steps, or were skipped."""
-        read: Counter[str] = Counter()
-        for logged in asyncio.run(self._committed()):
-            if isinstance(logged.record, StepBoundary):
-                for piece in logged.record.inputs:
-                    read[piece.input] += piece.records
-                for skipped in logged.record.skipped_ranges:
-                    read[skipped.input] += skipped.to - skipped.from_
-        return +read
+    def until_done(self, what: str, timeout_s: float) -> None:
+        """Wait until all that was produced is committed, or was skipped."""
+        self.until_read(self.produced, what, timeout_s)
 
-    async def _committed(self) -> list[LoggedStep]:
-        steps = KafkaStepsLog(ClusterSettings(bootstrap_servers=self.servers), self.name)
-        try:
-            return await steps.read_to_end()
-        finally:
-            await steps.close()
+    def until_read(self, records: Mapping[str, int], what: str, timeout_s: float) -> None:
+        """Wait until exactly so many records of these inputs are in committed steps, or were skipped."""
+        until_read(
+            self._settings,
+            self.name,
+            lambda read: all(read[name] == count for name, count in records.items()),
+            what,
+            timeout_s,
+            lambda: str(self.status()),
+        )
+
+    @property
+    def _settings(self) -> ClusterSettings:
+        return ClusterSettings(bootstrap_servers=self.servers)
 
     def messages(self, stem: str) -> Iterator[Message]:
         """All that a read_committed consumer finds in a topic."""

@@ -18,7 +18,9 @@ Seen = Mapping[str, Mapping[int, ReceivedPartition]]
 def records_between(gaps: Iterable[Gap], from_: int, to: int) -> int:
     """How many records offsets [from_, to) hold at most: exactly so many, if all of it was looked at and no
     gap that lies across an end was merged of several."""
-    left = max(0, to - from_)
+    if to <= from_:
+        return 0
+    left = to - from_
     for gap in gaps:
         outside = max(0, from_ - gap.from_) + max(0, gap.to - to)
         left -= max(0, gap.offsets - outside)

@@ -23,8 +23,9 @@ from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.roles import Role, Topics, needs
 from kcontrol.adapters.kafka.client.rights import Operation, Right
 from tests.integration.security.desks import Desk
+from tests.support.following import until_read, until_status
 from tests.support.orders import PIPELINE_FILE
-from tests.support.processes import KcontrolProcess, until
+from tests.support.processes import KcontrolProcess
 from tests.support.secured import SecuredBroker, granted
 
 pytestmark = pytest.mark.timeout(1_500)
@@ -84,20 +85,13 @@ class Office:
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def payments_done(self) -> int:
-        """How many payments are in committed steps."""
-        result = self.desks[Role.VIEWER].command("steps", self.name, "--json")
-        steps = [json.loads(line) for line in result.stdout.splitlines()]
-        return sum(
-            piece["records"] for step in steps for piece in step["inputs"] if piece["input"] == "payments"
-        )
-
     def until_done(self) -> None:
-        until(
-            lambda: self.payments_done() == self.sent,
+        until_read(
+            self.desks[Role.VIEWER].settings,
+            self.name,
+            lambda read: read["payments"] == self.sent,
             "all is committed",
             PATIENCE_S,
-            lambda: str(self.status()),
         )
 
     def right(self, role: Role, end: str) -> Right:
@@ -114,12 +108,8 @@ def halts_until_granted(office: Office, role: Role, right: Right, more: int) -> 
     user = office.users[role]
     office.secured.revoke(user, right)
     office.produce(more)
-    until(
-        lambda: office.status()["phase"] == "halted",
-        "it has halted",
-        PATIENCE_S,
-        lambda: str(office.status()),
-    )
+    viewer = office.desks[Role.VIEWER].settings
+    until_status(viewer, office.name, lambda status: status.phase == "halted", "it has halted", PATIENCE_S)
     reason = office.status()["reason"]
     assert (
         f"does not allow User:{user} the operation Write on {right.resource}. Grant it: kafka-acls.sh"

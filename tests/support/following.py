@@ -1,0 +1,112 @@
+"""Waiting for what a pipeline's logs say: one reader follows them, so that no look at them costs a process.
+
+A look through the command line takes a second of processor time, which a busy machine of two cores does not
+have beside what is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.core.model import LoggedStep, StepBoundary
+from kcontrol.errors import KcontrolError, NotFoundError, RetriableError, TopicError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_facts import PipelineStatus, status_of
+
+LOOK_EVERY_S = 0.1
+"""Also for what time alone changes: nobody says that he is silent."""
+
+
+def until_status(
+    settings: ClusterSettings,
+    pipeline: str,
+    condition: Callable[[PipelineStatus], object],
+    what: str,
+    timeout_s: float,
+) -> PipelineStatus:
+    """Wait until the status, as `kcontrol status` makes it of both logs, is as wanted; fails the test with
+    `what` and the last status after `timeout_s`."""
+    seen: list[PipelineStatus] = []
+
+    async def follow() -> None:
+        async with pipeline_logs(settings, pipeline) as logs:
+            while not seen or not condition(seen[-1]):
+                try:
+                    await logs.read()
+                    await logs.listen(SystemClock())
+                    seen[:] = [status_of(logs, SystemClock().now_ms())]
+                except (NotFoundError, TopicError, RetriableError):
+                    pass  # not submitted yet, or Kafka is away
+                if not seen or not condition(seen[-1]):
+                    await asyncio.sleep(LOOK_EVERY_S)
+
+    _run(follow, what, timeout_s, lambda: str(seen))
+    return seen[-1]
+
+
+def until_read(
+    settings: ClusterSettings,
+    pipeline: str,
+    condition: Callable[[Counter[str]], object],
+    what: str,
+    timeout_s: float,
+    hint: Callable[[], str] = str,
+) -> None:
+    """Wait until the records of each input that are in committed steps, or were skipped, are as wanted."""
+    read: Counter[str] = Counter()
+
+    async def follow() -> None:
+        async with aclosing(_tail(settings, pipeline)) as tail:
+            async for logged in tail:
+                _count(read, logged)
+                if condition(+read):
+                    return
+
+    _run(follow, what, timeout_s, lambda: f"read {dict(read)}\n{hint()}")
+
+
+async def _tail(settings: ClusterSettings, pipeline: str) -> AsyncIterator[list[LoggedStep]]:
+    """All committed steps, and an empty list before the first and whenever Kafka had to be asked anew."""
+    steps = KafkaStepsLog(settings, pipeline)
+    try:
+        while True:
+            yield []
+            try:
+                async with aclosing(steps.tail()) as tail:
+                    async for logged in tail:
+                        yield logged
+            except (TopicError, RetriableError):
+                await asyncio.sleep(LOOK_EVERY_S)
+    finally:
+        await steps.close()
+
+
+def _count(read: Counter[str], logged: list[LoggedStep]) -> None:
+    for each in logged:
+        if isinstance(each.record, StepBoundary):
+            for piece in each.record.inputs:
+                read[piece.input] += piece.records
+            for skipped in each.record.skipped_ranges:
+                read[skipped.input] += skipped.to - skipped.from_
+
+
+def _run(
+    follow: Callable[[], Coroutine[Any, Any, None]], what: str, timeout_s: float, hint: Callable[[], str]
+) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(timeout_s):
+            await follow()
+
+    try:
+        asyncio.run(bounded())
+    except TimeoutError:
+        raise AssertionError(f"after {timeout_s:g} s still not: {what}\n{hint()}") from None
+    except KcontrolError as error:
+        raise AssertionError(f"while it was waited for that {what}: {error}\n{hint()}") from error
