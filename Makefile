@@ -26,19 +26,22 @@ $(VENV)/.warm: $(VENV)/.installed
 	$(PY) -m kcontrol.cli warm
 	@touch $@
 
-# Two runs side by side: one mostly waits for brokers and Spark; the other computes, then does what brings brokers and processes of its
-# own, and is shown when both are over.
+# Three runs side by side, each with brokers of its own: what computes, then brings brokers and processes along; what shares one Spark;
+# and all else, which is shown as it goes. The others are shown when they are over.
 PYTEST := $(PY) -m pytest -m "not heavy and not docker"
 COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos integration/security)
+ONE_SPARK := $(addprefix tests/,integration/spark replay)
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS
 	$(PYTEST) $(PYTEST_ARGS)
 else
 	@mkdir -p build
-	@nice -n 10 $(PYTEST) $(COMPUTING) -p no:cacheprovider > build/computing.log 2>&1 & computing=$$!; \
-	$(PYTEST) $(addprefix --ignore=,$(COMPUTING)); waiting=$$?; \
-	wait $$computing; computed=$$?; cat build/computing.log; exit $$((waiting | computed))
+	@$(PYTEST) $(COMPUTING) -p no:cacheprovider > build/computing.log 2>&1 & computing=$$!; \
+	$(PYTEST) $(ONE_SPARK) -p no:cacheprovider > build/one-spark.log 2>&1 & spark=$$!; \
+	$(PYTEST) $(addprefix --ignore=,$(COMPUTING) $(ONE_SPARK)); failed=$$?; \
+	wait $$spark || failed=1; cat build/one-spark.log; \
+	wait $$computing || failed=1; cat build/computing.log; exit $$failed
 endif
 
 lint: setup

@@ -33,13 +33,15 @@ async def until_deadline(
 
     Raises: RetriableError, naming `what` and the deadline, when that has passed; anything else at once.
     """
-    tries: Tries | None = None
+    faults = _Faults(what, log, deadline_ms)
     while True:
         try:
-            return await action()
+            result = await action()
         except RetriableError as fault:
-            tries = tries or _since_now(deadline_ms)
-            await _wait_out(fault, tries, what, log)
+            await faults.wait_out(fault)
+        else:
+            faults.are_over()
+            return result
 
 
 async def follow(
@@ -55,23 +57,38 @@ async def follow(
     Raises: RetriableError, naming `what`, when nothing has come for `deadline_ms` since the first of a row of
     faults.
     """
-    tries: Tries | None = None
+    faults = _Faults(what, log, deadline_ms)
     while True:
         try:
             async for chunk in stream():
-                tries = None
+                faults.are_over()
                 take(chunk)
         except RetriableError as fault:
-            tries = tries or _since_now(deadline_ms)
-            await _wait_out(fault, tries, what, log)
+            await faults.wait_out(fault)
 
 
-def _since_now(deadline_ms: int) -> Tries:
-    """By the loop's clock, which a test may run faster."""
-    return AWAY.within(deadline_ms).begin(asyncio.get_running_loop().time)
+class _Faults:
+    """A row of faults of one thing: each is told when it is another than the one before, and how many there
+    were when they are over."""
 
+    def __init__(self, what: str, log: logging.Logger, deadline_ms: int) -> None:
+        self._what = what
+        self._log = log
+        self._deadline_ms = deadline_ms
+        self._tries: Tries | None = None
+        self._told = ""
 
-async def _wait_out(fault: RetriableError, tries: Tries, what: str, log: logging.Logger) -> None:
-    tries.check(what, fault)
-    log.warning("%s: %s; trying again", what, fault)
-    await tries.wait()
+    async def wait_out(self, fault: RetriableError) -> None:
+        if self._tries is None:
+            # By the loop's clock, which a test may run faster.
+            self._tries = AWAY.within(self._deadline_ms).begin(asyncio.get_running_loop().time)
+        self._tries.check(self._what, fault)
+        if str(fault) != self._told:
+            self._told = str(fault)
+            self._log.warning("%s: %s; trying again", self._what, fault)
+        await self._tries.wait()
+
+    def are_over(self) -> None:
+        if self._tries is not None:
+            self._log.info("%s: succeeded at try %d", self._what, self._tries.failures + 1)
+        self._tries, self._told = None, ""

@@ -68,6 +68,24 @@ def test_a_fault_that_passes_is_waited_out() -> None:
     assert asyncio.run(until_deadline(action, "trying", LOG)) == "done"
 
 
+def test_a_fault_is_told_once_and_another_one_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    faults = iter([RetriableError(text) for text in ("one", "one", "two", "two", "one")])
+
+    async def action() -> None:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+
+    asyncio.run(until_deadline(action, "trying", LOG))
+    assert caplog.messages == [
+        "trying: one; trying again",
+        "trying: two; trying again",
+        "trying: one; trying again",
+        "trying: succeeded at try 6",
+    ]
+
+
 def test_a_fault_that_stays_is_an_error_that_names_what_was_tried() -> None:
     async def action() -> None:
         raise RetriableError("away")
