@@ -192,6 +192,8 @@ class NodeSession:
                 self._log.warning(
                     "%s: Spark has not answered for %d ms and is not waited for", what, limit_ms
                 )
+            except Exception as error:  # noqa: BLE001 - why the session ends is known, and is not for this to change
+                self._log.warning("%s failed: %s", what, error)
         self._health.rests()
 
     def _on_engine_failure(self, error: BaseException) -> None:

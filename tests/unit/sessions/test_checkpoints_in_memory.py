@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.coordinator.decide import CoordinatorState
+from kcontrol.core.events import Exit
 from kcontrol.core.model import (
     Checkpoint,
     CheckpointAnswer,
@@ -30,7 +31,7 @@ from kcontrol.core.model import (
     StepWork,
     Tombstone,
 )
-from kcontrol.errors import RetriableError
+from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
@@ -244,6 +245,27 @@ def test_a_node_whose_disk_was_wiped_comes_back_from_a_checkpoint() -> None:
         assert from_checkpoint
         assert step in [one.step for one in cluster.checkpoints()]
         assert cluster.checkpoints()[-1].parts[1].incarnation == engine().incarnation
+
+    play(scenario)
+
+
+class UnclosableEngine(RememberingEngine):
+    """Its Spark has gone."""
+
+    async def close(self) -> None:
+        raise SparkLostError("the JVM has ended")
+
+
+def test_a_node_ends_as_it_was_told_although_its_engine_can_not_be_closed() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.begin()
+        cluster.node(0, set())
+        replaced, _ = cluster.node(1, set(), UnclosableEngine)
+        await cluster.until(lambda: len(cluster.checkpoints()) >= 1)
+        cluster.node(1, set())
+        ended = await replaced
+        assert isinstance(ended, Exit)
+        assert ended.replaced
 
     play(scenario)
 
