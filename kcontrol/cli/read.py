@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 import click
 
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
+from kcontrol.apps.look import status_once
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.cli.overview import print_list, status_once
+from kcontrol.cli.overview import print_list
 from kcontrol.cli.timing import timing_header, timing_json, timing_line
 from kcontrol.core.coordinator.clock import difference_text
 from kcontrol.core.model import Logged, LoggedStep, StepBoundary

@@ -43,3 +43,13 @@ def kind_of(error: BaseException) -> FailureKind:
     if isinstance(error, StepFailedError):
         return error.kind
     return next(KINDS[cls] for cls in type(error).__mro__ if cls in KINDS)
+
+
+def without_step(step: int, text: str) -> str:
+    """What went wrong in a step, for whoever names the step himself."""
+    return text.removeprefix(f"step {step}: ").removeprefix(f"step {step}, ")
+
+
+def of_step(step: int, text: str, more: str = "") -> str:
+    """What went wrong, with the step before it, once, and what more is known of it."""
+    return f"step {step}{more}: {without_step(step, text)}"

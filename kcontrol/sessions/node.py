@@ -1,4 +1,4 @@
-"""The shell around a node's state machine: one incarnation (incarnation) of one node of a pipeline.
+"""The shell around a node's state machine: one incarnation of one node of a pipeline.
 
 It joins, reads both logs to their ends, and from then on turns what it hears (control records, boundaries,
 arrived input, the engine's answers, time) into events. Spark works in threads inside the engine, so the loop

@@ -3,11 +3,12 @@
 What is done with a block follows from its language and from a comment right above it, which readers don't
 see:
 
-    <!-- not run: REASON -->         it is read as far as it can be without running it, and REASON says why it
-    is not run <!-- run by: FILE -->            that test runs it <!-- topic: NAME, ... -->        (python) it
-    needs a broker with these topics <!-- terminal: NAME -->          (bash, in a story) it goes on running,
-    as in a terminal of its own <!-- prints -->                  (text, in a story) the commands above have
-    printed this <!-- prints: NAME -->            (text, in a story) that terminal prints this next
+- `<!-- not run: REASON -->`: it is read as far as it can be without running it, and REASON says why it is not
+- `<!-- run by: FILE -->`: that test runs it
+- `<!-- topic: NAME, ... -->` (python): it needs a broker with these topics
+- `<!-- terminal: NAME -->` (bash, in a story): it goes on running, as in a terminal of its own
+- `<!-- prints -->` (text, in a story): the commands above have printed this
+- `<!-- prints: NAME -->` (text, in a story): that terminal prints this next
 
 `title="NAME"` after the language makes the block a file of that name.
 """

@@ -12,6 +12,7 @@ from kcontrol.core.coordinator.node_progress import has_done, is_silent
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.current import Attempt, Plan
 from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.failures import without_step
 from kcontrol.core.model import (
     EMPTY_DIGEST,
     EndTimes,
@@ -112,7 +113,7 @@ def trouble(
                 return FailureKind.LOST, lost
             slow.append(str(node))
         elif written.failure is not None:
-            return written.failure, f"node {node}: {written.error}"
+            return written.failure, f"node {node}: {without_step(plan.step, written.error)}"
         else:
             wrong = _wrong(plan, node, written)
             if wrong:

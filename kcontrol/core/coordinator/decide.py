@@ -39,6 +39,7 @@ from kcontrol.core.events import (
     Tick,
     TransactionFailed,
 )
+from kcontrol.core.failures import of_step
 from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.log.keys import claim_key
 from kcontrol.core.machine import Look
@@ -324,7 +325,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
     """Abort: nothing of the attempt is committed, and the same step is tried again, or the pipeline halts."""
     state = turn.state
     step = state.steps.step + 1
-    text = f"step {step}, attempt {state.current.attempts}: {text}"
+    text = of_step(step, text, f", attempt {state.current.attempts}")
     if kind is FailureKind.FENCED:
         _on_fenced(turn, text)
         return

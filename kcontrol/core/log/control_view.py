@@ -41,7 +41,7 @@ class PipelineView:
     """A fold of the control partition. `latest` is never changed in place: each `evolve` makes its own.
 
     epoch: the offset of the newest claim, or -1.
-    lives: by node, the incarnation (offset of the newest join).
+    incarnations: by node, its newest (offset of the newest join).
     skips: by (input, partition), the key of the newest request to pass over offsets; looked up at every
     event.
     """
@@ -184,13 +184,13 @@ def _forget(view: PipelineView, key: str) -> PipelineView:
     if isinstance(gone.record, Claim) and gone.offset == epoch:
         epoch = max((one.offset for one in latest.values() if isinstance(one.record, Claim)), default=-1)
     elif isinstance(gone.record, NodeJoin) and incarnations.get(gone.record.node) == gone.offset:
-        incarnations = _lives_of(latest.values())
+        incarnations = _incarnations_of(latest.values())
     elif isinstance(gone.record, SkipRequest):
         skips = {place: kept for place, kept in skips.items() if kept != key}
     return replace(view, latest=latest, epoch=epoch, incarnations=incarnations, skips=skips)
 
 
-def _lives_of(records: Iterable[Logged]) -> dict[int, int]:
+def _incarnations_of(records: Iterable[Logged]) -> dict[int, int]:
     incarnations: dict[int, int] = {}
     for logged in records:
         if isinstance(logged.record, NodeJoin):
@@ -199,7 +199,7 @@ def _lives_of(records: Iterable[Logged]) -> dict[int, int]:
 
 
 def superseded_keys(view: PipelineView) -> tuple[str, ...]:
-    """Keys that a new coordinator may forget: what was said by, or to, lives and claims that have a
+    """Keys that a new coordinator may forget: what was said by, or to, incarnations and claims that have a
     successor.
 
     The newest claim, each node's newest join, and everything their authors say now are never among them, and

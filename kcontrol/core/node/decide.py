@@ -28,6 +28,7 @@ from kcontrol.core.events import (
     StepSeen,
     Tick,
 )
+from kcontrol.core.failures import of_step
 from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.machine import Look
 from kcontrol.core.model import (
@@ -307,8 +308,7 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
         turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error))
     if state.at is NodeStage.PINNING and state.obeying is not None:
         refuse(turn, state.obeying, event.error)
-    what = f"step {state.work.step}: " if state.work is not None else ""
-    state.error = f"{what}{event.error}"
+    state.error = of_step(state.work.step, event.error) if state.work is not None else event.error
     state.work = None
     if event.openable is not None:
         _now_openable(state, event.openable)

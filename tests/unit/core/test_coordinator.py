@@ -139,6 +139,22 @@ def test_time_does_not_go_back_with_the_clock() -> None:
     assert driver.attempt(9, 9).now_ms == driver.log.now_ms + 5_001
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("step 1, query 'q': boom", "query 'q': boom"),
+        ("step 1: input 'i': gone", "input 'i': gone"),
+        ("step 10: gone", "step 10: gone"),
+    ],
+)
+def test_the_reason_names_its_step_once(error: str, told: str) -> None:
+    driver = CoordinatorDriver()
+    driver.in_place()
+    driver.write(driver.attempt(8, 2), failure=FailureKind.QUERY, error=error)
+    assert driver.state.trouble.failure is not None
+    assert driver.state.trouble.failure.text == f"step 1, attempt 1: node 0: {told}"
+
+
 def test_a_failed_attempt_is_tried_again_with_the_same_division_and_time() -> None:
     driver = CoordinatorDriver()
     driver.in_place()

@@ -173,16 +173,17 @@ def test_a_failed_attempt_is_reported_and_leaves_the_node_closed() -> None:
     driver.joined()
     opened(driver)
     work = writing(driver)
-    effects = driver.feed(EngineFailed(FailureKind.QUERY, "boom", driver.log.now_ms))
+    error = "step 1, query 'q': boom"
+    effects = driver.feed(EngineFailed(FailureKind.QUERY, error, driver.log.now_ms))
     report = published(Written, effects)[0]
     assert (report.token, report.failure, report.error, report.outputs) == (
         work.token,
         FailureKind.QUERY,
-        "boom",
+        error,
         (),
     )
     assert states(effects)[0].phase is NodePhase.CLOSED
-    assert states(effects)[0].error == "step 1: boom"
+    assert states(effects)[0].error == "step 1: query 'q': boom"
 
 
 def test_a_written_attempt_stands_though_the_engine_fails_after_it() -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
-from kcontrol.adapters.spark.channel.board import Peer, StepGate
+from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
+from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError

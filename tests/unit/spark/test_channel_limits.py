@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.channel.board import Peer
 from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
+from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.adapters.spark.channel.settings import Certificate, ChannelLimits, limits_of, load_certificate
 from kcontrol.errors import SparkSettingError, StepFailedError

@@ -57,7 +57,7 @@ class KafkaRpc:
     """Requests to one cluster; it connects at first use.
 
     All methods raise RetriableError when a broker can't be reached or does not answer in time
-    (`clients.Patience`), AccessError when it refuses the login or the certificate.
+    (`options.Patience`), AccessError when it refuses the login or the certificate.
     """
 
     def __init__(self, settings: ClusterSettings) -> None:

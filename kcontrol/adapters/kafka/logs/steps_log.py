@@ -35,7 +35,7 @@ class KafkaStepsLog:
     """One process's view of a steps topic, from its beginning or from where it is told to begin.
 
     All ways of reading raise RetriableError when Kafka can't be reached, TopicError when the topic is missing
-    or was made anew, and DamagedRecordError naming the offset of a record that is not what it should be.
+    or was recreated, and DamagedRecordError naming the offset of a record that is not what it should be.
     """
 
     def __init__(

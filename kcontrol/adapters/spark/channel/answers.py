@@ -12,8 +12,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
-from kcontrol.adapters.spark.channel.board import Peer, StepGate
+from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
@@ -43,7 +44,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class ChannelEndpoint:
-    """Side channel and board of one Spark application. Close it after the engine."""
+    """Side channel and step gate of one Spark application. Close it after the engine."""
 
     def __init__(self, spark: SparkSession, settings: ClusterSettings) -> None:
         self.settings = settings

@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 LONG_POLL_S = 30.0
 """A planner's question is answered at least this often, so that both sides notice when the other is gone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A connection of the side channel: `session` is the opening of the queries during which it was made."""
-
-    session: int
-    number: int
 
 
 class StepGate:

@@ -21,8 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kcontrol.adapters.spark.channel.board import Peer
-from kcontrol.adapters.spark.channel.link import Link, LinkError, prove_to_client, prove_to_server
+from kcontrol.adapters.spark.channel.link import Link, LinkError, Peer, prove_to_client, prove_to_server
 from kcontrol.adapters.spark.channel.messages import (
     QUESTIONS,
     A,

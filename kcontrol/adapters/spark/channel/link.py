@@ -14,10 +14,20 @@ import socket
 import ssl
 import struct
 import time
+from dataclasses import dataclass
 
 NONCE_BYTES = 32
 _LENGTH = struct.Struct(">I")
 _PROOF_BYTES = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end: `session` is the opening of the queries during which the connection was
+    made."""
+
+    session: int
+    number: int
 
 
 class LinkError(OSError):

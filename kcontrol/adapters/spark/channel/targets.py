@@ -1,6 +1,6 @@
 """Rows on their way to a topic: which output each belongs to, and which partition.
 
-A writer's rows have the columns of `frames.normalise`: key, value, headers, partition and output, those that
+A writer's rows have the columns that `query/outputs.py` gives them: key, value, headers, partition and output, those that
 the query has. The partition of a row depends on the row and the layout alone, never on the order in which
 rows come.
 """

@@ -14,7 +14,7 @@ from kcontrol.definition.resolve import QueryFacts
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """One Spark query. `frame` has the columns that `rows` describes.
+    """One Spark query. `frame` has the columns that `targets` names.
 
     name: unique in the pipeline; names Spark's checkpoint directory too. mode: Spark's output mode.
     outputs: that it writes; more than one only with a column `output`. inputs: that it reads.

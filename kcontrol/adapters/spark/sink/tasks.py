@@ -5,7 +5,7 @@ The objects are pickled into the tasks by reference to this module, so executors
 killed try of a task sees its rows end as if they were complete and says that it wrote those; that never
 counts, because a second try gets no leave, and the job does not end well without one.
 
-They live as long as their query. What belongs to one attempt is asked of the task itself: see `job`.
+They live as long as their query. What belongs to one attempt is asked of the task itself: see `write_job`.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class WriterPlan:
-    """For the incarnation of one query. schema: of its batches, with the column names of
-    `rows`. Used by one thread at a time."""
+    """For one query, from its start to its end. schema: of its batches, with the columns that
+    `targets` names. Used by one thread at a time."""
 
     def __init__(self, address: ChannelAddress, query: str, schema: StructType) -> None:
         self._address, self._query = address, query

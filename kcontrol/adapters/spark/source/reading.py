@@ -25,8 +25,8 @@ batch."""
 
 @functools.lru_cache(maxsize=4)
 def cluster_settings(address: ChannelAddress) -> ClusterSettings:
-    """The driver's cluster, secrets included: asked for once in the incarnation of a worker
-    process, never in a file or a plan."""
+    """The driver's cluster, secrets included: asked for once by each worker process, never in a
+    file or a plan."""
     return ClusterSettings.model_validate_json(client_of(address).ask(AskSettings()).json)
 
 

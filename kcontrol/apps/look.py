@@ -1,0 +1,55 @@
+"""How one pipeline is now, and which there are: a look at the logs, at who is heard of, and at what Kafka says of the
+inputs."""
+
+from __future__ import annotations
+
+import asyncio
+from difflib import get_close_matches
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.kept import kept_now
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.read.input_ends import input_reaches
+from kcontrol.apps.pipeline_logs import PipelineLogs
+from kcontrol.apps.projection_source import KafkaProjectionSource
+from kcontrol.core.log.definitions import definitions
+from kcontrol.errors import NotFoundError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_facts import PipelineStatus, status_of
+
+
+async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineStatus:
+    """How a pipeline is now, by its logs, by who is heard of, and by what Kafka says of its inputs."""
+    clock = SystemClock()
+    try:
+        await logs.read()
+    except NotFoundError as error:
+        close = get_close_matches(logs.pipeline, await names(cluster), 1)
+        raise NotFoundError(f"{error}" + (f". Did you mean {close[0]!r}?" if close else "")) from error
+    topics = {item.topic for item in logs.spec().inputs}
+    asking = asyncio.to_thread(kept_now, cluster, topics)
+    _, ends, logs.kept = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()), asking)
+    logs.see_ends(ends, None)
+    return status_of(logs, clock.now_ms())
+
+
+async def names(cluster: ClusterSettings) -> list[str]:
+    """Of all pipelines that were submitted and not deleted, sorted. Raises TopicError
+    when kcontrol was never used here."""
+    source = KafkaProjectionSource(cluster)
+    count = await source.partitions()
+    return sorted(
+        {
+            name
+            for part in await asyncio.gather(*(_names_in(source, n) for n in range(count)))
+            for name in part
+        }
+    )
+
+
+async def _names_in(source: KafkaProjectionSource, partition: int) -> set[str]:
+    log: KafkaControlLog = await source.control(partition)
+    try:
+        return set(definitions(await log.read_to_end()))
+    finally:
+        await log.close()
