@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.session.conf import check_session

@@ -12,10 +12,10 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.plane import Check, Plane
-from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
+from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
 from kcontrol.settings.cluster import ClusterSettings

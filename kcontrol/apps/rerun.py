@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bind import bind

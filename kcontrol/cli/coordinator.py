@@ -18,7 +18,6 @@ from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.coordinator_worker import WorkerOptions, run_coordinator
 from kcontrol.apps.facts import prepare_cluster
-from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
@@ -90,6 +89,9 @@ def coordinator(
     if listener is None:
         run_coordinator(cluster, partitions, WorkerOptions(session_timeout_s, instance), ready)
         return
+    # Whoever serves nothing need not wait for the libraries of a server.
+    from kcontrol.apps.http_server import serve_interface
+
     registry = make_registry()
     options = WorkerOptions(session_timeout_s, instance, observer=CoordinatorMetrics(registry))
     source = KafkaProjectionSource(cluster)

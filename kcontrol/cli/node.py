@@ -16,17 +16,16 @@ from typing import Any, TypeVar
 import click
 from py4j.protocol import Py4JError
 
-from kcontrol.adapters.http.profiles import Profiler
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.profiling.jvm import Jvm
+from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.before_spark import check_before_spark
-from kcontrol.apps.http_server import serve_metrics
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.phases import STARTING_SPARK, phase
 from kcontrol.apps.standby import until_wanted
@@ -113,6 +112,9 @@ def node(
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:
+            # Whoever serves nothing need not wait for the libraries of a server.
+            from kcontrol.apps.http_server import serve_metrics
+
             registry, listener = make_registry(), listen(host, port, token_file)
             observer = NodeMetrics(registry, pipeline.name, number)
             options = replace(options, observer=observer, listens=listener.reachable_url)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkRuntimeError
 
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.apps.phases import STARTING_SPARK, phase
 from kcontrol.definition.loader import load_pipeline

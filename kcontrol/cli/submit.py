@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,15 +45,28 @@ class Stage:
         where = ["--work-dir", str(self.directory / "work"), "--master", "local[2]"]
         return self._start(f"node-{number}", crash_at, "node", str(PIPELINE_FILE), *where, break_on=break_on)
 
-    def coordinator_dies_at(self, points: Sequence[str], records: int) -> None:
-        """One coordinator after the other, each killed at its point while new records come, and one that
-        lives."""
+    def coordinator_dies_at(
+        self, points: Sequence[str], records: int, ask: Callable[[], object] = lambda: None
+    ) -> KcontrolProcess:
+        """One coordinator after the other, each killed at its point while new records come; returns one that
+        lives.
+
+        ask: for what makes a coordinator come to its point.
+        """
         for number, point in enumerate(points):
             self.orders.produce(records)
-            _until_dead(self.coordinator(number=number, crash_at=point), point)
-        self.coordinator(number=len(points))
+            doomed = self.coordinator(number=number, crash_at=point)
+            ask()
+            _until_dead(doomed, point)
+        last = self.coordinator(number=len(points))
         self.orders.produce(records)
         self.until_done()
+        return last
+
+    def saving(self) -> KcontrolProcess:
+        """`kcontrol checkpoint`, which waits until the state is saved."""
+        more = ("--timeout", f"{PATIENCE_S:g}")
+        return self._start(f"saving-{secrets.token_hex(3)}", "", "checkpoint", self.orders.name, *more)
 
     def node_dies_at(self, points: Sequence[str], records: int) -> KcontrolProcess:
         """The same of node 0; returns the one that lives."""

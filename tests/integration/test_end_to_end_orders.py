@@ -2,16 +2,15 @@
 first step to a halt and back.
 
 One story on one broker, because each start of Spark takes seconds: it runs until caught up, is looked at,
-verified, paused and stopped, meets a record that its query can't digest, halts, goes on after the code is
+verified, replayed, paused and stopped, meets a record that its query can't digest, halts, goes on after the code is
 fixed, and refuses another definition.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import re
-import secrets
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -24,13 +23,14 @@ from kcontrol import StepConsumer
 from kcontrol.core.step.timing import MARKS
 from kcontrol.errors import HaltedError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.views.pipeline_facts import PipelineStatus
-from tests.support.orders import PIPELINE_FILE, Orders
-from tests.support.processes import KcontrolProcess, run_kcontrol, until
+from tests.conftest import TopicFactory
+from tests.integration.replays import steps_are_replayed
+from tests.integration.story import PATIENCE_S, Story
+from tests.support.orders import PIPELINE_FILE
+from tests.support.processes import KcontrolProcess, until
 
 pytestmark = pytest.mark.timeout(1_500)
 
-PATIENCE_S = 240.0
 NOISE = re.compile(
     r"incubator modules|log4j profile|default log level|UserWarning|BrokenPipe|^\S+ \S+ WARN ", re.MULTILINE
 )
@@ -43,36 +43,12 @@ PHASES = [
 ]
 
 
-class Story:
-    """One pipeline and the commands about it."""
-
-    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
-        self.orders = Orders(settings.bootstrap_servers, f"story-{secrets.token_hex(3)}")
-        self.directory = directory
-        self.env = {**self.orders.env, "XDG_DATA_HOME": str(directory / "home")}
-
-    def command(self, *arguments: str, **env: str) -> CompletedProcess[str]:
-        return run_kcontrol(*arguments, env={**self.env, **env}, cwd=self.directory, timeout_s=PATIENCE_S)
-
-    def run(self, *arguments: str, **env: str) -> CompletedProcess[str]:
-        return self.command(
-            "run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]", *arguments, **env
-        )
-
-    def until(self, condition: Callable[[PipelineStatus], object], what: str) -> None:
-        self.orders.until_status(condition, what, PATIENCE_S)
-
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.command("status", self.orders.name, "--json").stdout)
-        return found
-
-
 @pytest.fixture
 def story(settings: ClusterSettings, tmp_path: Path) -> Story:
     return Story(settings, tmp_path)
 
 
-def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story) -> None:
+def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story, topic_factory: TopicFactory) -> None:
     orders, name = story.orders, story.orders.name
 
     orders.produce(2_500)
@@ -88,8 +64,17 @@ def test_a_pipeline_from_its_first_step_to_a_halt_and_back(story: Story) -> None
     assert [event["step"] for event in events if event["event"] == "step"] == [step["step"] for step in steps]
     assert len(steps) >= 5, "5,000 records in steps of at most 1,000"
 
+    for boundary in steps:
+        [environment] = boundary["environments"]
+        assert (environment["machine"], environment["python"]) == (
+            platform.machine(),
+            platform.python_version(),
+        )
+        assert all(environment[name] for name in ("kcontrol", "spark", "java", "pyarrow", "pandas", "numpy"))
+
     _looked_at(story, steps)
     _verified(story, len(steps))
+    steps_are_replayed(story, topic_factory)
     _consumed(story, steps)
     _stopped_resumed_and_halted(story)
     _fixed(story)

@@ -1,4 +1,5 @@
-"""SIGKILL between any two messages of a checkpoint, on the coordinator's side and on the node's.
+"""SIGKILL between any two messages of a checkpoint on the node's side; for the coordinator's see
+`test_recovery_wiped`.
 
 Whatever is cut off, the checkpoints before it stay usable: the pipeline ends with a wiped
 disk and goes on from the newest.
@@ -16,7 +17,6 @@ from tests.integration.recovery import PATIENCE_S, Stage, stage
 
 pytestmark = pytest.mark.timeout(1_200)
 
-COORDINATOR_POINTS = ("ControlSeen.CheckpointPart:1", "CommitCheckpoint:1", "CheckpointCommitted:1")
 NODE_POINTS = (
     "PinStep:1",
     "StepPinned:1",
@@ -41,19 +41,6 @@ def until_saved(running: Stage) -> None:
     running.orders.until_status(
         lambda status: status.checkpoint == status.step, "the newest step is saved", PATIENCE_S
     )
-
-
-def test_the_coordinator_dies_at_each_point_of_a_checkpoint(running: Stage) -> None:
-    node = running.node()
-    node.says("joins", PATIENCE_S)
-    running.coordinator_dies_at(COORDINATOR_POINTS, RECORDS)
-    until_saved(running)
-    node.kill()
-    running.wipe()
-    node.start()
-    running.orders.produce(RECORDS)
-    running.until_done("what was saved can be restored")
-    running.orders.check()
 
 
 @pytest.mark.heavy

@@ -34,6 +34,8 @@ COORDINATOR_POINTS = (
     "InitProducer:2",
     "ProducerReady:2",
 )
+TELLING_NODE_POINTS = ("Joined:1", "EngineOpened:1", "AttemptWritten:1", "FinishStep:1", "StepFinished:1")
+"""The others find the same on disk and in Kafka as one of these."""
 NODE_POINTS = (
     "Joined:1",
     "OpenEngine:1",
@@ -61,7 +63,14 @@ def test_the_coordinator_dies_at_each_point_of_its_protocol(running: Stage) -> N
     running.orders.check()
 
 
-def test_the_node_dies_at_each_point_of_its_protocol(running: Stage) -> None:
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(TELLING_NODE_POINTS, id="that tell"),
+        pytest.param(NODE_POINTS, marks=pytest.mark.heavy, id="all"),
+    ],
+)
+def test_the_node_dies_at_each_point_of_its_protocol(running: Stage, points: tuple[str, ...]) -> None:
     running.coordinator()
-    running.node_dies_at(NODE_POINTS, RECORDS)
+    running.node_dies_at(points, RECORDS)
     running.orders.check()

@@ -1,5 +1,5 @@
-"""SIGKILL and SIGSTOP to each process of a pipeline with state; the oracle says whether anything was lost or
-doubled."""
+"""SIGKILL and SIGSTOP to each process of a pipeline with state, and to its broker, which comes back on its
+data; the oracle says whether anything was lost or doubled."""
 
 from __future__ import annotations
 
@@ -10,16 +10,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kcontrol.errors import SparkLostError
-from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.errors import ReplacedError, SparkLostError
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
 
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
-def running(settings: ClusterSettings, tmp_path: Path) -> Iterator[Stage]:
-    with stage(settings.bootstrap_servers, tmp_path, "kills") as made:
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        yield broker
+
+
+@pytest.fixture
+def running(own_broker: EmbeddedBroker, tmp_path: Path) -> Iterator[Stage]:
+    with stage(own_broker.bootstrap_servers, tmp_path, "kills") as made:
         yield made
 
 
@@ -54,7 +60,9 @@ def test_a_jvm_and_a_node_that_stand_still_are_not_waited_for(running: Stage) ->
     orders.check()
 
 
-def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together(running: Stage) -> None:
+def test_each_process_killed_and_paused_one_after_the_other_and_together(
+    own_broker: EmbeddedBroker, running: Stage
+) -> None:
     orders = running.orders
     coordinator, node = running.coordinator(), running.node()
     node.says("joins", PATIENCE_S)
@@ -71,9 +79,16 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     node.start()
     running.until_done("a new incarnation of the node replays and goes on")
 
+    own_broker.kill()
+    own_broker.start()
     orders.produce(100)
+    running.until_done("sessions wait for the broker and go on")
+
+    orders.produce(100)
+    own_broker.kill()
     node.kill()
     coordinator.kill()
+    own_broker.start()
     coordinator.start()
     node.start()
     running.until_done("everything killed at once comes back")
@@ -105,22 +120,13 @@ def test_coordinator_and_node_killed_and_paused_one_after_the_other_and_together
     orders.until_status(lambda status: status.reason, "the silent node is noticed", PATIENCE_S)
     node.resume()
     running.until_done("a node that wakes up late goes on")
+
+    second = running.node(number=1)
+    second.says("joins", PATIENCE_S)
+    assert node.wait(PATIENCE_S) == ReplacedError.exit_code
+    assert "was replaced" in node.text()
+    orders.produce(50)
+    running.until_done("a second incarnation of a node replaces the first")
     steps = orders.check()
     assert len({boundary["token"]["claim_epoch"] for boundary in steps}) > 1
     assert len({tuple(boundary["token"]["incarnations"]) for boundary in steps}) > 1
-
-
-def test_a_second_incarnation_of_a_node_replaces_the_first(running: Stage) -> None:
-    orders = running.orders
-    running.coordinator()
-    first = running.node()
-    first.says("joins", PATIENCE_S)
-    orders.produce(50)
-    running.until_done()
-    second = running.node(number=1)
-    second.says("joins", PATIENCE_S)
-    assert first.wait(PATIENCE_S) == 12
-    assert "was replaced" in first.text()
-    orders.produce(50)
-    running.until_done()
-    orders.check()

@@ -1,4 +1,7 @@
-"""A node that has lost its disk begins with the newest checkpoint and replays what came after it, no more."""
+"""A node that has lost its disk begins with the newest checkpoint and replays what came after it, no more.
+
+The first checkpoints are saved although one coordinator after the other is killed between two messages of it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,12 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.recovery import PATIENCE_S, Stage, stage
-from tests.support.processes import run_kcontrol
+from tests.support.processes import KcontrolProcess, run_kcontrol
 
 pytestmark = pytest.mark.timeout(900)
+
+COORDINATOR_POINTS = ("ControlSeen.CheckpointPart:1", "CommitCheckpoint:1", "CheckpointCommitted:1")
+RECORDS = 20
 
 
 @pytest.fixture
@@ -43,10 +49,9 @@ def logged(running: Stage, kind: str) -> list[dict[str, Any]]:
 
 def test_a_node_whose_disk_is_gone_goes_on_from_the_newest_checkpoint(running: Stage) -> None:
     orders = running.orders
-    coordinator, node = running.coordinator(), running.node()
+    node = running.node()
     node.says("joins", PATIENCE_S)
-    orders.produce(100)
-    running.until_done()
+    coordinator = _coordinators_die_while_they_save(running)
     first = save(running)
     orders.produce(1_500)
     running.until_done()
@@ -77,3 +82,14 @@ def test_a_node_whose_disk_is_gone_goes_on_from_the_newest_checkpoint(running: S
     assert third == second
     assert save(running) > last
     orders.check()
+
+
+def _coordinators_die_while_they_save(running: Stage) -> KcontrolProcess:
+    """Everybody who has asked for a checkpoint gets it; the coordinator that lives."""
+    asking: list[KcontrolProcess] = []
+    coordinator = running.coordinator_dies_at(
+        COORDINATOR_POINTS, RECORDS, lambda: asking.append(running.saving())
+    )
+    for each in asking:
+        assert each.wait(PATIENCE_S) == 0, each.text()
+    return coordinator

@@ -24,8 +24,9 @@ from kcontrol.adapters.http.guard import RequestGuard
 from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
-from kcontrol.adapters.http.profiles import Profiler, profile_routes
+from kcontrol.adapters.http.profiles import profile_routes
 from kcontrol.adapters.http.strict import only_what_is_asked_for
+from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.sessions.health import Health
 from kcontrol.version import __version__
 

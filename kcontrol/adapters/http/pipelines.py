@@ -12,8 +12,9 @@ from pydantic import BaseModel, Field
 from kcontrol.adapters.http.limits import DEFAULT_PROFILE_S, MAX_PAGE_SIZE, PAGE_SIZE
 from kcontrol.adapters.http.plane import AsOf, ThePipeline, ThePlane, as_of
 from kcontrol.adapters.http.problems import responses
-from kcontrol.adapters.http.profiles import Part, ProfileSeconds, What
+from kcontrol.adapters.http.profiles import ProfileSeconds
 from kcontrol.adapters.http.record_models import model_of
+from kcontrol.adapters.profiling.profiler import Part, What
 from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.errors import DamagedRecordError, NotFoundError
 from kcontrol.requests.record import NotNowError

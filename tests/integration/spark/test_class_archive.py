@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kcontrol.adapters.kafka.embedded import find_java
+from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.session.class_archive import archive_path, make_archive
 
 TIMEOUT_S = 200

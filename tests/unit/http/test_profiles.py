@@ -12,8 +12,8 @@ import pytest
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.app import make_metrics_app
 from kcontrol.adapters.http.limits import HttpLimits
-from kcontrol.adapters.http.profiles import Profiler
 from kcontrol.adapters.metrics.making import make_registry
+from kcontrol.adapters.profiling.profiler import Profiler
 
 SECRET = "0123456789abcdef-secret"
 Scenario = Callable[[httpx.AsyncClient], Awaitable[None]]

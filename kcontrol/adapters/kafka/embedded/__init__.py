@@ -1,8 +1,7 @@
 """A real Apache Kafka of one node or more, from its published jars, for machines that have
 Python and Java and nothing else."""
 
-from kcontrol.adapters.java import Java, find_java
 from kcontrol.adapters.kafka.embedded.broker import EmbeddedBroker
 from kcontrol.adapters.kafka.embedded.cluster import EmbeddedCluster
 
-__all__ = ["EmbeddedBroker", "EmbeddedCluster", "Java", "find_java"]
+__all__ = ["EmbeddedBroker", "EmbeddedCluster"]

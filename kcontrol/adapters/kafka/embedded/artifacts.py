@@ -17,12 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-
-from jgo.maven import MavenContext
+from typing import TYPE_CHECKING
 
 from kcontrol.adapters.kafka.embedded.repositories import configured_repositories
 from kcontrol.errors import ArtifactError
 from kcontrol.settings.places import cache_home
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +113,9 @@ def _fetch_all(missing: Sequence[Artifact], directory: Path) -> None:
         ) from error
     megabytes = sum(artifact.size_bytes for artifact in missing) / 1e6
     _log.info("Fetching %d jars (%.0f MB) into %s", len(missing), megabytes, directory)
+    # Imported when jars are missing, which is once: it takes longer than all else of this module together.
+    from jgo.maven import MavenContext
+
     context = MavenContext(
         repo_cache=scratch, remote_repos=configured_repositories(), timeout=_FETCH_TIMEOUT_S
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyspark
 
-from kcontrol.adapters.kafka.embedded import Java, find_java
+from kcontrol.adapters.java import Java, find_java
 from kcontrol.errors import JavaError
 from kcontrol.settings.places import cache_home
 

@@ -8,52 +8,21 @@ Other code than the log was made with is found out.
 from __future__ import annotations
 
 import json
-import platform
-import secrets
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import pytest
 from confluent_kafka import Message
 
 from examples.topic_reading import read_topics
-from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.support.orders import PARTITIONS, PIPELINE_FILE, Orders
-from tests.support.processes import run_kcontrol
+from tests.integration.story import Story
+from tests.support.orders import PARTITIONS
 
-pytestmark = pytest.mark.timeout(600)
-
-PATIENCE_S = 240.0
 REPLAYED = (2, 3)
 SPARSE = 1
 """Partitions of the topic that takes the copies: fewer than the output has."""
-
-
-class Replays:
-    """One pipeline that has run, and replays of it."""
-
-    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
-        self.orders = Orders(settings.bootstrap_servers, f"replay-{secrets.token_hex(3)}")
-        self.directory = directory
-        self._env = {**self.orders.env, "XDG_DATA_HOME": str(directory / "home"), "ORDERS_MAX_RECORDS": "300"}
-
-    def command(self, *arguments: str, **env: str) -> CompletedProcess[str]:
-        return run_kcontrol(*arguments, env={**self._env, **env}, cwd=self.directory, timeout_s=PATIENCE_S)
-
-    def run(self) -> None:
-        result = self.command("run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]")
-        assert result.returncode == 0, result.stderr
-
-    def replay(self, *arguments: str, **env: str) -> CompletedProcess[str]:
-        return self.command("replay", self.orders.name, "--master", "local[2]", *arguments, **env)
-
-    def real(self, stem: str) -> list[Message]:
-        """What the pipeline itself has written in the steps that are replayed."""
-        return [message for message in self.orders.messages(stem) if step_of(message) in REPLAYED]
 
 
 def step_of(message: Message) -> int:
@@ -73,32 +42,30 @@ def objects(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def test_steps_run_again_give_what_the_topics_hold(
-    settings: ClusterSettings, topic_factory: TopicFactory, tmp_path: Path
-) -> None:
-    replays = Replays(settings, tmp_path)
-    replays.orders.produce(600)
-    replays.run()
-    assert len(replays.orders.steps()) >= 4
-    for boundary in replays.orders.steps():
-        [environment] = boundary["environments"]
-        assert (environment["machine"], environment["python"]) == (
-            platform.machine(),
-            platform.python_version(),
-        )
-        assert all(environment[name] for name in ("kcontrol", "spark", "java", "pyarrow", "pandas", "numpy"))
-    _to_files_and_topics(replays, topic_factory)
-    _printed_by_other_code(replays)
-    _refused(replays)
+def steps_are_replayed(story: Story, topic_factory: TopicFactory) -> None:
+    """The steps of `REPLAYED` give what the topics hold; the story's pipeline has committed them."""
+    _to_files_and_topics(story, topic_factory)
+    _printed_by_other_code(story)
+    _refused(story)
 
 
-def _to_files_and_topics(replays: Replays, topic_factory: TopicFactory) -> None:
-    orders = replays.orders
+def _replay(story: Story, *arguments: str, **env: str) -> CompletedProcess[str]:
+    return story.command("replay", story.orders.name, "--master", "local[2]", *arguments, **env)
+
+
+def _real(story: Story, stem: str) -> list[Message]:
+    """What the pipeline itself has written in the steps that are replayed."""
+    return [message for message in story.orders.messages(stem) if step_of(message) in REPLAYED]
+
+
+def _to_files_and_topics(story: Story, topic_factory: TopicFactory) -> None:
+    orders = story.orders
     totals, copies = (
         topic_factory("totals-again", PARTITIONS["totals"]),
         topic_factory("copies-again", SPARSE),
     )
-    result = replays.replay(
+    result = _replay(
+        story,
         *("--from", str(REPLAYED[0]), "--to", str(REPLAYED[1]), "--output", "steps", "--json"),
         *("--topic", f"totals={totals}", "--topic", f"copies={copies}"),
     )
@@ -107,15 +74,15 @@ def _to_files_and_topics(replays: Replays, topic_factory: TopicFactory) -> None:
         (step, True) for step in REPLAYED
     ]
 
-    assert whole(replays.real("totals"), partitions=True), "the steps have written something"
+    assert whole(_real(story, "totals"), partitions=True), "the steps have written something"
     assert whole(read_topics(orders.servers, [totals]), partitions=True) == whole(
-        replays.real("totals"), partitions=True
+        _real(story, "totals"), partitions=True
     )
     assert whole(read_topics(orders.servers, [copies]), partitions=False) == whole(
-        replays.real("copies"), partitions=False
+        _real(story, "copies"), partitions=False
     )
 
-    files = {path.name: path for path in (replays.directory / "steps").iterdir()}
+    files = {path.name: path for path in (story.directory / "steps").iterdir()}
     assert len(files) == 3 * len(REPLAYED)
     boundaries = {boundary["step"]: boundary for boundary in orders.steps()}
     for step in REPLAYED:
@@ -126,12 +93,12 @@ def _to_files_and_topics(replays: Replays, topic_factory: TopicFactory) -> None:
                 (step, stem, ())
             }
             given = Counter((each["partition"], each["key"], each["value"]) for each in found)
-            real = [message for message in replays.real(stem) if step_of(message) == step]
+            real = [message for message in _real(story, stem) if step_of(message) == step]
             assert given == Counter((m.partition(), _text(m.key()), _text(m.value())) for m in real)
 
 
-def _printed_by_other_code(replays: Replays) -> None:
-    result = replays.replay("--from", "2", "--to", "2", "--limit", "5", ORDERS_LIE="1")
+def _printed_by_other_code(story: Story) -> None:
+    result = _replay(story, "--from", "2", "--to", "2", "--limit", "5", ORDERS_LIE="1")
     assert result.returncode == 7, result.stderr
     assert "step 2: output 'totals' partition" in result.stderr
     assert "'copies'" not in result.stderr
@@ -140,25 +107,25 @@ def _printed_by_other_code(replays: Replays) -> None:
     assert len(lines) == 5
     assert "more records are left out" in result.stderr
     lied = [json.loads(line[-1]) for line in lines]
-    real = [json.loads(message.value()) for message in replays.real("totals") if step_of(message) == 2]
+    real = [json.loads(message.value()) for message in _real(story, "totals") if step_of(message) == 2]
     true = {each["customer"]: each for each in real}
     assert all(each["amount"] == true[each["customer"]]["amount"] + each["orders"] for each in lied), (
         "what this code gives"
     )
 
 
-def _refused(replays: Replays) -> None:
-    orders = replays.orders
-    own = replays.replay("--topic", f"copies={orders.topic('totals')}")
+def _refused(story: Story) -> None:
+    orders = story.orders
+    own = _replay(story, "--topic", f"copies={orders.topic('totals')}")
     assert own.returncode == 2, own.stderr
     assert f"output 'totals' of pipeline {orders.name!r}" in own.stderr
-    missing = replays.replay("--topic", "copies=nowhere")
+    missing = _replay(story, "--topic", "copies=nowhere")
     assert missing.returncode == 3, missing.stderr
     assert "nowhere" in missing.stderr
-    filled = replays.replay("--output", "steps")
+    filled = _replay(story, "--output", "steps")
     assert filled.returncode == 2, filled.stderr
     assert "--overwrite" in filled.stderr
-    late = replays.replay("--from", "3", "--to", "2")
+    late = _replay(story, "--from", "3", "--to", "2")
     assert late.returncode == 2, late.stderr
 
 
