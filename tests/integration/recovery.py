@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import psutil
 
@@ -108,7 +109,11 @@ class Stage:
 
 
 def _until_dead(doomed: KcontrolProcess, point: str) -> None:
-    assert doomed.wait(PATIENCE_S) == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
+    try:
+        code = doomed.wait(PATIENCE_S)
+    except TimeoutExpired:
+        raise AssertionError(f"{point} was not reached:\n{doomed.text()}") from None
+    assert code == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
 
 
 def kill_descendants(node: KcontrolProcess, name: str, number: int = signal.SIGKILL) -> int:

@@ -13,6 +13,7 @@ import pytest
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.errors import ReplacedError, SparkLostError
 from tests.integration.recovery import PATIENCE_S, Stage, kill_descendants, stage
+from tests.support.processes import KcontrolProcess
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -106,6 +107,15 @@ def test_each_process_killed_and_paused_one_after_the_other_and_together(
     orders.produce(100)
     running.until_done("a node whose JVM dies ends, and its next incarnation goes on")
 
+    _paused(running, coordinator, node)
+    _replaced(running, node)
+    steps = orders.check()
+    assert len({boundary["token"]["claim_epoch"] for boundary in steps}) > 1
+    assert len({tuple(boundary["token"]["incarnations"]) for boundary in steps}) > 1
+
+
+def _paused(running: Stage, coordinator: KcontrolProcess, node: KcontrolProcess) -> None:
+    orders = running.orders
     successor = running.coordinator(number=1, instance="second")
     coordinator.pause()
     orders.produce(100)
@@ -121,12 +131,12 @@ def test_each_process_killed_and_paused_one_after_the_other_and_together(
     node.resume()
     running.until_done("a node that wakes up late goes on")
 
+
+def _replaced(running: Stage, first: KcontrolProcess) -> None:
+    """By a second incarnation of the same node."""
     second = running.node(number=1)
     second.says("joins", PATIENCE_S)
-    assert node.wait(PATIENCE_S) == ReplacedError.exit_code
-    assert "was replaced" in node.text()
-    orders.produce(50)
+    assert first.wait(PATIENCE_S) == ReplacedError.exit_code
+    assert "was replaced" in first.text()
+    running.orders.produce(50)
     running.until_done("a second incarnation of a node replaces the first")
-    steps = orders.check()
-    assert len({boundary["token"]["claim_epoch"] for boundary in steps}) > 1
-    assert len({tuple(boundary["token"]["incarnations"]) for boundary in steps}) > 1

@@ -87,9 +87,12 @@ def test_a_node_whose_disk_is_gone_goes_on_from_the_newest_checkpoint(running: S
 def _coordinators_die_while_they_save(running: Stage) -> KcontrolProcess:
     """Everybody who has asked for a checkpoint gets it; the coordinator that lives."""
     asking: list[KcontrolProcess] = []
-    coordinator = running.coordinator_dies_at(
-        COORDINATOR_POINTS, RECORDS, lambda: asking.append(running.saving())
-    )
+
+    def ask() -> None:
+        running.until_step(1)
+        asking.append(running.saving())
+
+    coordinator = running.coordinator_dies_at(COORDINATOR_POINTS, RECORDS, ask)
     for each in asking:
         assert each.wait(PATIENCE_S) == 0, each.text()
     return coordinator
