@@ -52,14 +52,24 @@ class Network:
 
     def _begin(self) -> None:
         if not self._on:
-            _iptables("-N", _CHAIN)
-            _iptables("-A", "OUTPUT", "-j", _CHAIN)
+            # A run that was killed has left its chain.
+            _iptables(*(("-F", _CHAIN) if _holds("-S", _CHAIN) else ("-N", _CHAIN)))
+            if not _holds("-C", "OUTPUT", "-j", _CHAIN):
+                _iptables("-A", "OUTPUT", "-j", _CHAIN)
             self._on = True
 
 
+def _holds(*arguments: str) -> bool:
+    return _run(*arguments).returncode == 0
+
+
 def _iptables(*arguments: str) -> None:
-    done = subprocess.run(
-        ["iptables", "--wait", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-    )
+    done = _run(*arguments)
     if done.returncode:
         raise OSError(f"iptables {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["iptables", "--wait", *arguments], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
