@@ -26,11 +26,11 @@ $(VENV)/.warm: $(VENV)/.installed
 	$(PY) -m kcontrol.cli warm
 	@touch $@
 
-# Three runs side by side, each with brokers of its own: what computes, then brings brokers and processes along; what shares one Spark;
-# and all else, which is shown as it goes. The others are shown when they are over.
+# Three runs side by side, of about the same length, each with brokers of its own: what computes, then brings brokers and processes
+# along; what shares one Spark, then has nodes killed; and all else, which is shown as it goes. The others are shown when they are over.
 PYTEST := $(PY) -m pytest -m "not heavy and not docker"
 COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos integration/security)
-ONE_SPARK := $(addprefix tests/,integration/spark replay)
+ONE_SPARK := $(addprefix tests/,integration/spark replay) $(wildcard tests/integration/test_recovery_*.py)
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
+import signal
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -19,6 +20,8 @@ from tests.support.topics import create_topic
 TopicFactory = Callable[..., str]
 
 expect_short_lives()
+# A run in the background of a script ignores what Ctrl-C sends, and so would all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

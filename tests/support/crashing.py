@@ -5,7 +5,8 @@
 The name is an event's (the process dies before its state machine hears of it) or an effect's (before it is
 carried out; with `+` in front, once it has been handed over), the number which occurrence of it. Effects and
 events of the same name, and records inside `Publish` and `ControlSeen`, are told apart by the record's name:
-`Publish.Written:1`, `ControlSeen.Claim:1`.
+`Publish.Written:1`, `ControlSeen.Claim:1`. Only the messages of ORDERS_PIPELINE count: a coordinator looks
+after all pipelines that it finds, and what others have left behind must not end it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def _names(message: Any) -> set[str]:
             return {name}
 
 
-def _reach(message: Any, prefix: str) -> None:
+def _reach(session: Any, message: Any, prefix: str) -> None:
+    if session._state.pipeline != os.environ["ORDERS_PIPELINE"]:
+        return
     for name in _names(message):
         _seen[prefix + name] += 1
         if f"{prefix}{name}:{_seen[prefix + name]}" == os.environ.get("CRASH_AT"):
@@ -45,13 +48,13 @@ def _instrument(session: Any) -> None:
     dispatch, carry_out = session._dispatch, session._carry_out
 
     def dispatching(self: Any, event: Any) -> None:
-        _reach(event, "")
+        _reach(self, event, "")
         dispatch(self, event)
 
     def carrying_out(self: Any, effect: Any) -> None:
-        _reach(effect, "")
+        _reach(self, effect, "")
         carry_out(self, effect)
-        _reach(effect, "+")
+        _reach(self, effect, "+")
 
     session._dispatch, session._carry_out = dispatching, carrying_out
 

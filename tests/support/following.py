@@ -34,20 +34,23 @@ def until_status(
     """Wait until the status, as `kcontrol status` makes it of both logs, is as wanted; fails the test with
     `what` and the last status after `timeout_s`."""
     seen: list[PipelineStatus] = []
+    fault = ""
 
     async def follow() -> None:
+        nonlocal fault
         async with pipeline_logs(settings, pipeline) as logs:
             while not seen or not condition(seen[-1]):
                 try:
                     await logs.read()
                     await logs.listen(SystemClock())
                     seen[:] = [status_of(logs, SystemClock().now_ms())]
-                except (NotFoundError, TopicError, RetriableError):
-                    pass  # not submitted yet, or Kafka is away
+                    fault = ""
+                except (NotFoundError, TopicError, RetriableError) as error:
+                    fault = str(error)  # not submitted yet, or Kafka is away
                 if not seen or not condition(seen[-1]):
                     await asyncio.sleep(LOOK_EVERY_S)
 
-    _run(follow, what, timeout_s, lambda: str(seen))
+    _run(follow, what, timeout_s, lambda: f"{seen}\n{fault}")
     return seen[-1]
 
 
