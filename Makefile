@@ -27,10 +27,13 @@ $(VENV)/.warm: $(VENV)/.installed
 	@touch $@
 
 # Three runs side by side, of about the same length, each with brokers of its own: what computes, then brings brokers and processes
-# along; what shares one Spark, then has nodes killed; and all else, which is shown as it goes. The others are shown when they are over.
+# along and kills them; what shares one Spark, then what is killed between two messages; and all else, which is shown as it goes. The
+# others are shown when they are over.
 PYTEST := $(PY) -m pytest -m "not heavy and not docker"
-COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos integration/security)
-ONE_SPARK := $(addprefix tests/,integration/spark replay) $(wildcard tests/integration/test_recovery_*.py)
+INTEGRATION := tests/integration
+COMPUTING := $(addprefix tests/,unit golden property contract simulation browser chaos) \
+	$(addprefix $(INTEGRATION)/,security test_recovery_kills.py test_recovery_wiped.py)
+ONE_SPARK := tests/replay $(addprefix $(INTEGRATION)/,spark test_recovery_crash_points.py)
 
 test: $(VENV)/.warm
 ifdef PYTEST_ARGS

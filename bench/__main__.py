@@ -15,6 +15,7 @@ from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
+from bench.planning import measure_planning
 from bench.processor import measure_profile
 from bench.recovery import measure_recovery
 from bench.report import Findings, show, to_json
@@ -39,6 +40,7 @@ PARTS = (
     "memory",
     "rest",
     "profile",
+    "planning",
     "settings",
     "soak",
 )
@@ -109,6 +111,9 @@ def measure(part: str, console: Console, findings: Findings, data_dir: Path | No
             case "profile":
                 measurements = plan.QUICK_LARGE if quick else plan.PROFILED
                 findings.profile = measure_profile(servers, broker.pid, measurements, console.print)
+            case "planning":
+                measurements = plan.QUICK_PLANNING if quick else plan.PLANNING
+                findings.planning = measure_planning(servers, measurements, 1 if quick else 2, console.print)
             case "settings":
                 measurements = plan.QUICK_SETTINGS if quick else plan.SETTINGS
                 findings.settings = measure_settings(servers, measurements, console.print)

@@ -18,6 +18,7 @@ from bench.latency import Latency
 from bench.memory import MemoryUse, Peak
 from bench.nodes import ScaleRun, scaled
 from bench.phases import Phases
+from bench.planning import PlanningGain
 from bench.processor import Profile
 from bench.rest import RestEffect
 from bench.settings import SettingGain
@@ -41,6 +42,7 @@ class Findings:
     latency: Latency | None = None
     memory: Sequence[MemoryUse] = ()
     profile: Profile | None = None
+    planning: Sequence[PlanningGain] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
 
@@ -73,6 +75,7 @@ def to_json(findings: Findings, large: int) -> str:
             "latency_ms": None if findings.latency is None else asdict(findings.latency),
             "memory": [asdict(each) for each in findings.memory],
             "profile": None if findings.profile is None else asdict(findings.profile),
+            "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "soak": [asdict(each) for each in findings.soak],
             "runs": [asdict(run) | {"records_per_s": run.records_per_s} for run in findings.runs],
@@ -106,6 +109,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     _show_memory(console, findings.memory)
     if findings.profile is not None:
         _show_profile(console, findings.profile)
+    _show_planning(console, findings.planning)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
 
@@ -133,6 +137,16 @@ def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
                 table.add_row(
                     growth.kind, f"{look.step:,}", processes, f"{look.rss_bytes / 1e6:,.1f}", *rest, slope
                 )
+        console.print(table)
+
+
+def _show_planning(console: Console, gains: Sequence[PlanningGain]) -> None:
+    if gains:
+        columns = ("workload", "records a step", "planned once", "planned for each step", "times as long")
+        table = Table(*columns, title="ms from step to step (median, least to greatest)")
+        for each in gains:
+            spreads = (_spread(each.once), _spread(each.each_step))
+            table.add_row(each.workload, f"{each.step_records:,}", *spreads, f"{each.ratio:.2f}")
         console.print(table)
 
 

@@ -84,6 +84,7 @@ def running(
     nodes: int = 1,
     checkpoint_every: str = "",
     min_records: int | None = None,
+    plan_once: bool = True,
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 
@@ -97,6 +98,7 @@ def running(
             "BENCH_CORES": str(cores),
             "BENCH_NODES": str(nodes),
             "BENCH_CHECKPOINT_EVERY": checkpoint_every,
+            "BENCH_PLAN_ONCE": str(int(plan_once)),
         }
         servers, master = places.bootstrap_servers, f"local[{cores}]"
         started = [
@@ -144,6 +146,7 @@ def _environment(places: Places, home: Path, name: str, workload: str, step_reco
         "BENCH_NODES": "1",
         "BENCH_CHECKPOINTS": str(home / "checkpoints"),
         "BENCH_CHECKPOINT_EVERY": "",
+        "BENCH_PLAN_ONCE": "1",
     }
 
 

@@ -113,6 +113,7 @@ class NodeService:
             observer=options.observer,
             listens=options.listens,
             environment=self._environment,
+            planning=bound.planning,
             health=options.health,
         )
         try:

@@ -76,6 +76,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"clock      {difference_text(facts.clock_difference_ms)}")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
+    for planning in dict.fromkeys(filter(None, (each.planning for each in facts.nodes))):
+        click.echo(f"planned    {planning}")
     for each in facts.nodes:
         click.echo(f"node {each.node:<5} {_node(each)}")
     if rejected:

@@ -4,10 +4,14 @@ but nothing of Spark is imported."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kcontrol.errors import ConfigurationError
+
+_of_batches: ContextVar[bool] = ContextVar("kcontrol_of_batches", default=False)
 
 OutputMode = Literal["append", "update", "complete"]
 
@@ -38,6 +42,16 @@ class FrameQuery:
     def name(self) -> str:
         """No other frame of a pipeline has it, because each output is served by one frame."""
         return self.outputs[0]
+
+
+@contextmanager
+def batch_frames() -> Iterator[None]:
+    """While queries are asked what they make of batch frames."""
+    before = _of_batches.set(True)
+    try:
+        yield
+    finally:
+        _of_batches.reset(before)
 
 
 def output(frame: Any, mode: OutputMode = "append") -> OutputFrame:
@@ -107,7 +121,7 @@ def _checked_frame(frame: Any) -> Any:
         raise ConfigurationError(
             f"{type(frame).__name__} is not a DataFrame: return a frame made from the query's inputs"
         )
-    if not frame.isStreaming:
+    if not frame.isStreaming and not _of_batches.get():
         raise ConfigurationError(
             "the frame is not a streaming one: make it from the query's inputs, and leave out writeStream"
         )

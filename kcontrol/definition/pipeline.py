@@ -63,6 +63,8 @@ class Pipeline:
     changed.
     allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then
         differ from the log, and a node that has to do so halts the pipeline.
+    plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
+        pipeline allow it. What they give is the same.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Pipeline:
     checkpoint: CheckpointPolicy | None = field(default_factory=CheckpointPolicy)
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
+    plan_once: bool = True
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

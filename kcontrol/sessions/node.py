@@ -99,13 +99,14 @@ class NodeSession:
         observer: NodeObserver = NOBODY,
         listens: str = "",
         environment: Environment | None = None,
+        planning: str = "",
         health: Health | None = None,
         new_id: Callable[[], str] = lambda: uuid4().hex,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
         listens: URL of the process, for whoever looks for it in the log; '' if it has none.
-        environment: what it computes with, for the same.
+        environment, planning: what it computes with, and when it plans its queries, for the same.
         health: told that the event loop turns, and what the engine does.
         new_id: names this incarnation, as nobody else is named.
         """
@@ -114,9 +115,8 @@ class NodeSession:
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
-        self._listens = listens
+        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning)
         self._new_id = new_id
-        self._environment = environment
         self._health = health or Health()
         self._state = NodeMachine.initial(pipeline, node)
         self._ports = ports
@@ -200,8 +200,7 @@ class NodeSession:
         self._loop.call_soon_threadsafe(self._jobs.failed_while_idle, error)
 
     async def _join(self) -> int:
-        about = (socket.gethostname(), os.getpid(), self._listens, self._environment)
-        join = NodeJoin(self._pipeline, self._node, self._new_id(), *about)
+        join = NodeJoin(self._pipeline, self._node, self._new_id(), *self._about)
         (incarnation,) = await self._again(lambda: self._ports.control.append([join]), "joining")
         return incarnation
 

@@ -44,6 +44,10 @@ class NodeFacts(Facts):
     )
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
+    planning: str = Field(
+        description="When Spark plans its queries: `once`, or `each step`, with the reason; '' if it has not "
+        "said."
+    )
     made_otherwise: str = Field(
         description="How what it computes with differs from what the last step was made with; '' if it "
         "does not."
@@ -89,6 +93,7 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
         replaying=running if state is not None and _replays(projection, state) else None,
         silent_ms=projection.signs.silent_ms(node, now_ms) or 0,
         error=state.error if state else "",
+        planning=join.planning if join else "",
         made_otherwise=_made_otherwise(projection, node, join),
     )
 

@@ -27,6 +27,9 @@ def main() -> int:
     parser.add_argument(
         "--brokers", type=int, choices=(1, 3), default=1, help="with 3, most rounds hit brokers"
     )
+    parser.add_argument(
+        "--stateless", action="store_true", help="queries without state, which are planned once"
+    )
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
     return run(parser.parse_args())
@@ -36,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """The rounds. What depends on the number of nodes is imported after it is known."""
     expect_short_lives()
     os.environ["CHAOS_NODES"] = str(options.nodes)
+    os.environ["CHAOS_STATELESS"] = str(int(options.stateless))
     from tests.chaos.harness import Chaos, ChaosError
     from tests.chaos.report import outcome_json, round_json, round_line, summary
 

@@ -9,17 +9,21 @@ import os
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kcontrol.core.model import FailureKind, StepBoundary
+from kcontrol.adapters.spark.query.once import ONCE
+from kcontrol.core.model import FailureKind, SavedPart, StepBoundary
 from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
+from tests.unit.core.made import checkpoint
 
 STEPS = 5
 JSON = {"value_format": "json"}
@@ -79,7 +83,7 @@ def test_replays_to_the_same_digests(
         last = len(stepper.log)
         check_committed(stepper)
         await stepper.new_incarnation()
-        assert last in stepper.engine.openable()
+        assert last in stepper.engine.openable() or stepper.bound.planning == ONCE, "then it can open any"
         for back_to in (2, 0):
             await stepper.engine.open(back_to, create=back_to == 0)
             for step in range(back_to + 1, last + 1):
@@ -91,6 +95,50 @@ def test_replays_to_the_same_digests(
 
     spec_inputs = {name: (2, {}) for name in inputs}
     run_scenario(functions, scenario, spec_inputs, outputs, layout=SPREAD)
+
+
+@pytest.mark.parametrize(
+    ("query", "outputs"),
+    [
+        pytest.param(queries.stateless, {"out": (2, JSON)}, id="rows stay in their tasks"),
+        pytest.param(queries.stateless, {"out": (3, KEYED)}, id="keyed"),
+        pytest.param(queries.routed, {"out": (2, JSON), "more": (3, JSON)}, id="one frame, two outputs"),
+    ],
+)
+def test_planned_once_and_for_each_step_give_the_same(
+    run_scenario: RunScenario, tmp_path: Path, query: Callable[..., Any], outputs: dict[str, Any]
+) -> None:
+    """Each way runs the other's steps again, and goes on after them on the same disk. What either saves is
+    needed by neither."""
+    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
+    dice = random.Random(seed)
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for once in (False, True):
+            await stepper.plan(once)
+            assert (stepper.bound.planning == ONCE) is once
+            last = len(stepper.log)
+            await stepper.engine.open(0, create=True)
+            for step in range(1, last + 1):
+                await stepper.replay(step)
+            for step in range(last + 1, last + 3):
+                feed(stepper, ["events"], step, dice)
+                await stepper.step()
+            await stepper.engine.pin(last + 2)
+            saved = await stepper.engine.save(last + 2, 1, tmp_path.as_uri())
+            part = SavedPart(0, stepper.incarnation, saved.manifest, saved.files, saved.size_bytes)
+            made = replace(checkpoint(last + 2, nodes=1), location=tmp_path.as_uri(), parts=(part,))
+            assert await stepper.engine.restorable([made]) == ()
+        await stepper.plan(False)
+        await stepper.engine.open(0, create=True)
+        for step in range(1, len(stepper.log) + 1):
+            await stepper.replay(step)
+        check_committed(stepper)
+        assert not stepper.failures
+
+    run_scenario([query], scenario, {"events": (2, {})}, outputs, layout=SPREAD)
 
 
 def test_every_form_of_now_is_the_steps_time(run_scenario: RunScenario) -> None:

@@ -10,7 +10,7 @@ sentence at the start and not a failing step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -53,6 +53,8 @@ USED: Mapping[str, tuple[str, ...]] = {
     _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark"),
     OFFSET_METADATA: ("apply", "json", "copy", "batchWatermarkMs", "batchTimestampMs", "conf"),
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
+    "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD"),
+    "org.apache.spark.api.java.JavaRDD": ("collectPartitions",),
     _SQL + "execution.SparkPlan": ("metrics", "p"),
     _SQL + "execution.metric.SQLMetric": ("value",),
     _SQL + "classic.Dataset": ("ofRows", "mapInArrow", "queryExecution"),
@@ -286,6 +288,37 @@ def run(frame: DataFrame) -> None:
     interface, and bring rows to Python.
     """
     frame._jdf.queryExecution().toRdd().count()
+
+
+class PlannedFrame:
+    """A frame that is planned now, and can be run again and again.
+
+    A shuffle in it is run once: what it wrote is read again by every later run.
+    """
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._gateway = gateway_of(frame.sparkSession)
+        self._rdd = frame._jdf.queryExecution().toRdd()
+        self.partitions: int = self._rdd.getNumPartitions()
+
+    def run(self, partitions: Sequence[int] | None = None) -> None:
+        """Run all of it, or some partitions, as a job of the calling thread.
+
+        Where partitions are named their rows are brought together: a frame that only writes has none.
+        """
+        if partitions is None:
+            self._rdd.count()
+            return
+        numbers = self._gateway.new_array(self._gateway.jvm.int, len(partitions))
+        for place, partition in enumerate(partitions):
+            numbers[place] = partition
+        self._rdd.toJavaRDD().collectPartitions(numbers)
+
+
+def has_current_like(frame: DataFrame) -> bool:
+    """Whether the frame's plan has anything that Spark replaces by a value when it plans a batch."""
+    pattern = jvm(frame.sparkSession).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    return bool(analyzed(frame).containsPattern(pattern))
 
 
 def java_column(column: Any) -> JavaObject:

@@ -77,6 +77,8 @@ class NodeJoin:
     """URL at which the process answers for its metrics and profiles; '' if it does not listen."""
     environment: Environment | None = None
     """What it computes with."""
+    planning: str = ""
+    """When Spark plans its queries: `once`, or `each step`, with the reason; '' if it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

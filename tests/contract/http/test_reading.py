@@ -43,7 +43,7 @@ def test_a_pipeline_as_it_is(run: Run) -> None:
                 "listens": "",
             },
             **{"phase": "running", "step": 0, "running": 1, "replaying": 1, "silent_ms": 0},
-            **{"error": "", "made_otherwise": ""},
+            **{"error": "", "planning": "", "made_otherwise": ""},
         }
         assert answer["as_of"]["control_offset"] == offset
         assert answer["as_of"]["steps_offset"] >= 0

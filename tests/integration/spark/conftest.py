@@ -49,6 +49,7 @@ def run_scenario(
         outputs: dict[str, tuple[int, dict[str, Any]]],
         layout: TaskLayout | None = None,
         allow_nondeterministic: bool = False,
+        plan_once: bool = True,
     ) -> None:
         pipeline = Pipeline(
             f"p{secrets.token_hex(4)}",
@@ -60,6 +61,7 @@ def run_scenario(
                 KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()
             ],
             layout=layout or TaskLayout(),
+            plan_once=plan_once,
         )
         for query in queries:
             pipeline.query(query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from confluent_kafka import Producer, TopicCollection, TopicPartition
@@ -103,6 +103,17 @@ class Stepper:
         await self.engine.close()
         self.engine.shut_down()
         self.incarnation += 1
+        self.engine = self._engine()
+
+    async def plan(self, once: bool) -> None:
+        """As `new_incarnation`, of a pipeline that may be planned once, or not."""
+        await self.engine.close()
+        self.engine.shut_down()
+        self.incarnation += 1
+        queries, self.pipeline = self.pipeline.queries, replace(self.pipeline, plan_once=once)
+        for query in queries:
+            self.pipeline.query(query.function)
+        self.bound = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
         self.engine = self._engine()
 
     def widen(self, output: str, partitions: int) -> None:

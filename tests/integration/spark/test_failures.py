@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ from tests.integration.spark.stepper import Stepper
 INPUT = {"events": (1, {})}
 OUTPUT = {"out": (1, {})}
 DEADLINE_S = 60.0
+
+
+@pytest.fixture(params=["planned once", "planned for each step"])
+def run_either(request: pytest.FixtureRequest, run_scenario: RunScenario) -> RunScenario:
+    """As `run_scenario`, in both ways to run a query without state."""
+    return partial(run_scenario, plan_once=request.param == "planned once")
 
 
 def values(events: Any) -> Any:
@@ -52,7 +59,7 @@ async def failed_step(stepper: Stepper) -> tuple[StepWork, StepFailedError]:
 
 
 def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(
-    run_scenario: RunScenario,
+    run_either: RunScenario,
 ) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -64,11 +71,11 @@ def test_a_query_that_raises_on_a_record_is_named_with_step_query_and_error(
         assert boundary.inputs[0].records == 1
         assert [row.value for row in stepper.committed("out")] == [b"20"]
 
-    run_scenario([ratios], scenario, INPUT, OUTPUT)
+    run_either([ratios], scenario, INPUT, OUTPUT)
 
 
 def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lost(
-    run_scenario: RunScenario,
+    run_either: RunScenario,
 ) -> None:
     def asking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -87,7 +94,7 @@ def test_a_query_that_loses_a_connection_of_its_own_has_failed_and_no_node_is_lo
         said = "ConnectionResetError: [Errno 104] Connection reset by peer"
         assert str(error) == f"step 1, query 'out': {said} ({where})"
 
-    run_scenario([asked], scenario, INPUT, OUTPUT)
+    run_either([asked], scenario, INPUT, OUTPUT)
 
 
 def test_a_member_that_this_spark_lacks_is_named(
@@ -106,10 +113,10 @@ def test_a_member_that_this_spark_lacks_is_named(
         )
         await stepper.step()
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
 
 
-def test_a_killed_python_worker_ends_the_attempt_as_lost(run_scenario: RunScenario, tmp_path: Path) -> None:
+def test_a_killed_python_worker_ends_the_attempt_as_lost(run_either: RunScenario, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
 
     def deadly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,10 +138,10 @@ def test_a_killed_python_worker_ends_the_attempt_as_lost(run_scenario: RunScenar
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
-    run_scenario([dangerous], scenario, INPUT, OUTPUT)
+    run_either([dangerous], scenario, INPUT, OUTPUT)
 
 
-def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_scenario: RunScenario) -> None:
+def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_either: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
@@ -148,10 +155,10 @@ def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_scen
         with pytest.raises(StepFailedError, match="twice"):
             await stepper.engine.finish_step(1)
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_either([values], scenario, INPUT, OUTPUT)
 
 
-def test_a_task_of_a_cancelled_attempt_gets_no_leave(run_scenario: RunScenario, tmp_path: Path) -> None:
+def test_a_task_of_a_cancelled_attempt_gets_no_leave(run_either: RunScenario, tmp_path: Path) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
 
     def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -179,10 +186,10 @@ def test_a_task_of_a_cancelled_attempt_gets_no_leave(run_scenario: RunScenario, 
         await stepper.commit_nothing(work)
         assert stepper.committed("out") == []
 
-    run_scenario([slow], scenario, INPUT, OUTPUT)
+    run_either([slow], scenario, INPUT, OUTPUT)
 
 
-def test_a_fenced_writer_says_so(run_scenario: RunScenario) -> None:
+def test_a_fenced_writer_says_so(run_either: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
@@ -195,11 +202,11 @@ def test_a_fenced_writer_says_so(run_scenario: RunScenario) -> None:
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_either([values], scenario, INPUT, OUTPUT)
 
 
 def test_a_replay_that_differs_from_the_log_says_what_differs(
-    run_scenario: RunScenario, tmp_path: Path
+    run_either: RunScenario, tmp_path: Path
 ) -> None:
     version = tmp_path / "version"
     version.write_text("1")
@@ -226,10 +233,10 @@ def test_a_replay_that_differs_from_the_log_says_what_differs(
         assert failed.value.kind == FailureKind.DIGEST
         assert [row.value for row in stepper.committed("out")] == [b"1"]
 
-    run_scenario([changing], scenario, INPUT, OUTPUT)
+    run_either([changing], scenario, INPUT, OUTPUT)
 
 
-def test_a_replay_of_other_input_is_stopped_by_its_input(run_scenario: RunScenario) -> None:
+def test_a_replay_of_other_input_is_stopped_by_its_input(run_either: RunScenario) -> None:
     """By the digest of the version in the log, before any output is compared, and though the query fails on
     it."""
 
@@ -266,10 +273,10 @@ def test_a_replay_of_other_input_is_stopped_by_its_input(run_scenario: RunScenar
         stepper.log[1] = replace(made, inputs=(replace(item, to=2),), layout=layout)
         await refused(stepper)  # the query divides by zero, too
 
-    run_scenario([ratios], scenario, INPUT, OUTPUT)
+    run_either([ratios], scenario, INPUT, OUTPUT)
 
 
-def test_input_that_is_gone_is_named(run_scenario: RunScenario) -> None:
+def test_input_that_is_gone_is_named(run_either: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1"), (None, b"2")])
@@ -281,7 +288,7 @@ def test_input_that_is_gone_is_named(run_scenario: RunScenario) -> None:
         assert failed.value.kind == FailureKind.INPUT_GONE
         await stepper.abort()
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_either([values], scenario, INPUT, OUTPUT)
 
 
 def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) -> None:
@@ -301,7 +308,7 @@ def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) 
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
 
 
 def test_what_was_finished_is_recorded_before_the_queries_are_stopped(run_scenario: RunScenario) -> None:
@@ -317,7 +324,7 @@ def test_what_was_finished_is_recorded_before_the_queries_are_stopped(run_scenar
             await stepper.engine.open(number, create=False)
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2", b"3"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
 
 
 def test_a_step_that_is_not_there_is_not_opened(run_scenario: RunScenario) -> None:
@@ -332,7 +339,7 @@ def test_a_step_that_is_not_there_is_not_opened(run_scenario: RunScenario) -> No
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
 
 
 def stop_query(stepper: Stepper, name: str) -> None:

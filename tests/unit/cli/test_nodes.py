@@ -97,6 +97,7 @@ def told(node: int, doing: str, step: int, error: str = "") -> NodeFacts:
             "host": "host",
             "process_id": 2,
             "listens": "",
+            "planning": "",
             "made_otherwise": "",
         },
         **{

@@ -142,6 +142,36 @@ def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
         board.wait_queries(4, 0.01)
 
 
+def test_who_is_dismissed_is_sent_away_and_the_others_wait_on() -> None:
+    board = StepGate()
+    board.begin_session(1, queries=2)
+    dismissed, other = Peer(1, -1), Peer(1, -2)
+    got: list[int | StepFailedError | None] = []
+
+    def wait(peer: Peer) -> None:
+        try:
+            got.append(board.next_step(peer, 4, DEADLINE_S))
+        except StepFailedError as error:
+            got.append(error)
+
+    waiting = [threading.Thread(target=wait, args=(peer,)) for peer in (dismissed, other)]
+    for each in waiting:
+        each.start()
+    board.wait_queries(4, DEADLINE_S)
+    board.dismiss(dismissed)
+    waiting[0].join(DEADLINE_S)
+    assert [str(each) for each in got] == ["this query is being stopped"]
+    with pytest.raises(StepFailedError, match="1 of 2 queries did not reach step 4"):
+        board.wait_queries(4, 0.01)
+    board.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
+    waiting[1].join(DEADLINE_S)
+    assert got[1:] == [5]
+    with pytest.raises(StepFailedError, match="being stopped"):
+        board.next_step(dismissed, 4, DEADLINE_S)
+    board.begin_session(1, queries=1)
+    assert board.next_step(dismissed, 4, 0.01) is None, "it is another query's name now"
+
+
 def test_what_is_recorded_is_waited_for_although_somebody_gave_up_but_not_once_a_query_has_ended() -> None:
     board = StepGate()
     board.begin_session(1, queries=1)

@@ -21,6 +21,7 @@ from kcontrol.adapters.spark.channel.messages import (
     AskSettings,
     AskSplits,
     AwaitStep,
+    BeginTask,
     Columns,
     Grant,
     Heard,
@@ -34,6 +35,7 @@ from kcontrol.adapters.spark.channel.messages import (
     Settings,
     Split,
     StepSplits,
+    TaskSplits,
 )
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
 from kcontrol.core.model import FailureKind
@@ -79,6 +81,8 @@ class ChannelEndpoint:
                     told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number
                 )
                 return Columns(self.columns_used(told.query, told.input))
+            case BeginTask() as begun:
+                return self._begin_task(self.board.attempt(begun.serial), begun)
             case ReportReads(serial, query, name, reads):
                 attempt = self.board.attempt(serial)
                 for read in reads:
@@ -102,6 +106,9 @@ class ChannelEndpoint:
         attempt = self.board.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
+        return self._cut(attempt, input_name)
+
+    def _cut(self, attempt: AttemptLedger, input_name: str) -> StepSplits:
         ranges = [item for item in attempt.work.division if item.input == input_name]
         topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
         return StepSplits(
@@ -115,6 +122,15 @@ class ChannelEndpoint:
             placed_among=len(ranges) if self.checks_placing else 0,
             digest_version=attempt.digest_version,
         )
+
+    def _begin_task(self, attempt: AttemptLedger, begun: BeginTask) -> TaskSplits:
+        cut = self._cut(attempt, begun.input)
+        splits = cut.tasks[begun.task] if begun.task < len(cut.tasks) else ()
+        partitions = frozenset(split.partition for split in splits)
+        attempt.announce(begun.query, begun.task_attempt, partitions, begun.attempt_number)
+        columns = self.columns_used(begun.query, begun.input)
+        more = (cut.placed_among, cut.digest_version, columns)
+        return TaskSplits(cut.topic, cut.topic_id, splits, *more)
 
     def _grant(self, attempt: AttemptLedger, asked: AskGrant) -> Grant:
         who = (asked.query, asked.writer, asked.task_attempt, asked.attempt_number)

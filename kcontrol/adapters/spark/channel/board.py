@@ -31,6 +31,7 @@ class StepGate:
         self._asked: dict[Peer, tuple[int, float]] = {}
         """The last step that a planner's query has recorded, and by the monotonic clock
         since when it waits for the next."""
+        self._dismissed: set[Peer] = set()
         self._trouble: StepFailedError | None = None
         self._ended = False
 
@@ -41,8 +42,16 @@ class StepGate:
             self._queries = queries
             self._attempt = None
             self._asked.clear()
+            self._dismissed.clear()
             self._trouble = None
             self._ended = False
+            self._changed.notify_all()
+
+    def dismiss(self, peer: Peer) -> None:
+        """Who waits for a step under that name is sent away, as if its query belonged to an older session."""
+        with self._changed:
+            self._dismissed.add(peer)
+            self._asked.pop(peer, None)
             self._changed.notify_all()
 
     def release(self, attempt: AttemptLedger) -> None:
@@ -94,18 +103,18 @@ class StepGate:
         Raises StepFailedError when the caller's query is being stopped or asks for a step that is not next.
         """
         with self._changed:
-            if peer.session == self._session:
+            if self._is_expected(peer):
                 known, since_s = self._asked.get(peer, (None, 0.0))
                 self._asked[peer] = (start, since_s if known == start else time.monotonic())
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
-                    peer.session != self._session
+                    not self._is_expected(peer)
                     or (self._attempt is not None and self._attempt.work.step > start)
                 ),
                 timeout=timeout_s,
             )
-            if peer.session != self._session:
+            if not self._is_expected(peer):
                 raise StepFailedError(FailureKind.LOST, "this query is being stopped")
             if self._attempt is None or self._attempt.work.step <= start:
                 return None
@@ -148,6 +157,9 @@ class StepGate:
             self._changed.wait_for(
                 lambda: self._ended or len(self._waiting(step)) >= self._queries, timeout=timeout_s
             )
+
+    def _is_expected(self, peer: Peer) -> bool:
+        return peer.session == self._session and peer not in self._dismissed
 
     def _waiting(self, step: int) -> list[float]:
         return [since_s for start, since_s in self._asked.values() if start == step]

@@ -87,6 +87,19 @@ class StepSplits:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskSplits:
+    """What one source task reads, and which columns of it are used; None for all. For the others see
+    `StepSplits`."""
+
+    topic: str
+    topic_id: str
+    splits: tuple[Split, ...]
+    placed_among: int
+    digest_version: int
+    columns: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The cluster's, as JSON, secrets included."""
 
@@ -160,6 +173,21 @@ class Announce(Question[Columns]):
 
 
 @dataclass(frozen=True, slots=True)
+class BeginTask(Question[TaskSplits]):
+    """A source task that was planned for any step is about to read its part of this attempt's.
+
+    task: which of the input's it is; beyond those that the step has there is nothing to read.
+    """
+
+    serial: int
+    query: str
+    input: str
+    task: int
+    task_attempt: int
+    attempt_number: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSplit:
     """A split that was read to its end, and what was found in it."""
 
@@ -217,7 +245,7 @@ class ReportFailure(Question[Heard]):
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
     *(AwaitStep, AskSplits, AskSettings),
-    *(Announce, ReportReads, AskGrant, ReportWritten, ReportFailure),
+    *(Announce, BeginTask, ReportReads, AskGrant, ReportWritten, ReportFailure),
 )
 """All that a driver answers."""
 

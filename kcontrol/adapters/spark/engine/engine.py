@@ -32,8 +32,8 @@ from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
-from kcontrol.adapters.spark.sink.sink import SinkContext
 from kcontrol.adapters.spark.sink.spool import Spool
+from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.reading import count_split
 from kcontrol.adapters.spark.state.beginning import plan_settings, write_beginning
 from kcontrol.adapters.spark.state.workdir import WorkDir
@@ -110,7 +110,7 @@ class SparkEngine:
         self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
-            place.work_root, spec.pipeline, place.node, incarnation, bound.names, retained
+            place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained
         )
         self._workdir.prepare()
         leave_out_checksum_files(spark)
@@ -127,7 +127,13 @@ class SparkEngine:
             spool=spool,
         )
         self._queries = RunningQueries(
-            spark, bound, context, self._workdir, spec.layout.shuffle_partitions, self._query_ended
+            spark,
+            bound,
+            context,
+            self._workdir,
+            spec.layout.shuffle_partitions,
+            self._query_ended,
+            host.board,
         )
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
@@ -144,13 +150,18 @@ class SparkEngine:
 
     def openable(self) -> tuple[int, ...]:
         """Steps to which the working directory can be rolled back, newest first; also one that Spark still
-        records."""
+        records. None where it records nothing: such queries begin after any step."""
+        if not self._bound.recorded:
+            return ()
         recording = None if self._host.board.has_ended else self._recording
         listed = self._workdir.openable()
         return listed if recording is None or recording in listed else (recording, *listed)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """The steps of those checkpoints of which this node's part is there and can be read."""
+        """The steps of those checkpoints of which this node's part is there and can be read; none of a pipeline
+        without state, which begins after the last step at once."""
+        if not self._spec.stateful:
+            return ()
         return await self._parts.restorable(checkpoints)
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
@@ -272,7 +283,7 @@ class SparkEngine:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
             self._create(step)
-        else:
+        elif self._bound.recorded:
             if checkpoint is not None and step not in self._workdir.openable():
                 self._parts.restore(checkpoint)
                 deadline_s = (
@@ -285,7 +296,7 @@ class SparkEngine:
         def await_queries(started: int) -> None:
             self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
 
-        self._queries.start(session, await_queries if one_by_one else None)
+        self._queries.start(session, step, await_queries if one_by_one else None)
         await_queries(len(self._bound.queries))
 
     def _create(self, step: int) -> None:
@@ -293,7 +304,7 @@ class SparkEngine:
             self._workdir.create()
             return
         settings = plan_settings(self._spark, self._spec.layout.shuffle_partitions)
-        sources = {query.name: query.sources for query in self._bound.queries}
+        sources = {query.name: query.sources for query in self._bound.queries if query.once is None}
         self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
-from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.channel.link import Peer
+from kcontrol.adapters.spark.engine.once import OnceQuery
+from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
-from kcontrol.adapters.spark.sink.sink import Sink, SinkContext
+from kcontrol.adapters.spark.sink.sink import Sink
+from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import FailureKind
@@ -36,22 +41,25 @@ class RunningQueries:
         workdir: WorkDir,
         shuffle_partitions: int,
         on_end: Ended,
+        gate: StepGate,
     ) -> None:
         self._spark, self._bound, self._context, self._workdir = spark, bound, context, workdir
         self._shuffle_partitions = shuffle_partitions
-        self._on_end = on_end
+        self._on_end, self._gate = on_end, gate
         self._running: dict[str, StreamingQuery] = {}
+        self._once: dict[str, OnceQuery] = {}
         self.clock = QueryClock(spark)
 
     @property
     def running(self) -> bool:
-        return bool(self._running)
+        return bool(self._running or self._once)
 
     def query(self, name: str) -> StreamingQuery:
         return self._running[name]
 
-    def start(self, session: int, started: Callable[[int], None] | None = None) -> None:
-        """Start every query on its own directory. They then wait for their first step.
+    def start(self, session: int, step: int, started: Callable[[int], None] | None = None) -> None:
+        """Start every query, those that Spark records on their own directories. They then wait for the step after
+        `step`.
 
         started: called after each query with the number of them so far; the next one is started when it
         returns.
@@ -62,7 +70,10 @@ class RunningQueries:
         # afterwards.
         self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
         try:
-            for bound in self._bound.queries:
+            for number, bound in enumerate(self._bound.queries):
+                if bound.once is not None:
+                    self._start_once(session, step, number, bound)
+                    continue
                 # Its thread inherits this. The sink would be too late: Spark may run a
                 # shuffle of the query before it.
                 self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
@@ -77,10 +88,18 @@ class RunningQueries:
                 self.clock.install(query)
                 self._watch(session, bound.name, query)
                 if started is not None:
-                    started(len(self._running))
+                    started(len(self._running) + len(self._once))
         finally:
             self._spark.conf.set(_SHUFFLE, str(before))
             self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
+
+    def _start_once(self, session: int, step: int, number: int, bound: BoundQuery) -> None:
+        # Connections have the numbers from 0 on.
+        peer = Peer(session, -1 - number)
+        ended = partial(self._on_end, session)
+        query = OnceQuery(self._spark, bound, self._context, self._gate, peer, ended)
+        self._once[bound.name] = query
+        query.start(step)
 
     def _watch(self, session: int, name: str, query: StreamingQuery) -> None:
         def wait() -> None:
@@ -101,9 +120,11 @@ class RunningQueries:
 
         In a thread: a JVM that is stopped answers nothing, and who calls this is often an event loop.
         """
-        queries = list(self._running.values())
+        queries, once = list(self._running.values()), list(self._once.values())
 
         def cancel() -> None:
+            for each in once:
+                each.cancel_jobs()
             for query in queries:
                 with suppress(*SPARK_ERRORS):
                     self._spark.sparkContext.cancelJobGroup(str(query.runId))
@@ -112,6 +133,9 @@ class RunningQueries:
 
     def stop(self) -> None:
         """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""
+        for name, once in list(self._once.items()):
+            once.stop()
+            del self._once[name]
         for name, query in list(self._running.items()):
             try:
                 query.stop()

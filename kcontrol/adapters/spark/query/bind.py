@@ -3,7 +3,8 @@ frames ready for the writer tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,16 +14,18 @@ from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
+from kcontrol.adapters.spark.query.once import ONCE, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource, source_options
 from kcontrol.core.model import BadRecords
-from kcontrol.definition.frames import FrameQuery
+from kcontrol.definition.frames import FrameQuery, batch_frames
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
+from kcontrol.errors import ConfigurationError
 
 _SET_BY_SPARK = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
 """What Spark's PythonStreamingSourceRunner puts into the environment of a data source's function when a query
@@ -42,9 +45,57 @@ class Frames:
         source = self._pipeline.input(name)
         return parsed(self._raw(source, source.include_headers), source)
 
-    def _raw(self, source: KafkaInput, with_headers: bool) -> DataFrame:
-        options = source_options(self._address, source.name, with_headers, _placed_by(source))
-        return self._spark.readStream.format(SOURCE_NAME).options(**options).load()
+    def read_batch(self, name: str) -> DataFrame:
+        """The same as a batch frame: its rows are those of whatever step it is run in."""
+        source = self._pipeline.input(name)
+        return parsed(self._raw(source, source.include_headers, stream=False), source)
+
+    def _raw(self, source: KafkaInput, with_headers: bool, *, stream: bool = True) -> DataFrame:
+        tasks = 0 if stream else self._pipeline.layout.max_tasks
+        options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks)
+        reader = self._spark.readStream if stream else self._spark.read
+        return reader.format(SOURCE_NAME).options(**options).load()
+
+    def planned_once(self, bound: BoundQueries, streams: Sequence[FrameQuery]) -> BoundQueries:
+        """The same queries, to be planned once if all of them can be.
+
+        streams: what the pipeline's functions gave for streaming frames; they are asked again, for batch
+        frames. With one query that Spark runs as a stream the others gain little, so all are left to it.
+        """
+        given = {item.name: item.frame for item in streams}
+        for query in bound.queries:
+            why = why_not_once(query, given.get(query.name, query.frame))
+            if why:
+                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
+        try:
+            with no_streams_of_their_own(), batch_frames():
+                again = self._pipeline.build(self._spark, self.read_batch)
+        except ConfigurationError as error:
+            return replace(bound, planning=each_step(f"batch frames are refused: {error}"))
+        batches = {item.name: item for item in again}
+        made: list[BoundQuery] = []
+        for query in bound.queries:
+            frame = self._batch_of(query, given.get(query.name), batches)
+            if frame is None:
+                return replace(
+                    bound, planning=each_step(f"query {query.name!r}: it is another of batch frames")
+                )
+            made.append(replace(query, once=frame, most_tasks=self._pipeline.layout.max_tasks))
+        return replace(bound, queries=tuple(made), planning=ONCE)
+
+    def _batch_of(
+        self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery]
+    ) -> DataFrame | None:
+        if stream is None:
+            source = next(one for one in self._pipeline.inputs if one.dead_letter_output == query.name)
+            letters = dead_letters(self._raw(source, with_headers=True, stream=False), source)
+            return letters if is_the_same(query.frame, letters) else None
+        item = batches.get(query.name)
+        if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
+            return None
+        if not is_the_same(stream, item.frame):
+            return None
+        return to_kafka_columns(item.frame, [self._pipeline.output(name) for name in item.outputs])
 
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
         """The queries to run: those of `frames`, and one for each input whose bad
@@ -120,7 +171,10 @@ def bind(
     frames = Frames(spark, pipeline, address)
     with no_streams_of_their_own():
         queries = pipeline.build(spark, frames.read)
-    return frames.bind(queries, allow_nondeterministic)
+    bound = frames.bind(queries, allow_nondeterministic)
+    if not pipeline.plan_once:
+        return replace(bound, planning=each_step("plan_once=False"))
+    return frames.planned_once(bound, queries)
 
 
 def _register(spark: SparkSession) -> None:

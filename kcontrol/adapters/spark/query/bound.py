@@ -24,6 +24,8 @@ class BoundQuery:
     gathers: it brings rows together, with or without state.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
+    once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
+        input they have `most_tasks` tasks.
     """
 
     name: str
@@ -40,6 +42,8 @@ class BoundQuery:
     scattered: tuple[str, ...] = ()
     gathers: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    once: DataFrame | None = None
+    most_tasks: int = 0
 
     @property
     def stateful(self) -> bool:
@@ -71,11 +75,18 @@ class BoundQueries:
     pipeline: str
     queries: tuple[BoundQuery, ...]
     warnings: tuple[str, ...] = ()
+    planning: str = ""
+    """When Spark plans them: `once`, or `each step`, with the reason."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """As PipelineSpec.queries wants them."""
         return tuple(query.name for query in self.queries)
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Those whose batches Spark records on disk."""
+        return tuple(query.name for query in self.queries if query.once is None)
 
     def facts(self) -> tuple[QueryFacts, ...]:
         """What the pipeline's spec is made from."""

@@ -12,18 +12,27 @@ inputs, a batch with one missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.crossing import carried
-from kcontrol.adapters.spark.channel.messages import Announce, AskSplits, AwaitStep, ReadSplit, ReportReads
+from kcontrol.adapters.spark.channel.messages import (
+    Announce,
+    AskSplits,
+    AwaitStep,
+    BeginTask,
+    ReadSplit,
+    ReportReads,
+    Split,
+    TaskSplits,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,15 +50,21 @@ _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 def source_options(
-    address: ChannelAddress, input_name: str, with_headers: bool, placed_by: Mapping[str, str] | None = None
+    address: ChannelAddress,
+    input_name: str,
+    with_headers: bool,
+    placed_by: Mapping[str, str] | None = None,
+    tasks: int = 0,
 ) -> dict[str, str]:
-    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs. Spark redacts the
+    """What `spark.readStream.format(SOURCE_NAME).options(...)` needs, or `spark.read`. Spark redacts the
     value of a key named `secret`.
 
-    placed_by: the fields of DeclaredPlacing, where the placing of records can be checked.
+    placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
+    frame, how many a step can have.
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
+        "tasks": str(tasks),
         "input": input_name,
         "headers": str(with_headers).lower(),
         "channel.host": address.host,
@@ -73,6 +88,13 @@ class SourceTask(InputPartition):
     digest_version: int
 
 
+@dataclass
+class AnyStepTask(InputPartition):
+    """Which source task of the input it is, in whatever step it runs."""
+
+    task: int
+
+
 class KcontrolSource(DataSource):
     """Registered under SOURCE_NAME; has the columns of Spark's own Kafka source."""
 
@@ -86,20 +108,58 @@ class KcontrolSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
         return StepStreamReader(self.options)
 
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - PySpark's name
+        return AnyStepReader(self.options)
 
-class StepStreamReader(DataSourceStreamReader):
-    """Plans in the planner process, reads in tasks."""
+
+class _TaskReader:
+    """What tasks do, however they were planned."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._input = options["input"]
+        self.input = options["input"]
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
-        self._address = ChannelAddress(
+        self.address = ChannelAddress(
             options["channel.host"],
             int(options["channel.port"]),
             options["channel.secret"],
             options["channel.fingerprint"],
         )
+
+    def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
+        """Reads the splits and reports what was read."""
+        # What reads is not imported with this module: a planner is a new process for each query and input at
+        # each start of a node, and would spend half of its time on it.
+        from kcontrol.adapters.spark.channel.reporting import failures_reported
+        from kcontrol.adapters.spark.source.reading import cluster_settings, read_splits
+
+        with carried():
+            client = client_of(self.address)
+            settings = cluster_settings(self.address)
+        splits = tuple((split.partition, split.from_, split.to) for split in told.splits)
+        with failures_reported(self.address, serial):
+            check = None
+            if self._placed and told.placed_among:
+                from kcontrol.adapters.spark.channel.placement_check import DeclaredPlacing, PlacementCheck
+
+                declared = DeclaredPlacing(self.input, **self._placed)
+                check = PlacementCheck(declared, told.topic, told.placed_among)
+            what = (self.input, told.topic, told.topic_id, splits)
+            more = (self._with_headers, told.columns, check, told.digest_version)
+            counted = yield from read_splits(settings, *what, *more)
+        reads = tuple(
+            ReadSplit(number, lo, hi, found.records, found.digest)
+            for (number, lo, hi), found in zip(splits, counted, strict=True)
+        )
+        with carried():
+            client.ask(ReportReads(serial, query, self.input, reads))
+
+
+class StepStreamReader(DataSourceStreamReader):
+    """Plans in the planner process, reads in tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._task = _TaskReader(options)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"step": 0}
@@ -111,7 +171,7 @@ class StepStreamReader(DataSourceStreamReader):
         """Blocks until the step after `start` is released. `query.stop()` ends it by killing this process."""
         while True:
             with carried():
-                step = client_of(self._address).ask(AwaitStep(start["step"])).step
+                step = client_of(self._task.address).ask(AwaitStep(start["step"])).step
             if step is not None:
                 return {"step": step}
 
@@ -121,7 +181,7 @@ class StepStreamReader(DataSourceStreamReader):
         if start == end:
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
         with carried():
-            cut = client_of(self._address).ask(AskSplits(self._input, end["step"]))
+            cut = client_of(self._task.address).ask(AskSplits(self._task.input, end["step"]))
         return [
             SourceTask(
                 cut.serial,
@@ -135,40 +195,57 @@ class StepStreamReader(DataSourceStreamReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # What reads is not imported with this module: a planner is a new process for each query and input at
-        # each start of a node, and would spend half of its time on it.
-        from kcontrol.adapters.spark.channel.reporting import failures_reported
-        from kcontrol.adapters.spark.source.reading import cluster_settings, read_splits
-
         assert isinstance(partition, SourceTask)
-        context = TaskContext.get()
-        assert context is not None
-        query = context.getLocalProperty(QUERY_PROPERTY) or ""
+        context, query = _context()
         read = tuple(sorted({split[0] for split in partition.splits}))
-        who = (partition.serial, query, self._input)
+        who = (partition.serial, query, self._task.input)
         with carried():
-            client = client_of(self._address)
+            client = client_of(self._task.address)
             told = client.ask(Announce(*who, read, context.taskAttemptId(), context.attemptNumber()))
-            settings = cluster_settings(self._address)
-        with failures_reported(self._address, partition.serial):
-            what = (self._input, partition.topic, partition.topic_id, partition.splits)
-            check = None
-            if self._placed and partition.placed_among:
-                from kcontrol.adapters.spark.channel.placement_check import DeclaredPlacing, PlacementCheck
-
-                declared = DeclaredPlacing(self._input, **self._placed)
-                check = PlacementCheck(declared, partition.topic, partition.placed_among)
-            more = (self._with_headers, told.columns, check, partition.digest_version)
-            counted = yield from read_splits(settings, *what, *more)
-        reads = tuple(
-            ReadSplit(number, lo, hi, found.records, found.digest)
-            for (number, lo, hi), found in zip(partition.splits, counted, strict=True)
-        )
-        with carried():
-            client.ask(ReportReads(*who, reads))
+        splits = tuple(Split(*split) for split in partition.splits)
+        more = (partition.placed_among, partition.digest_version, told.columns)
+        found = TaskSplits(partition.topic, partition.topic_id, splits, *more)
+        yield from self._task.rows(partition.serial, query, found)
 
     def commit(self, end: dict[str, int]) -> None:
         """Nothing to forget: what is committed is told by the steps topic alone."""
 
     def stop(self) -> None:
         """Nothing to close: connections end with the process."""
+
+
+class AnyStepReader(DataSourceReader):
+    """Of a query that is planned once: its tasks learn what is theirs when they run. There are as many as a
+    step can have; those that a step does not have find nothing to read.
+
+    They belong to the attempt whose job runs them, not to the one that is under way when they ask: a task
+    that comes too late is refused.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._task = _TaskReader(options)
+        self._tasks = int(options["tasks"])
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [AnyStepTask(task) for task in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from kcontrol.adapters.spark.channel.write_job import job_of
+
+        assert isinstance(partition, AnyStepTask)
+        context, query = _context()
+        with carried():
+            serial = job_of(context).serial
+            who = (serial, query, self._task.input, partition.task)
+            told = client_of(self._task.address).ask(
+                BeginTask(*who, context.taskAttemptId(), context.attemptNumber())
+            )
+        if told.splits:
+            yield from self._task.rows(serial, query, told)
+
+
+def _context() -> tuple[TaskContext, str]:
+    """Of the task under way, and the query that it works for."""
+    context = TaskContext.get()
+    assert context is not None
+    return context, context.getLocalProperty(QUERY_PROPERTY) or ""

@@ -190,6 +190,7 @@ class WorkDir:
         staging = pin.with_name(f".{pin.name}.{os.getpid()}")
         shutil.rmtree(staging, ignore_errors=True)
         try:
+            staging.mkdir(parents=True)  # There may be no query whose files are needed.
             for query in self._queries:
                 link_pin(history / query, needed_files(history / query, step - 1), staging / query, history)
             staging.rename(pin)

@@ -21,6 +21,9 @@ export function nodes(status) {
     { class: "panel", key: "nodes", "aria-labelledby": "nodes-title" },
     h("h2", { id: "nodes-title" }, "Nodes"),
     table({ label: "Nodes", columns, rows: status.nodes, keyOf: (node) => node.node }),
+    [...new Set(status.nodes.map((node) => node.planning).filter(Boolean))].map((planning) =>
+      h("p", { class: "note", key: planning }, `Queries are planned ${planning}.`),
+    ),
     status.nodes
       .filter((node) => node.error)
       .map((node) => h("p", { class: "note bad", key: node.node }, `Node ${node.node}: ${node.error}`)),

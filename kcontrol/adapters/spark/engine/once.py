@@ -1,0 +1,158 @@
+"""A query without state, planned once: a thread waits for steps at the gate and runs the same plan for each.
+
+The steps topic says what was read, there is no state to version, and nothing is planned or written down for a
+step: so it can begin after any. Where rows are shuffled to their writers a step is planned anew, since an RDD
+with a shuffle would read what the first run has shuffled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.board import StepGate
+from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
+from kcontrol.adapters.spark.channel.link import Peer
+from kcontrol.adapters.spark.channel.messages import Placement
+from kcontrol.adapters.spark.internals import PlannedFrame
+from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter, Ways
+from kcontrol.adapters.spark.sink.writer_plan import WriterPlan
+from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+
+STOP_TIMEOUT_S = 60.0
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+
+_planning = threading.Lock()
+"""Held while the session's settings are those of a plan for a step."""
+
+
+class OnceQuery:
+    """Runs the steps of one query from `start` to `stop`. peer: the name under which it waits at the gate.
+    on_end: is given what ended it, unless that was `stop`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bound: BoundQuery,
+        context: SinkContext,
+        gate: StepGate,
+        peer: Peer,
+        on_end: Callable[[StepFailedError], None],
+    ) -> None:
+        assert bound.once is not None
+        self._spark, self._bound, self._frame = spark, bound, bound.once
+        self._context, self._gate, self._peer, self._on_end = context, gate, peer, on_end
+        self._writer = StepWriter(bound, context)
+        self._plan = WriterPlan(context.address, bound.name, bound.once.schema)
+        self._plans: dict[Ways, PlannedFrame] = {}
+        self._group = f"kcontrol-{peer.session}-{bound.name}"
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, step: int) -> None:
+        """Wait for the step after this one, and go on with those that follow."""
+        name = f"kcontrol-once-{self._bound.name}"
+        self._thread = threading.Thread(target=self._work, args=(step,), name=name, daemon=True)
+        self._thread.start()
+
+    def cancel_jobs(self) -> None:
+        """End the Spark job of the step under way, from any thread."""
+        with suppress(*SPARK_ERRORS):
+            self._spark.sparkContext.cancelJobGroup(self._group)
+
+    def stop(self) -> None:
+        """Wait until it has ended; its attempt must be decided. Raises StepFailedError (LOST) when it takes too
+        long."""
+        self._stopping = True
+        self._gate.dismiss(self._peer)
+        self.cancel_jobs()
+        if self._thread is not None:
+            self._thread.join(STOP_TIMEOUT_S)
+            if self._thread.is_alive():
+                raise StepFailedError(
+                    FailureKind.LOST,
+                    f"query {self._bound.name!r} does not stop within {STOP_TIMEOUT_S:.0f} s",
+                )
+
+    # --- its thread -----------------------------------------------------------------------------------------
+
+    def _work(self, step: int) -> None:
+        try:
+            self._prepare()
+            while True:
+                if self._gate.next_step(self._peer, step) is not None:
+                    step += 1
+                    self._run_step(step)
+        except Exception as error:  # noqa: BLE001 - whatever ends the query, the engine must hear of it
+            if not self._stopping:
+                self._on_end(as_step_failure(error, step, self._bound.name))
+
+    def _prepare(self) -> None:
+        """What Spark's tasks are given of the thread that runs their job: whom they work for, and the
+        session's settings, as SQL executions hand them on."""
+        context = self._spark.sparkContext
+        context.setLocalProperty(QUERY_PROPERTY, self._bound.name)
+        for name, value in self._spark.conf.getAll.items():
+            if name.startswith("spark."):
+                context.setLocalProperty(name, value)
+        # As a streaming query does: a task that waits for Python ends at once when its job is cancelled.
+        context.setJobGroup(self._group, f"steps of query {self._bound.name}", interruptOnCancel=True)
+
+    def _run_step(self, step: int) -> None:
+        attempt = self._context.current()
+        if attempt is None or attempt.work.step != step:
+            raise AttemptCancelledError(f"query {self._bound.name!r}: step {step} is not released")
+        try:
+            attempt.planned(self._bound.name)
+            outputs = self._writer.write(
+                self._spark.sparkContext, attempt, lambda ways: self._run(attempt, ways)
+            )
+        except Exception as error:
+            self._plans.clear()
+            failure = as_step_failure(error, step, self._bound.name)
+            raise attempt.fail(failure.kind, str(failure)) from error
+        attempt.deliver(self._bound.name, QueryResult(outputs, (), watermark_moved=False))
+        attempt.wait_decision()
+
+    def _run(self, attempt: AttemptLedger, ways: Ways) -> None:
+        if ways.placement is Placement.EXCHANGE:
+            self._planned(ways).run()
+            return
+        plan = self._plans.get(ways)
+        if plan is None:
+            plan = self._plans[ways] = self._planned(ways)
+        plan.run(self._with_input(attempt, plan.partitions))
+
+    def _with_input(self, attempt: AttemptLedger, partitions: int) -> list[int] | None:
+        """The partitions of the plan whose source tasks have something to read; None: whichever those are.
+
+        Each input has a row of them, as long as a step can have tasks, unless Spark has found out that nothing
+        comes of an input, or all rows go to one writer.
+        """
+        most, inputs = self._bound.most_tasks, self._bound.inputs
+        if partitions != most * len(inputs):
+            return None
+        return [
+            most * place + task
+            for place, name in enumerate(inputs)
+            for task in range(len(attempt.source_tasks(name)))
+        ]
+
+    def _planned(self, ways: Ways) -> PlannedFrame:
+        """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best."""
+        frame = self._plan.writing(self._frame, ways.placement, ways.tasks, ways.one_partition)
+        settings = self._spark.conf
+        with _planning:
+            before = settings.get(_ADAPTIVE, "true")
+            settings.set(_ADAPTIVE, "false")
+            try:
+                return PlannedFrame(frame)
+            finally:
+                settings.set(_ADAPTIVE, str(before))

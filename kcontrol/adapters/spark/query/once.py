@@ -1,0 +1,78 @@
+"""Which queries can be planned once for all steps: those that need nothing of a stream.
+
+A batch frame of the same source takes the place of the streaming one where the plan leaves every row in its
+task, has no state and no watermark, reads nothing but inputs, and takes nothing from the time of the batch or
+from metrics of it. That the batch frame means the same is not believed but looked at: both plans must have
+the same operators and expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from kcontrol.adapters.spark.internals import analyzed, has_current_like
+from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.adapters.spark.query.other_values import other_values
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, with_subqueries
+
+_NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
+_MAX_FIELDS = 10_000
+ONCE = "once"
+"""What a node says of its queries when they are planned once."""
+_NEVER = frozenset({"CollectMetrics", "EventTimeWatermark"})
+
+
+def each_step(why: str) -> str:
+    """What a node says of its queries when Spark plans them for each step."""
+    return f"each step: {why}"
+
+
+def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
+    """Why the query needs to be run as a stream; '' if it does not.
+
+    frame: as its function returned it.
+    """
+    if bound.stateful:
+        return "it keeps state"
+    if bound.has_watermark:
+        return "it has a watermark"
+    if bound.skipping:
+        return "it counts the records that it skips"
+    if has_current_like(frame):
+        return "it takes the time of the step"
+    plan = analyzed(frame)
+    if any(inside for _, inside in with_subqueries(plan)):
+        return "it has a subquery"
+    nodes = list(nodes_in(plan))
+    odd = next((node.nodeName() for node in nodes if node.nodeName() in _NEVER), "")
+    if odd:
+        return f"its plan has {odd}"
+    if any(node.children().isEmpty() and node.nodeName() != STREAM for node in nodes):
+        return "it reads a table"
+    if bound.sources > len(bound.inputs):
+        return "it reads an input twice"
+    if not bound.narrow:
+        return "its rows move between tasks"
+    if next(other_values(frame), None) is not None:
+        return "it gives other values when it is run again"
+    return ""
+
+
+def is_the_same(stream: DataFrame, batch: DataFrame) -> bool:
+    """Whether a batch frame does what a streaming frame does with the records of a step."""
+    return list(_shape(analyzed(stream))) == list(_shape(analyzed(batch)))
+
+
+def _shape(plan: Any) -> Iterator[tuple[str, ...]]:
+    for node in nodes_in(plan):
+        if node.children().isEmpty():
+            columns = [f"{item.name()} {item.dataType().simpleString()}" for item in each(node.output())]
+            yield ("source", *columns)
+        else:
+            # A streaming operator begins with "~".
+            text = node.simpleString(_MAX_FIELDS).removeprefix("~")
+            yield (node.nodeName(), _NUMBERED.sub("", text))

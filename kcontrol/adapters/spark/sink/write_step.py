@@ -1,0 +1,103 @@
+"""A query's part of one step: its rows, written through tasks that the driver gives leave to.
+
+How the rows find their writers follows from code and layout alone: a replay chooses alike. In a replay the
+same tasks compute the same digests and write nothing, or only to the spool of a replay whose records are
+wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.messages import Placement
+from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
+from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.adapters.spark.sink.spool import Spool
+from kcontrol.core.model import OutputSlice
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a sink needs of the engine. `query` gives the running query once it has started;
+    `spool` keeps a replay's rows."""
+
+    address: ChannelAddress
+    current: Callable[[], AttemptLedger | None]
+    planned_steps: Callable[[str, int], list[int]]
+    query: Callable[[str], StreamingQuery]
+    targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
+    spool: Spool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How the rows of an attempt find their writers, of which there are `tasks` at most.
+
+    one_partition: the frame is known to have one partition only.
+    """
+
+    placement: Placement
+    tasks: int
+    one_partition: bool
+
+
+class StepWriter:
+    """For one query, from its start to its end."""
+
+    def __init__(self, bound: BoundQuery, context: SinkContext) -> None:
+        self._bound = bound
+        self._context = context
+
+    def write(
+        self, spark: SparkContext, attempt: AttemptLedger, run: Callable[[Ways], None]
+    ) -> tuple[OutputSlice, ...]:
+        """What the query wrote in the attempt. run: runs its rows through writer tasks, as the calling thread's
+        Spark job.
+
+        Raises StepFailedError, and whatever `run` does.
+        """
+        targets = self._context.targets(self._bound, attempt)
+        tasks = max(
+            layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs
+        )
+        placement = self._placement(attempt, targets, tasks)
+        replay = attempt.expected is not None
+        spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
+        job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
+        spark.setLocalProperty(JOB_PROPERTY, job.to_json())
+        run(Ways(placement, tasks, self._has_one_partition(attempt)))
+        return attempt.written(self._bound.name)
+
+    def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
+        """One writer needs no shuffle. Several need none either if the rows can stay where they were read.
+
+        That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no
+        two source tasks read input partitions that map to one output partition. All of it follows from code
+        and layout: a replay chooses alike.
+        """
+        if tasks == 1:
+            return Placement.SINGLE
+        counts = {target.partitions for target in targets}
+        if not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
+            return Placement.EXCHANGE
+        modulus = counts.pop()
+        seen: set[int] = set()
+        for name in self._bound.inputs:
+            for splits in attempt.source_tasks(name):
+                residues = {split.partition % modulus for split in splits}
+                if seen & residues or any(not residues <= set(target.own) for target in targets):
+                    return Placement.EXCHANGE
+                seen |= residues
+        return Placement.DIRECT
+
+    def _has_one_partition(self, attempt: AttemptLedger) -> bool:
+        """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
+        inputs = self._bound.inputs
+        return self._bound.narrow and len(inputs) == 1 and len(attempt.source_tasks(inputs[0])) == 1

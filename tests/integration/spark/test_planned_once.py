@@ -1,0 +1,154 @@
+"""Which queries are planned once for all steps, which Spark plans for each, and what is said of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.definition.frames import OutputFrame, OutputMode, output
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.pipeline import Pipeline
+
+JSON: dict[str, Any] = {"value_format": "json", "schema": "name STRING, at LONG"}
+Query = Callable[[DataFrame], DataFrame]
+
+
+@pytest.fixture
+def server() -> Iterator[ChannelServer]:
+    made = ChannelServer("127.0.0.1", lambda _peer, _message: {})
+    yield made
+    made.close()
+
+
+@F.udf(StringType())
+def shouted(text: str) -> str:
+    return text.upper()
+
+
+def static(frame: DataFrame) -> DataFrame:
+    return frame.sparkSession.createDataFrame([("a", 3)], ["name", "z"])
+
+
+def above_all(frame: DataFrame) -> DataFrame:
+    static(frame).createOrReplaceTempView("planned_once_static")
+    return frame.where("at > (SELECT max(z) FROM planned_once_static)")
+
+
+ONCE: dict[str, Query] = {
+    "as it is": lambda frame: frame,
+    "filtered and computed": lambda frame: frame.where("at > 2").select(
+        F.concat("name", F.lit("!")).alias("name"), (F.col("at") * 2).alias("at")
+    ),
+    "exploded": lambda frame: frame.select(F.explode(F.array("name", F.lit("b"))).alias("name")),
+    "a UDF": lambda frame: frame.select(shouted("name").alias("name")),
+    "pandas": lambda frame: frame.select("name").mapInPandas(lambda frames: frames, "name string"),
+}
+EACH_STEP: dict[str, tuple[Query, str]] = {
+    "grouped": (lambda frame: frame.groupBy("name").count(), "it keeps state"),
+    "unique": (lambda frame: frame.dropDuplicates(["name"]), "it keeps state"),
+    "watermark": (
+        lambda frame: frame.withWatermark("timestamp", "1 second").select("name"),
+        "it has a watermark",
+    ),
+    "an input twice": (lambda frame: frame.union(frame), "it reads an input twice"),
+    "repartitioned": (lambda frame: frame.repartition(2), "its rows move between tasks"),
+    "now": (lambda frame: frame.withColumn("now", F.now()), "it takes the time of the step"),
+    "a table": (lambda frame: frame.join(static(frame), "name"), "it reads a table"),
+    "a subquery": (above_all, "it has a subquery"),
+}
+MODES: dict[str, OutputMode] = {"grouped": "update"}
+
+
+def pipeline_of(*queries: Query, mode: OutputMode = "append", **options: Any) -> Pipeline:
+    source = options.pop("source", {})
+    made = Pipeline(
+        "p",
+        inputs=[KafkaInput("events", topic="e", **JSON, **source)],
+        outputs=[KafkaOutput(f"out{number}", topic=f"out{number}") for number, _ in enumerate(queries)],
+        **options,
+    )
+    for number, query in enumerate(queries):
+
+        def asked(events: DataFrame, number: int = number, query: Query = query) -> dict[str, DataFrame]:
+            return {f"out{number}": output(query(events).select(F.lit("x").alias("value")), mode=mode)}
+
+        asked.__name__ = f"query{number}"
+        made.query(_of_events(asked))
+    return made
+
+
+def _of_events(asked: Callable[[DataFrame], dict[str, OutputFrame]]) -> Callable[[DataFrame], Any]:
+    def query(events: DataFrame) -> dict[str, DataFrame]:
+        return asked(events)
+
+    query.__name__ = asked.__name__
+    return query
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_query_that_leaves_rows_in_their_tasks_is_planned_once(
+    spark: SparkSession, server: ChannelServer, name: str
+) -> None:
+    bound = bind(pipeline_of(ONCE[name]), spark, server.address)
+    assert (bound.planning, bound.recorded) == ("once", ())
+    assert all(query.once is not None and not query.once.isStreaming for query in bound.queries)
+
+
+@pytest.mark.parametrize("name", EACH_STEP)
+def test_a_query_that_means_something_else_in_a_batch_is_planned_for_each_step(
+    spark: SparkSession, server: ChannelServer, name: str
+) -> None:
+    query, why = EACH_STEP[name]
+    bound = bind(pipeline_of(query, mode=MODES.get(name, "append")), spark, server.address)
+    assert bound.planning == f"each step: query 'out0': {why}"
+    assert bound.recorded == ("out0",)
+    assert bound.queries[0].once is None
+
+
+def test_one_query_with_state_keeps_the_others_with_spark(spark: SparkSession, server: ChannelServer) -> None:
+    bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["unique"][0]), spark, server.address)
+    assert bound.planning == "each step: query 'out1': it keeps state"
+    assert bound.recorded == ("out0", "out1")
+
+
+def test_it_can_be_switched_off(spark: SparkSession, server: ChannelServer) -> None:
+    bound = bind(pipeline_of(ONCE["as it is"], plan_once=False), spark, server.address)
+    assert (bound.planning, bound.recorded) == ("each step: plan_once=False", ("out0",))
+
+
+def test_counted_bad_records_are_counted_by_spark(spark: SparkSession, server: ChannelServer) -> None:
+    bound = bind(pipeline_of(ONCE["as it is"], source={"on_bad_record": "skip"}), spark, server.address)
+    assert bound.planning == "each step: query 'out0': it counts the records that it skips"
+
+
+def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    asked: list[int] = []
+
+    def fickle(frame: DataFrame) -> DataFrame:
+        asked.append(len(asked))
+        return frame.where(F.col("at") > len(asked))
+
+    bound = bind(pipeline_of(fickle), spark, server.address)
+    assert bound.planning == "each step: query 'out0': it is another of batch frames"
+
+
+def test_a_function_that_refuses_batch_frames_is_left_to_spark(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    def strict(frame: DataFrame) -> DataFrame:
+        if not frame.isStreaming:
+            raise ValueError("streams only")
+        return frame
+
+    bound = bind(pipeline_of(strict), spark, server.address)
+    assert bound.planning.startswith("each step: batch frames are refused: ")
+    assert "streams only" in bound.planning
