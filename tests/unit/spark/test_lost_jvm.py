@@ -6,6 +6,7 @@ import asyncio
 import threading
 from unittest.mock import MagicMock
 
+from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.apps.node_service import end_task
@@ -23,8 +24,9 @@ def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone() -> None:
     clock.getName.return_value = "triggerClock"
     execution.getClass.return_value.getDeclaredFields.return_value = [clock]
     query = BoundQuery("q", frame, "append", ("out",), ("in",), True, True, (), False, ())
-    running = RunningQueries(spark, BoundQueries("p", (query,)), MagicMock(), MagicMock(), 2, lambda *_: None)
-    running.start(1)
+    queries = BoundQueries("p", (query,))
+    running = RunningQueries(spark, queries, MagicMock(), MagicMock(), 2, lambda *_: None, StepGate())
+    running.start(1, 0)
     running.cancel_jobs()
     for thread in threading.enumerate():
         if thread.name == CANCEL_THREAD:

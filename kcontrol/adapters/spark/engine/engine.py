@@ -158,11 +158,8 @@ class SparkEngine:
         return listed if recording is None or recording in listed else (recording, *listed)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """The steps of those checkpoints of which this node's part is there and can be read; none of a pipeline
-        without state, which begins after the last step at once."""
-        if not self._spec.stateful:
-            return ()
-        return await self._parts.restorable(checkpoints)
+        """The steps of those checkpoints whose part of this node can be read. Without state none is needed."""
+        return await self._parts.restorable(checkpoints) if self._spec.stateful else ()
 
     async def open(self, step: int, create: bool, checkpoint: Checkpoint | None = None) -> None:
         """Stop the queries, roll back to `step`, or begin anew (after `step`, if the
