@@ -147,7 +147,7 @@ def test_a_second_writer_of_a_partition_is_refused_and_ends_the_attempt(run_eith
         stepper.produce("events", [(None, b"1")])
         work = await stepper.begin(1, stepper.division(stepper.ends()))
         await stepper.engine.run_step(work, None)
-        attempt = stepper.host.board.current()
+        attempt = stepper.host.gate.current()
         assert attempt is not None
         again = ChannelClient(stepper.host.channel.address)
         with pytest.raises(StepFailedError, match="ran writer 0 of query 'out' twice"):

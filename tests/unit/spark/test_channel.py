@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
-from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.client import ChannelAddress, ChannelClient, ChannelServer
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Question
+from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
@@ -99,105 +99,105 @@ def test_connections_know_during_which_session_they_were_made(server: ChannelSer
 
 
 def test_a_planner_waits_until_its_step_is_released() -> None:
-    board = StepGate()
-    board.begin_session(1, queries=1)
+    gate = StepGate()
+    gate.begin_session(1, queries=1)
     got: list[int | None] = []
-    planner = threading.Thread(target=lambda: got.append(board.next_step(Peer(1, 0), 4, DEADLINE_S)))
+    planner = threading.Thread(target=lambda: got.append(gate.next_step(Peer(1, 0), 4, DEADLINE_S)))
     planner.start()
-    board.wait_queries(4, DEADLINE_S)
-    board.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
+    gate.wait_queries(4, DEADLINE_S)
+    gate.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
     planner.join(DEADLINE_S)
     assert got == [5]
 
 
 def test_a_planner_never_gets_a_step_that_is_not_the_next() -> None:
-    board = StepGate()
-    board.begin_session(1, queries=1)
-    board.release(AttemptLedger(1, work(step=7), None, frozenset({"q"})))
+    gate = StepGate()
+    gate.begin_session(1, queries=1)
+    gate.release(AttemptLedger(1, work(step=7), None, frozenset({"q"})))
     with pytest.raises(StepFailedError, match="at step 4"):
-        board.next_step(Peer(1, 0), 4, DEADLINE_S)
-    assert board.next_step(Peer(1, 0), 7, 0.01) is None
+        gate.next_step(Peer(1, 0), 4, DEADLINE_S)
+    assert gate.next_step(Peer(1, 0), 7, 0.01) is None
 
 
 def test_planners_of_a_stopped_query_are_sent_away_and_do_not_count() -> None:
-    board = StepGate()
-    board.begin_session(1, queries=1)
+    gate = StepGate()
+    gate.begin_session(1, queries=1)
     failures: list[StepFailedError] = []
 
     def old_planner() -> None:
         try:
-            board.next_step(Peer(1, 0), 4, DEADLINE_S)
+            gate.next_step(Peer(1, 0), 4, DEADLINE_S)
         except StepFailedError as error:
             failures.append(error)
 
     planner = threading.Thread(target=old_planner)
     planner.start()
-    board.wait_queries(4, DEADLINE_S)
-    board.begin_session(2, queries=1)
+    gate.wait_queries(4, DEADLINE_S)
+    gate.begin_session(2, queries=1)
     planner.join(DEADLINE_S)
     assert len(failures) == 1
     with pytest.raises(StepFailedError, match="being stopped"):
-        board.next_step(Peer(1, 0), 4, DEADLINE_S)
+        gate.next_step(Peer(1, 0), 4, DEADLINE_S)
     with pytest.raises(StepFailedError, match="1 of 1 queries did not reach step 4"):
-        board.wait_queries(4, 0.01)
+        gate.wait_queries(4, 0.01)
 
 
 def test_who_is_dismissed_is_sent_away_and_the_others_wait_on() -> None:
-    board = StepGate()
-    board.begin_session(1, queries=2)
+    gate = StepGate()
+    gate.begin_session(1, queries=2)
     dismissed, other = Peer(1, -1), Peer(1, -2)
     got: list[int | StepFailedError | None] = []
 
     def wait(peer: Peer) -> None:
         try:
-            got.append(board.next_step(peer, 4, DEADLINE_S))
+            got.append(gate.next_step(peer, 4, DEADLINE_S))
         except StepFailedError as error:
             got.append(error)
 
     waiting = [threading.Thread(target=wait, args=(peer,)) for peer in (dismissed, other)]
     for each in waiting:
         each.start()
-    board.wait_queries(4, DEADLINE_S)
-    board.dismiss(dismissed)
+    gate.wait_queries(4, DEADLINE_S)
+    gate.dismiss(dismissed)
     waiting[0].join(DEADLINE_S)
     assert [str(each) for each in got] == ["this query is being stopped"]
     with pytest.raises(StepFailedError, match="1 of 2 queries did not reach step 4"):
-        board.wait_queries(4, 0.01)
-    board.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
+        gate.wait_queries(4, 0.01)
+    gate.release(AttemptLedger(1, work(step=5), None, frozenset({"q"})))
     waiting[1].join(DEADLINE_S)
     assert got[1:] == [5]
     with pytest.raises(StepFailedError, match="being stopped"):
-        board.next_step(dismissed, 4, DEADLINE_S)
-    board.begin_session(1, queries=1)
-    assert board.next_step(dismissed, 4, 0.01) is None, "it is another query's name now"
+        gate.next_step(dismissed, 4, DEADLINE_S)
+    gate.begin_session(1, queries=1)
+    assert gate.next_step(dismissed, 4, 0.01) is None, "it is another query's name now"
 
 
 def test_what_is_recorded_is_waited_for_although_somebody_gave_up_but_not_once_a_query_has_ended() -> None:
-    board = StepGate()
-    board.begin_session(1, queries=1)
-    board.give_up(StepFailedError(FailureKind.LOST, "cancelled"))
-    planner = threading.Thread(target=lambda: board.next_step(Peer(1, 0), 4, 0.01))
+    gate = StepGate()
+    gate.begin_session(1, queries=1)
+    gate.give_up(StepFailedError(FailureKind.LOST, "cancelled"))
+    planner = threading.Thread(target=lambda: gate.next_step(Peer(1, 0), 4, 0.01))
     planner.start()
-    board.wait_recorded(4, DEADLINE_S)
+    gate.wait_recorded(4, DEADLINE_S)
     planner.join(DEADLINE_S)
-    assert not board.has_ended
-    board.query_ended(1, StepFailedError(FailureKind.QUERY, "boom"))
-    assert board.has_ended
-    board.wait_recorded(5, DEADLINE_S)  # Returns: nobody will ever record it.
-    board.begin_session(2, queries=1)
-    assert not board.has_ended
+    assert not gate.has_ended
+    gate.query_ended(1, StepFailedError(FailureKind.QUERY, "boom"))
+    assert gate.has_ended
+    gate.wait_recorded(5, DEADLINE_S)  # Returns: nobody will ever record it.
+    gate.begin_session(2, queries=1)
+    assert not gate.has_ended
 
 
 def test_a_query_that_ends_is_told_to_who_waits_and_to_the_attempt() -> None:
-    board = StepGate()
-    board.begin_session(3, queries=2)
+    gate = StepGate()
+    gate.begin_session(3, queries=2)
     attempt = AttemptLedger(1, work(), None, frozenset({"q"}))
-    board.release(attempt)
-    assert not board.query_ended(2, StepFailedError(FailureKind.QUERY, "of an older session"))
+    gate.release(attempt)
+    assert not gate.query_ended(2, StepFailedError(FailureKind.QUERY, "of an older session"))
     assert attempt.failure is None
-    assert board.query_ended(3, StepFailedError(FailureKind.QUERY, "boom"))
+    assert gate.query_ended(3, StepFailedError(FailureKind.QUERY, "boom"))
     assert attempt.failure is not None
     with pytest.raises(StepFailedError, match="boom"):
-        board.wait_queries(0, DEADLINE_S)
+        gate.wait_queries(0, DEADLINE_S)
     with pytest.raises(StepFailedError, match="boom"):
-        board.release(AttemptLedger(2, work(), None, frozenset({"q"})))
+        gate.release(AttemptLedger(2, work(), None, frozenset({"q"})))

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from unittest.mock import MagicMock
 
-from kcontrol.adapters.spark.channel.board import StepGate
+from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.queries import CANCEL_THREAD, RunningQueries
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.apps.node_service import end_task

@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
-from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import (
@@ -38,6 +37,7 @@ from kcontrol.adapters.spark.channel.messages import (
     TaskSplits,
 )
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
+from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
@@ -50,7 +50,7 @@ class ChannelEndpoint:
 
     def __init__(self, spark: SparkSession, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.board = StepGate()
+        self.gate = StepGate()
         self.own_partitions: Callable[[AttemptLedger, str], dict[str, tuple[int, ...]]] = (
             lambda _attempt, _query: {}
         )
@@ -70,32 +70,32 @@ class ChannelEndpoint:
     def _handle(self, peer: Peer, question: Question[Any]) -> Any:
         match question:
             case AwaitStep(start):
-                return Released(self.board.next_step(peer, start))
+                return Released(self.gate.next_step(peer, start))
             case AskSplits(name, step):
                 return self._splits(name, step)
             case AskSettings():
                 return Settings(self.settings.to_json())
             case Announce() as told:
-                attempt = self.board.attempt(told.serial)
+                attempt = self.gate.attempt(told.serial)
                 attempt.announce(
                     told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number
                 )
                 return Columns(self.columns_used(told.query, told.input))
             case BeginTask() as begun:
-                return self._begin_task(self.board.attempt(begun.serial), begun)
+                return self._begin_task(self.gate.attempt(begun.serial), begun)
             case ReportReads(serial, query, name, reads):
-                attempt = self.board.attempt(serial)
+                attempt = self.gate.attempt(serial)
                 for read in reads:
                     what = ReadRange(name, read.partition, read.from_, read.to)
                     attempt.report_read(query, what, Counted(read.records, read.digest))
                 return Heard()
             case AskGrant() as asked:
-                return self._grant(self.board.attempt(asked.serial), asked)
+                return self._grant(self.gate.attempt(asked.serial), asked)
             case ReportWritten(serial, query, writer, task_attempt, slices):
-                self.board.attempt(serial).report_written(query, writer, task_attempt, slices)
+                self.gate.attempt(serial).report_written(query, writer, task_attempt, slices)
                 return Heard()
             case ReportFailure(serial, kind, message):
-                attempt = self.board.attempt(serial)
+                attempt = self.gate.attempt(serial)
                 attempt.fail(kind, f"step {attempt.work.step}: {message}")
                 return Heard()
         raise StepFailedError(
@@ -103,7 +103,7 @@ class ChannelEndpoint:
         )
 
     def _splits(self, input_name: str, step: int) -> StepSplits:
-        attempt = self.board.current()
+        attempt = self.gate.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
         return self._cut(attempt, input_name)

@@ -2,7 +2,7 @@
 
 All calls but `cancel` are carried out by one thread of its own, in order, so that the session's event loop
 never waits for Spark. The hard parts are elsewhere: who may write in `attempt`, what Spark is told to run in
-`board`, what is on disk in `workdir`.
+`gate`, what is on disk in `workdir`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class SparkEngine:
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
-            current=host.board.current,
+            current=host.gate.current,
             planned_steps=self._workdir.planned_steps,
             query=lambda name: self._queries.query(name),
             targets=self._targets,
@@ -133,7 +133,7 @@ class SparkEngine:
             self._workdir,
             spec.layout.shuffle_partitions,
             self._query_ended,
-            host.board,
+            host.gate,
         )
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
@@ -153,7 +153,7 @@ class SparkEngine:
         records. None where it records nothing: such queries begin after any step."""
         if not self._bound.recorded:
             return ()
-        recording = None if self._host.board.has_ended else self._recording
+        recording = None if self._host.gate.has_ended else self._recording
         listed = self._workdir.openable()
         return listed if recording is None or recording in listed else (recording, *listed)
 
@@ -206,7 +206,7 @@ class SparkEngine:
             attempt = self._attempt
             running = attempt is not None and not attempt.finished
             if self._phase is _Phase.BUSY:
-                self._host.board.give_up(StepFailedError(FailureKind.LOST, "the call was cancelled"))
+                self._host.gate.give_up(StepFailedError(FailureKind.LOST, "the call was cancelled"))
             if attempt is not None and running:
                 self._phase = _Phase.BROKEN
                 attempt.cancel(f"step {attempt.work.step}: the attempt was cancelled")
@@ -275,7 +275,7 @@ class SparkEngine:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
-        self._host.board.begin_session(session, len(self._bound.queries))
+        self._host.gate.begin_session(session, len(self._bound.queries))
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
@@ -291,7 +291,7 @@ class SparkEngine:
             self._workdir.roll_back(step)
 
         def await_queries(started: int) -> None:
-            self._host.board.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
+            self._host.gate.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
 
         self._queries.start(session, step, await_queries if one_by_one else None)
         await_queries(len(self._bound.queries))
@@ -320,7 +320,7 @@ class SparkEngine:
         self._await_recorded()
         attempt.recorded(self._recorded_s)
         self._queries.clock.set(work.now_ms)
-        self._host.board.release(attempt)
+        self._host.gate.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
         read_again = partial(self._read_again, attempt)
         try:
@@ -358,7 +358,7 @@ class SparkEngine:
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""
         if self._recording is not None:
-            self._recorded_s = self._host.board.wait_queries(
+            self._recorded_s = self._host.gate.wait_queries(
                 self._recording, self._spec.limits.step_timeout_ms / 1000
             )
             self._recording = None
@@ -368,7 +368,7 @@ class SparkEngine:
         can't be, the directory tells."""
         recording, self._recording, self._recorded_s = self._recording, None, None
         if recording is not None:
-            self._host.board.wait_recorded(recording, max(0.0, deadline_s - time.monotonic()))
+            self._host.gate.wait_recorded(recording, max(0.0, deadline_s - time.monotonic()))
 
     def _pin(self, step: int) -> None:
         self._await_recorded()
@@ -421,7 +421,7 @@ class SparkEngine:
     def _query_ended(self, session: int, error: StepFailedError) -> None:
         """Called by a query's watcher. A call under way reports the error itself;
         otherwise the node must hear of it."""
-        if not self._host.board.query_ended(session, error):
+        if not self._host.gate.query_ended(session, error):
             return
         with self._lock:
             if self._phase is not _Phase.IDLE:

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
-from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Placement
+from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.internals import PlannedFrame
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter, Ways

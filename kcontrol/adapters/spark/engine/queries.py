@@ -10,9 +10,9 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kcontrol.adapters.spark.channel.board import StepGate
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
 from kcontrol.adapters.spark.channel.link import Peer
+from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.once import OnceQuery
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock

@@ -1,4 +1,4 @@
-"""Where planner processes wait for steps: the board on which the engine releases one attempt after another.
+"""Where planner processes wait for steps: the gate that the engine opens for one attempt after another.
 
 A planner that asks for the step after `start` is proof that Spark has recorded the batch of `start`: so its
 arrival is also how the engine learns, without polling files, that a query is open or that a batch is
