@@ -32,7 +32,7 @@ def run_kcontrol(places: Places, measurement: Measurement) -> KcontrolRun:
         places, measurement, name, running(places, name, measurement.workload, measurement.step_records)
     )
     spent = [each for each in phases(steps) if each.step > measurement.warm_up_steps]
-    measured = measured_steps(steps)[measurement.warm_up_steps - 1 :]
+    measured = _counted(steps, measurement)
     return KcontrolRun(
         Run("kcontrol", measurement.workload, measurement.step_records, tuple(measured)), tuple(spent)
     )
@@ -56,6 +56,18 @@ def checked_steps(
     for step in steps:
         check_written(measurement.workload, step, measurement.step_records)
     return steps
+
+
+def periods_ms(
+    places: Places, measurement: Measurement, name: str, pipeline: AbstractContextManager[Running]
+) -> list[float]:
+    """From step to step, of the counted steps of `checked_steps`."""
+    steps = checked_steps(places, measurement, name, pipeline)
+    return [step.period_ms for step in _counted(steps, measurement)]
+
+
+def _counted(steps: Sequence[Boundary], measurement: Measurement) -> list[MeasuredStep]:
+    return measured_steps(steps)[measurement.warm_up_steps - 1 :]
 
 
 def measured_steps(steps: Sequence[Boundary]) -> list[MeasuredStep]:

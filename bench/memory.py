@@ -24,7 +24,7 @@ from bench.nodes import with_steps_of
 from bench.plan import Measurement, Places, Sizes
 from bench.process_kinds import processes_of
 from bench.running import Running, check_written, records_read, running
-from bench.topics import create_topics, delete_topics, fill
+from bench.topics import create_topics, delete_topics, make_source
 from examples.processes import KcontrolProcess
 
 SOURCE = "memory"
@@ -110,9 +110,7 @@ def measure_memory(
     """One run of each workload. Raises RuntimeError when it stands still or loses records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(_records(sizes) for sizes in all_sizes)
-    say(f"filling the source with {records:,} records")
-    create_topics(bootstrap_servers, SOURCE, partitions=PARTITIONS)
-    fill(bootstrap_servers, SOURCE, records, PARTITIONS)
+    make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     found = []
     for sizes in all_sizes:
         name = f"bench-memory-{uuid.uuid4().hex[:8]}"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from bench.figures import Spread
-from bench.kcontrol_side import checked_steps, measured_steps
+from bench.kcontrol_side import periods_ms
 from bench.plan import Measurement, Places, alternating
 from bench.running import running
-from bench.topics import create_topics, fill
+from bench.topics import make_source
 
 SOURCE = "planning"
 PARTITIONS = CORES = 2
@@ -42,9 +42,7 @@ def measure_planning(
     """Every measurement, both ways. Raises RuntimeError when a pipeline stands still or loses records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(measurement.records for measurement in measurements)
-    say(f"filling the source with {records:,} records")
-    create_topics(bootstrap_servers, SOURCE, partitions=PARTITIONS)
-    fill(bootstrap_servers, SOURCE, records, PARTITIONS)
+    make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     gains = []
     for measurement in measurements:
         found: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -61,5 +59,4 @@ def measure_planning(
 def _times_ms(places: Places, measurement: Measurement, once: bool) -> list[float]:
     name = f"bench-planning-{uuid.uuid4().hex[:8]}"
     pipeline = running(places, name, measurement.workload, measurement.step_records, plan_once=once)
-    steps = checked_steps(places, measurement, name, pipeline)
-    return [step.period_ms for step in measured_steps(steps)[measurement.warm_up_steps - 1 :]]
+    return periods_ms(places, measurement, name, pipeline)

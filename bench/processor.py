@@ -16,7 +16,7 @@ from bench.alone import Alone, Parts
 from bench.plan import Measurement, Places
 from bench.process_kinds import processes_of, processor_s
 from bench.running import Running, check_written, records_read, running
-from bench.topics import create_topics, delete_topics, fill
+from bench.topics import create_topics, delete_topics, make_source
 
 SOURCE = "profile"
 PARTITIONS = CORES = 2
@@ -49,9 +49,7 @@ def measure_profile(
     """One run of each workload. Raises RuntimeError when it stands still or loses records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(measurement.records for measurement in measurements)
-    say(f"filling the source with {records:,} records")
-    create_topics(bootstrap_servers, SOURCE, partitions=PARTITIONS)
-    fill(bootstrap_servers, SOURCE, records, PARTITIONS)
+    make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     parts = Parts(bootstrap_servers, broker_pid, SOURCE, PARTITIONS, measurements[0].step_records).measure()
     for part in parts:
         say(f"{part.part}: {part.records_per_s:,.0f} records/s")

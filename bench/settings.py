@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from bench.kcontrol_side import checked_steps, measured_steps
+from bench.kcontrol_side import periods_ms
 from bench.plan import Measurement, Places
 from bench.running import attached
-from bench.topics import create_topics, fill
+from bench.topics import make_source
 
 SOURCE = "settings"
 PARTITIONS = CORES = 2
@@ -66,9 +66,7 @@ def measure_settings(
     records."""
     places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
     records = max(measurement.records for measurement in measurements)
-    say(f"filling the source with {records:,} records")
-    create_topics(bootstrap_servers, SOURCE, partitions=PARTITIONS)
-    fill(bootstrap_servers, SOURCE, records, PARTITIONS)
+    make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     gains = []
     for measurement in measurements:
         found: dict[str, list[float]] = {}
@@ -89,5 +87,4 @@ def _times_ms(places: Places, measurement: Measurement, without: str) -> list[fl
     name = f"bench-settings-{uuid.uuid4().hex[:8]}"
     settings = {without: SPARK_HAS[without]} if without != NONE else {}
     pipeline = attached(places, name, measurement.workload, measurement.step_records, settings)
-    steps = checked_steps(places, measurement, name, pipeline)
-    return [step.period_ms for step in measured_steps(steps)[measurement.warm_up_steps - 1 :]]
+    return periods_ms(places, measurement, name, pipeline)

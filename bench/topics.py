@@ -3,7 +3,7 @@ only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,6 +28,15 @@ def create_topics(bootstrap_servers: str, *names: str, partitions: int) -> None:
     )
     for future in futures.values():
         future.result(TIMEOUT_S)
+
+
+def make_source(
+    bootstrap_servers: str, name: str, records: int, partitions: int, say: Callable[[str], None]
+) -> None:
+    """A topic with so many records, for a pipeline to read."""
+    say(f"filling the source with {records:,} records")
+    create_topics(bootstrap_servers, name, partitions=partitions)
+    fill(bootstrap_servers, name, records, partitions)
 
 
 def delete_topics(bootstrap_servers: str, *names: str) -> None:

@@ -41,41 +41,23 @@ class Expected:
 
     def step(self, records: list[InputRecord], now_ms: int) -> dict[str, Counter[Row]]:
         """Rows by output of the step that read these records at this time."""
-        if STATELESS:
-            return _stateless(records)
-        touched: set[str] = set()
+        totals: Counter[Row] = Counter()
         large: Counter[Row] = Counter()
+        touched: set[str] = set()
+        stamp = {} if STATELESS else {"at_ms": now_ms}
         for record in records:
             if record.topic == "orders":
                 order = json.loads(record.value or b"{}")
-                user = order["user"]
-                self.totals[user]["orders"] += 1
-                self.totals[user]["amount"] += order["amount"]
+                user, counts = order["user"], {"orders": 1, "amount": order["amount"], "visits": 0}
                 if order["amount"] >= LARGE_AMOUNT:
-                    large[row(None, {**order, "at_ms": now_ms})] += 1
+                    large[row(None, {**order, **stamp})] += 1
             else:
-                user = (record.key or b"").decode()
-                self.totals[user]["visits"] += 1
-            touched.add(user)
-        return {
-            "totals": Counter(row(user, {"user": user, **self.totals[user]}) for user in touched),
-            "large": large,
-        }
-
-
-def _stateless(records: list[InputRecord]) -> dict[str, Counter[Row]]:
-    totals: Counter[Row] = Counter()
-    large: Counter[Row] = Counter()
-    for record in records:
-        counts = {"orders": 0, "amount": 0, "visits": 0}
-        if record.topic == "orders":
-            order = json.loads(record.value or b"{}")
-            user = order["user"]
-            counts |= {"orders": 1, "amount": order["amount"]}
-            if order["amount"] >= LARGE_AMOUNT:
-                large[row(None, order)] += 1
-        else:
-            user = (record.key or b"").decode()
-            counts["visits"] = 1
-        totals[row(user, {"user": user, **counts})] += 1
-    return {"totals": totals, "large": large}
+                user, counts = (record.key or b"").decode(), {"orders": 0, "amount": 0, "visits": 1}
+            if STATELESS:
+                totals[row(user, {"user": user, **counts})] += 1
+            else:
+                for name, count in counts.items():
+                    self.totals[user][name] += count
+                touched.add(user)
+        totals.update(row(user, {"user": user, **self.totals[user]}) for user in touched)
+        return {"totals": totals, "large": large}

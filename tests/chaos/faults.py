@@ -22,6 +22,10 @@ class Target(StrEnum):
     BROKER = "broker"
 
 
+TARGETS = tuple(target for target in Target if not (STATELESS and target is Target.PLANNER))
+"""Those that the pipeline has: a query that is planned once has no planner."""
+
+
 class Action(StrEnum):
     """SIGKILL; or SIGSTOP, and SIGCONT after a while."""
 
@@ -65,7 +69,7 @@ class Fault:
     @property
     def everything(self) -> bool:
         """Every process of every kind."""
-        return len(self.targets) >= len(Target) - STATELESS
+        return len(self.targets) == len(TARGETS)
 
     @property
     def name(self) -> str:
@@ -78,10 +82,8 @@ def draw(generator: random.Random, *, follows: bool = False) -> Fault:
     """The next fault: mostly of one process, sometimes of a few at once or of all.
     follows: one that was `followed`."""
     action = generator.choice(list(Action))
-    count = generator.choices([1, 2, 3, len(Target)], weights=[70, 15, 5, 10])[0]
-    # A query that is planned once has no planner.
-    there = [target for target in Target if not (STATELESS and target is Target.PLANNER)]
-    targets = tuple(sorted(generator.sample(there, min(count, len(there)))))
+    count = generator.choices([1, 2, 3, len(TARGETS)], weights=[70, 15, 5, 10])[0]
+    targets = tuple(sorted(generator.sample(TARGETS, count)))
     delay_s = generator.uniform(0.0, MAX_FOLLOWING_DELAY_S if follows else MAX_DELAY_S)
     outage_s = generator.uniform(0.2, MAX_OUTAGE_S)
     if action is Action.KILL and generator.random() < AT_ONCE_SHARE:

@@ -9,6 +9,7 @@ see:
 - `<!-- terminal: NAME -->` (bash, in a story): it goes on running, as in a terminal of its own
 - `<!-- prints -->` (text, in a story): the commands above have printed this
 - `<!-- prints: NAME -->` (text, in a story): that terminal prints this next
+- `<!-- ends: NAME -->` (text, in a story): Ctrl-C in that terminal, whose command ends
 
 `title="NAME"` after the language makes the block a file of that name.
 """
@@ -27,7 +28,7 @@ _FOLDERS = ("docs", "docker", "examples", "bench", "schemas")
 
 _MARKER = re.compile(r"<!--\s*([a-z ]+?)\s*(?::\s*(.*?))?\s*-->\s*", re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
-_RULES = frozenset({"not run", "run by", "topic", "terminal", "prints"})
+_RULES = frozenset({"not run", "run by", "topic", "terminal", "prints", "ends"})
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,8 @@ class Story:
                 read(block, scratch)
             case "prints", _:
                 self._compare(block)
+            case "ends", "text":
+                self._terminals.pop(block.argument).end()
             case "terminal", "bash":
                 self._open(block)
             case "", "bash":

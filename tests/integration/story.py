@@ -21,8 +21,9 @@ PATIENCE_S = 240.0
 class Story:
     """One pipeline and the commands about it."""
 
-    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
-        self.orders = Orders(settings.bootstrap_servers, f"story-{secrets.token_hex(3)}")
+    def __init__(self, settings: ClusterSettings, directory: Path, stem: str = "story") -> None:
+        """stem: of the pipeline's name."""
+        self.orders = Orders(settings.bootstrap_servers, f"{stem}-{secrets.token_hex(3)}")
         self.directory = directory
         self.env = {**self.orders.env, "XDG_DATA_HOME": str(directory / "home")}
 

@@ -6,11 +6,9 @@ One story on one broker, because each start of Spark takes seconds.
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -18,25 +16,15 @@ import pytest
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.input_facts import WaitingInput
 from kcontrol.views.pipeline_facts import PipelineStatus
-from tests.support.orders import PIPELINE_FILE, Orders
-from tests.support.processes import KcontrolProcess, run_kcontrol, until
+from tests.integration.story import PATIENCE_S, Story
+from tests.support.orders import PIPELINE_FILE
+from tests.support.processes import KcontrolProcess, until
 
 pytestmark = [pytest.mark.timeout(1_500), pytest.mark.heavy]
 
-PATIENCE_S = 240.0
 
-
-class Story:
-    """One pipeline and the commands about it."""
-
-    def __init__(self, settings: ClusterSettings, directory: Path) -> None:
-        self.orders = Orders(settings.bootstrap_servers, f"inputs-{secrets.token_hex(3)}")
-        self.directory = directory
-        self.env = {**self.orders.env, "XDG_DATA_HOME": str(directory / "home")}
-
-    def command(self, name: str, *arguments: str) -> CompletedProcess[str]:
-        asked = (name, *arguments)
-        return run_kcontrol(*asked, env=self.env, cwd=self.directory, timeout_s=PATIENCE_S)
+class InputsStory(Story):
+    """Commands about the pipeline's inputs, too."""
 
     def asked(self, name: str, *arguments: str) -> dict[str, Any]:
         """What a command about the pipeline answers with --json."""
@@ -70,7 +58,7 @@ class Story:
         return next(each["earliest"] for each in received[-1]["partitions"] if each["partition"] == partition)
 
     def until_phase(self, phase: str) -> None:
-        self.orders.until_status(lambda status: status.phase == phase, phase, PATIENCE_S)
+        self.until(lambda status: status.phase == phase, phase)
 
 
 def _payments(status: PipelineStatus) -> WaitingInput:
@@ -79,11 +67,11 @@ def _payments(status: PipelineStatus) -> WaitingInput:
 
 
 @pytest.fixture
-def story(settings: ClusterSettings, tmp_path: Path) -> Story:
-    return Story(settings, tmp_path)
+def story(settings: ClusterSettings, tmp_path: Path) -> InputsStory:
+    return InputsStory(settings, tmp_path, "inputs")
 
 
-def test_an_input_is_paused_widened_and_made_to_go_on_after_it_has_expired(story: Story) -> None:
+def test_an_input_is_paused_widened_and_made_to_go_on_after_it_has_expired(story: InputsStory) -> None:
     _paused(story)
     _says_what_is_missing(story)
     with story.running(2) as process:
@@ -96,7 +84,7 @@ def test_an_input_is_paused_widened_and_made_to_go_on_after_it_has_expired(story
     assert {piece["partition"] for piece in steps[-1]["inputs"] if piece["input"] == "payments"} == {0, 1, 2}
 
 
-def _paused(story: Story) -> None:
+def _paused(story: InputsStory) -> None:
     orders = story.orders
     orders.produce(40)
     with story.running(1):
@@ -118,7 +106,7 @@ def _paused(story: Story) -> None:
         assert "has no input 'refunds'; it has orders, payments" in unknown.stderr
 
 
-def _says_what_is_missing(story: Story) -> None:
+def _says_what_is_missing(story: InputsStory) -> None:
     """The pause outlives all processes, and nobody waits for ever."""
     result = story.command("run", str(PIPELINE_FILE), "--until-caught-up", "--master", "local[2]")
     assert result.returncode == 1, result.stdout + result.stderr
@@ -126,7 +114,7 @@ def _says_what_is_missing(story: Story) -> None:
     assert "20 offsets of payments wait; to read them: kcontrol resume-input" in result.stderr
 
 
-def _resumed_and_widened(story: Story) -> None:
+def _resumed_and_widened(story: InputsStory) -> None:
     orders = story.orders
     orders.widen("payments", 3)
     orders.pay(7, partition=2)
@@ -136,7 +124,7 @@ def _resumed_and_widened(story: Story) -> None:
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def _expired_and_skipped(story: Story) -> None:
+def _expired_and_skipped(story: InputsStory) -> None:
     orders, name = story.orders, story.orders.name
     where = ("skip", name, "--input", "payments", "--partition", "1", "--timeout", "120")
     running = story.command(*where, "--to-offset", "31")

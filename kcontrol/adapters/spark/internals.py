@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -281,25 +282,21 @@ def rewritten(frame: DataFrame, change: Any) -> DataFrame:
     return DataFrame(dataset, frame.sparkSession)
 
 
-def run(frame: DataFrame) -> None:
-    """Run the frame in the SQL execution that is under way, which is the batch's.
-
-    `DataFrame.collect` would begin one of its own, with a description for the user
-    interface, and bring rows to Python.
-    """
-    frame._jdf.queryExecution().toRdd().count()
-
-
 class PlannedFrame:
-    """A frame that is planned now, and can be run again and again.
+    """A frame that is planned now, and can be run again and again, in the SQL execution that is under way, if
+    one is.
 
-    A shuffle in it is run once: what it wrote is read again by every later run.
+    `DataFrame.collect` would begin an execution of its own, with a description for the user interface, and
+    bring rows to Python. A shuffle is run once: what it wrote is read again by every later run.
     """
 
     def __init__(self, frame: DataFrame) -> None:
         self._gateway = gateway_of(frame.sparkSession)
         self._rdd = frame._jdf.queryExecution().toRdd()
-        self.partitions: int = self._rdd.getNumPartitions()
+
+    @cached_property
+    def partitions(self) -> int:
+        return int(self._rdd.getNumPartitions())
 
     def run(self, partitions: Sequence[int] | None = None) -> None:
         """Run all of it, or some partitions, as a job of the calling thread.

@@ -7,8 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.before_spark import check_before_spark
@@ -29,13 +31,14 @@ from kcontrol.core.model import DesiredMode, NodeJoin, PipelinePhase, Status, St
 from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import HaltedError, KcontrolError, RetriableError
+from kcontrol.errors import ConfigurationError, HaltedError, KcontrolError, RetriableError
 from kcontrol.requests.outcomes import RequestState, outcome_of
 from kcontrol.requests.pipeline_requests import mode_requests
 from kcontrol.requests.record import RecordedRequest, record
 from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.sessions.health import HangLimits
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.locks import LockedError, lock
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
 from kcontrol.views.node_facts import nodes_of
 
@@ -83,8 +86,8 @@ class Running:
         self._paused: tuple[str, ...] = ()
 
     async def run(self) -> None:
-        """Raises HaltedError, ChildError, or whatever keeps the pipeline from running;
-        KeyboardInterrupt when told to end."""
+        """Raises ConfigurationError when another run keeps one of the nodes, HaltedError, ChildError, or whatever
+        keeps the pipeline from running; KeyboardInterrupt when told to end."""
         main = asyncio.current_task()
         loop = asyncio.get_running_loop()
         interrupted = False
@@ -109,6 +112,25 @@ class Running:
             await self._children.stop()
 
     async def _run(self) -> None:
+        with ExitStack() as locks:
+            for node in self._options.nodes:
+                locks.enter_context(self._lock(node))
+            await self._run_alone()
+
+    def _lock(self, node: int) -> BinaryIO:
+        """Raises ConfigurationError: two of these with one node of one directory would only take it from each
+        other, the one that stands by for a stopped pipeline from the one that was started to make it go on."""
+        name = self._pipeline.name
+        try:
+            return lock(self._options.data_dir / "locks" / name / f"node-{node}")
+        except LockedError as error:
+            raise ConfigurationError(
+                f"node {node} of pipeline {name!r} is kept by another kcontrol run here "
+                f"(pid {error.holder or 'unknown'}, data directory {self._options.data_dir}): end that one "
+                f"first, or let it go on, with kcontrol resume {name}"
+            ) from error
+
+    async def _run_alone(self) -> None:
         self._reporter.phase(LOOKING)
         await asyncio.to_thread(prepare_cluster, self._cluster)
         await check_before_spark(self._cluster, self._pipeline, makes_outputs=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_top
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.cli.main import COMMANDS
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.locks import lock
 from kcontrol.wire.names import control_partition
 from tests.conftest import TopicFactory
 from tests.integration.cli.conftest import Command
@@ -56,6 +58,18 @@ def write_pipeline(
     file = directory / f"{name.replace('-', '_')}.py"
     file.write_text(PIPELINE.format(name=name, input=input_topic, output=output_topic))
     return str(file)
+
+
+def test_a_second_run_of_the_same_node_is_refused(command: Command, tmp_path: Path) -> None:
+    """It would share a directory with the first, and each would take the node's number from the other."""
+    file = write_pipeline(tmp_path, "kept-twice")
+    with lock(tmp_path / "data" / "locks" / "kept-twice" / "node-0"):
+        said = sentence(command("run", file, "--data-dir", "data"), 2)
+    assert "node 0 of pipeline 'kept-twice' is kept by another kcontrol run" in said
+    assert f"pid {os.getpid()}" in said
+    assert "kcontrol resume kept-twice" in said
+    freed = sentence(command("run", file, "--data-dir", "data"), 3)
+    assert "numbers" in freed, "whose holder has ended is no obstacle: the next thing is looked at"
 
 
 @pytest.mark.parametrize(

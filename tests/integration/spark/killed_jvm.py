@@ -53,7 +53,7 @@ def main() -> None:
         before = error
     frame = spark.range(0, 1, 1, 1).mapInArrow(wait, "id long")
     with ThreadPoolExecutor(2) as pool:
-        batch = pool.submit(told, lambda: internals.run(frame))
+        batch = pool.submit(told, lambda: internals.PlannedFrame(frame).run())
         ended = pool.submit(told, query.awaitTermination)
         started.read_text()
         internals.gateway_of(spark).proc.kill()

@@ -75,21 +75,16 @@ def pipeline_of(*queries: Query, mode: OutputMode = "append", **options: Any) ->
         **options,
     )
     for number, query in enumerate(queries):
-
-        def asked(events: DataFrame, number: int = number, query: Query = query) -> dict[str, DataFrame]:
-            return {f"out{number}": output(query(events).select(F.lit("x").alias("value")), mode=mode)}
-
-        asked.__name__ = f"query{number}"
-        made.query(_of_events(asked))
+        made.query(_asked(number, query, mode))
     return made
 
 
-def _of_events(asked: Callable[[DataFrame], dict[str, OutputFrame]]) -> Callable[[DataFrame], Any]:
-    def query(events: DataFrame) -> dict[str, DataFrame]:
-        return asked(events)
+def _asked(number: int, query: Query, mode: OutputMode) -> Callable[[DataFrame], dict[str, OutputFrame]]:
+    def asked(events: DataFrame) -> dict[str, OutputFrame]:
+        return {f"out{number}": output(query(events).select(F.lit("x").alias("value")), mode=mode)}
 
-    query.__name__ = asked.__name__
-    return query
+    asked.__name__ = f"query{number}"
+    return asked
 
 
 @pytest.mark.parametrize("name", ONCE)

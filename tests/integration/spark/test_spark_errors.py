@@ -38,6 +38,10 @@ def failure(call: Callable[[], Any]) -> StepFailedError:
     raise AssertionError("nothing was raised")
 
 
+def ran(frame: DataFrame) -> None:
+    internals.PlannedFrame(frame).run()
+
+
 def raised_by(frame: DataFrame, error: BaseException) -> DataFrame:
     def fail(_value: int) -> str:
         raise error
@@ -82,16 +86,14 @@ def test_all_names_of_the_table_are_spark_s(spark: SparkSession) -> None:
 def test_what_a_users_function_raises_is_the_querys_with_its_place(
     spark: SparkSession, error: BaseException
 ) -> None:
-    failed = failure(lambda: internals.run(raised_by(spark.range(2), error)))
+    failed = failure(lambda: ran(raised_by(spark.range(2), error)))
     assert failed.kind is QUERY
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     assert str(failed) == f"step 1, query 'q': {said} ({__file__}, line {line_of_the_raise()})"
 
 
 def test_what_an_expression_raises_is_the_querys(spark: SparkSession) -> None:
-    failed = failure(
-        lambda: internals.run(spark.range(2).selectExpr("raise_error('Connection reset, TaskKilled')"))
-    )
+    failed = failure(lambda: ran(spark.range(2).selectExpr("raise_error('Connection reset, TaskKilled')")))
     assert failed.kind is QUERY
     assert "[USER_RAISED_EXCEPTION] Connection reset" in str(failed)
 
@@ -100,7 +102,7 @@ def test_what_an_expression_raises_is_the_querys(spark: SparkSession) -> None:
     "end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: os._exit(1)], ids=["killed", "ended"]
 )
 def test_a_python_worker_that_is_gone_is_lost(spark: SparkSession, end: Callable[[], None]) -> None:
-    failed = failure(lambda: internals.run(arrow(spark.range(2), end)))
+    failed = failure(lambda: ran(arrow(spark.range(2), end)))
     assert failed.kind is LOST
     assert str(failed).startswith("step 1, query 'q': Python worker exited unexpectedly (crashed)")
 
@@ -115,7 +117,7 @@ def test_a_job_that_somebody_cancels_is_lost(spark: SparkSession, tmp_path: Path
 
     def run() -> StepFailedError:
         spark.sparkContext.setJobGroup("cancelled", "for a test", interruptOnCancel=True)
-        return failure(lambda: internals.run(arrow(spark.range(0, 1, 1, 1), wait)))
+        return failure(lambda: ran(arrow(spark.range(0, 1, 1, 1), wait)))
 
     with ThreadPoolExecutor(1) as pool:
         failed = pool.submit(run)

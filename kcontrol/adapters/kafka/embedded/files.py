@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import uuid
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kcontrol.errors import ClusterError
+from kcontrol.settings.locks import LockedError, lock
 
 HOST = "127.0.0.1"
 
@@ -198,17 +198,13 @@ class DataDirectory:
 
         Raises ClusterError: another broker, of whatever process, has the directory.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
-        file = (self.root / "lock").open("ab")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.close()
+            return lock(self.root / "lock")
+        except LockedError as error:
             raise ClusterError(
                 f"Another broker uses this data directory: {self.root}. Stop it, or choose another one "
                 "with --data-dir."
             ) from error
-        return file
 
     def write(
         self,

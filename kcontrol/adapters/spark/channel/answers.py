@@ -6,7 +6,7 @@ pipeline's queries are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ from kcontrol.adapters.spark.channel.messages import (
 )
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
 from kcontrol.adapters.spark.channel.step_gate import StepGate
-from kcontrol.core.model import FailureKind
+from kcontrol.core.model import FailureKind, SourceSplit
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -76,11 +76,7 @@ class ChannelEndpoint:
             case AskSettings():
                 return Settings(self.settings.to_json())
             case Announce() as told:
-                attempt = self.gate.attempt(told.serial)
-                attempt.announce(
-                    told.query, told.task_attempt, frozenset(told.partitions), told.attempt_number
-                )
-                return Columns(self.columns_used(told.query, told.input))
+                return Columns(self._announced(self.gate.attempt(told.serial), told, told.partitions))
             case BeginTask() as begun:
                 return self._begin_task(self.gate.attempt(begun.serial), begun)
             case ReportReads(serial, query, name, reads):
@@ -106,31 +102,30 @@ class ChannelEndpoint:
         attempt = self.gate.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
-        return self._cut(attempt, input_name)
-
-    def _cut(self, attempt: AttemptLedger, input_name: str) -> StepSplits:
-        ranges = [item for item in attempt.work.division if item.input == input_name]
-        topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
-        return StepSplits(
-            serial=attempt.serial,
-            topic=topic,
-            topic_id=topic_id,
-            tasks=tuple(
-                tuple(Split(each.partition, each.from_, each.to) for each in splits)
-                for splits in attempt.source_tasks(input_name)
-            ),
-            placed_among=len(ranges) if self.checks_placing else 0,
-            digest_version=attempt.digest_version,
-        )
+        tasks = tuple(map(_plain, attempt.source_tasks(input_name)))
+        topic, topic_id, placed_among = self._topic(attempt, input_name)
+        return StepSplits(attempt.serial, topic, topic_id, tasks, placed_among, attempt.digest_version)
 
     def _begin_task(self, attempt: AttemptLedger, begun: BeginTask) -> TaskSplits:
-        cut = self._cut(attempt, begun.input)
-        splits = cut.tasks[begun.task] if begun.task < len(cut.tasks) else ()
-        partitions = frozenset(split.partition for split in splits)
-        attempt.announce(begun.query, begun.task_attempt, partitions, begun.attempt_number)
-        columns = self.columns_used(begun.query, begun.input)
-        more = (cut.placed_among, cut.digest_version, columns)
-        return TaskSplits(cut.topic, cut.topic_id, splits, *more)
+        tasks = attempt.source_tasks(begun.input)
+        splits = _plain(tasks[begun.task]) if begun.task < len(tasks) else ()
+        columns = self._announced(attempt, begun, [split.partition for split in splits])
+        topic, topic_id, placed_among = self._topic(attempt, begun.input)
+        return TaskSplits(topic, topic_id, splits, placed_among, attempt.digest_version, columns)
+
+    def _topic(self, attempt: AttemptLedger, input_name: str) -> tuple[str, str, int]:
+        """Name and id of what an input reads in this attempt, and among how many partitions its records are
+        placed (0: that is not checked)."""
+        ranges = [item for item in attempt.work.division if item.input == input_name]
+        topic, topic_id = (ranges[0].topic, ranges[0].topic_id) if ranges else ("", "")
+        return topic, topic_id, len(ranges) if self.checks_placing else 0
+
+    def _announced(
+        self, attempt: AttemptLedger, told: Announce | BeginTask, partitions: Iterable[int]
+    ) -> tuple[str, ...] | None:
+        """A task is about to read these partitions; the columns that it needs."""
+        attempt.announce(told.query, told.task_attempt, frozenset(partitions), told.attempt_number)
+        return self.columns_used(told.query, told.input)
 
     def _grant(self, attempt: AttemptLedger, asked: AskGrant) -> Grant:
         who = (asked.query, asked.writer, asked.task_attempt, asked.attempt_number)
@@ -154,6 +149,10 @@ class ChannelEndpoint:
             producer_id=work.token.producer_id,
             producer_epoch=work.token.producer_epoch,
         )
+
+
+def _plain(splits: Iterable[SourceSplit]) -> tuple[Split, ...]:
+    return tuple(Split(each.partition, each.from_, each.to) for each in splits)
 
 
 def _listen_on(spark: SparkSession) -> str:

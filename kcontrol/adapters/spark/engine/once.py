@@ -20,8 +20,9 @@ from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.internals import PlannedFrame
 from kcontrol.adapters.spark.query.bound import BoundQuery
-from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter, Ways
-from kcontrol.adapters.spark.sink.writer_plan import WriterPlan
+from kcontrol.adapters.spark.session.conf import with_setting
+from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
+from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
@@ -147,12 +148,6 @@ class OnceQuery:
 
     def _planned(self, ways: Ways) -> PlannedFrame:
         """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best."""
-        frame = self._plan.writing(self._frame, ways.placement, ways.tasks, ways.one_partition)
-        settings = self._spark.conf
-        with _planning:
-            before = settings.get(_ADAPTIVE, "true")
-            settings.set(_ADAPTIVE, "false")
-            try:
-                return PlannedFrame(frame)
-            finally:
-                settings.set(_ADAPTIVE, str(before))
+        frame = self._plan.writing(self._frame, ways)
+        with _planning, with_setting(self._spark, _ADAPTIVE, "false"):
+            return PlannedFrame(frame)

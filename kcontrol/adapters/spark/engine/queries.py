@@ -16,6 +16,7 @@ from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.once import OnceQuery
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
+from kcontrol.adapters.spark.session.conf import with_setting
 from kcontrol.adapters.spark.sink.sink import Sink
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
@@ -64,34 +65,35 @@ class RunningQueries:
         started: called after each query with the number of them so far; the next one is started when it
         returns.
         """
-        before = self._spark.conf.get(_SHUFFLE)
         named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         # A query takes its settings from the session when it starts, so those of the user are put back
         # afterwards.
-        self._spark.conf.set(_SHUFFLE, str(self._shuffle_partitions))
-        try:
-            for number, bound in enumerate(self._bound.queries):
-                if bound.once is not None:
-                    self._start_once(session, step, number, bound)
-                    continue
-                # Its thread inherits this. The sink would be too late: Spark may run a
-                # shuffle of the query before it.
-                self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
-                query = (
-                    bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
-                    .outputMode(bound.mode)
-                    .option("checkpointLocation", f"file:{self._workdir.query_path(bound.name)}")
-                    .foreachBatch(Sink(bound, self._context))
-                    .start()
-                )
-                self._running[bound.name] = query
-                self.clock.install(query)
-                self._watch(session, bound.name, query)
-                if started is not None:
-                    started(len(self._running) + len(self._once))
-        finally:
-            self._spark.conf.set(_SHUFFLE, str(before))
-            self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
+        with with_setting(self._spark, _SHUFFLE, str(self._shuffle_partitions)):
+            try:
+                for number, bound in enumerate(self._bound.queries):
+                    if bound.once is None:
+                        self._start_stream(session, bound)
+                    else:
+                        self._start_once(session, step, number, bound)
+                    if started is not None:
+                        started(number + 1)
+            finally:
+                self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
+
+    def _start_stream(self, session: int, bound: BoundQuery) -> None:
+        # Its thread inherits this. The sink would be too late: Spark may run a
+        # shuffle of the query before it.
+        self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
+        query = (
+            bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
+            .outputMode(bound.mode)
+            .option("checkpointLocation", f"file:{self._workdir.query_path(bound.name)}")
+            .foreachBatch(Sink(bound, self._context))
+            .start()
+        )
+        self._running[bound.name] = query
+        self.clock.install(query)
+        self._watch(session, bound.name, query)
 
     def _start_once(self, session: int, step: int, number: int, bound: BoundQuery) -> None:
         # Connections have the numbers from 0 on.

@@ -8,7 +8,6 @@ the same operators and expressions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,13 +16,12 @@ from pyspark.sql import DataFrame
 from kcontrol.adapters.spark.internals import analyzed, has_current_like
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.other_values import other_values
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, with_subqueries
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
 
-_NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
 _MAX_FIELDS = 10_000
 ONCE = "once"
 """What a node says of its queries when they are planned once."""
-_NEVER = frozenset({"CollectMetrics", "EventTimeWatermark"})
+_METRICS = "CollectMetrics"
 
 
 def each_step(why: str) -> str:
@@ -48,9 +46,8 @@ def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
     if any(inside for _, inside in with_subqueries(plan)):
         return "it has a subquery"
     nodes = list(nodes_in(plan))
-    odd = next((node.nodeName() for node in nodes if node.nodeName() in _NEVER), "")
-    if odd:
-        return f"its plan has {odd}"
+    if any(node.nodeName() == _METRICS for node in nodes):
+        return f"its plan has {_METRICS}"
     if any(node.children().isEmpty() and node.nodeName() != STREAM for node in nodes):
         return "it reads a table"
     if bound.sources > len(bound.inputs):
@@ -74,5 +71,4 @@ def _shape(plan: Any) -> Iterator[tuple[str, ...]]:
             yield ("source", *columns)
         else:
             # A streaming operator begins with "~".
-            text = node.simpleString(_MAX_FIELDS).removeprefix("~")
-            yield (node.nodeName(), _NUMBERED.sub("", text))
+            yield (node.nodeName(), text_of(node, _MAX_FIELDS).removeprefix("~"))

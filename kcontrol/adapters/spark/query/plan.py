@@ -8,7 +8,6 @@ with more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.other_values import other_values
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, with_subqueries
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
 _NARROW = frozenset(
@@ -86,7 +85,6 @@ _FIRST_COME = frozenset({"Deduplicate", "TransformWithStateInPySpark", "Transfor
 _FLOAT_SUMS = frozenset(
     {"sum", "avg", "mean", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "corr"}
 )
-_NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
 _MAX_FIELDS = 1_000
 
 
@@ -133,7 +131,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
         inputs=tuple(dict.fromkeys(reads)),
         sources=len(reads),
         narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
-        stateful_operators=tuple(_stateful_text(node) for node in streaming if _is_stateful(node)),
+        stateful_operators=tuple(text_of(node, _MAX_FIELDS) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
         gathers=any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming),
         warnings=tuple(_warnings(nodes, query)),
@@ -144,11 +142,6 @@ def _is_stateful(node: Any) -> bool:
     if node.nodeName() == "Join":
         return all(child.isStreaming() for child in each(node.children()))
     return node.nodeName() in _STATEFUL
-
-
-def _stateful_text(node: Any) -> str:
-    """Operator and expressions; Spark numbers attributes anew in each plan, so the numbers are left out."""
-    return _NUMBERED.sub("", node.simpleString(_MAX_FIELDS))
 
 
 def _input_name(node: Any, query: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 STREAM = "StreamingRelationV2"
 """The name of the node that reads a stream."""
+_NUMBERED = re.compile(r"#\d+L?|\[id=#\d+\]|@[0-9a-f]{5,}")
 
 
 def nodes_in(plan: Any) -> Iterator[Any]:
@@ -23,6 +25,11 @@ def with_subqueries(plan: Any, inside: bool = False) -> Iterator[tuple[Any, bool
         for subquery in each(node.subqueries()):
             yield from with_subqueries(subquery, True)
         yield node, inside
+
+
+def text_of(node: Any, max_fields: int) -> str:
+    """Operator and expressions; Spark numbers attributes anew in each plan, so the numbers are left out."""
+    return _NUMBERED.sub("", node.simpleString(max_fields))
 
 
 def each(sequence: Any) -> Iterator[Any]:

@@ -10,6 +10,8 @@ spark-submit.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -211,3 +213,14 @@ def _found(spark: SparkSession, setting: Setting) -> str | None:
     if setting.static:
         return spark.sparkContext.getConf().get(setting.name, default)
     return spark.conf.get(setting.name, default)
+
+
+@contextmanager
+def with_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """The session has this value for a while, for what takes it over meanwhile; then its own again."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))

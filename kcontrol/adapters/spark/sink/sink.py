@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
 from kcontrol.adapters.spark.channel.crossing import CarriedError
 from kcontrol.adapters.spark.channel.failures import as_step_failure
-from kcontrol.adapters.spark.internals import execution_of, run
+from kcontrol.adapters.spark.internals import PlannedFrame, execution_of
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_records, watermark_moved
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
@@ -65,7 +65,7 @@ class Sink:
         outputs = self._writer.write(
             batch.sparkSession.sparkContext,
             attempt,
-            lambda ways: run(self._plan.writing(batch, ways.placement, ways.tasks, ways.one_partition)),
+            lambda ways: PlannedFrame(self._plan.writing(batch, ways)).run(),
         )
         execution = execution_of(self._context.query(self._bound.name))
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)

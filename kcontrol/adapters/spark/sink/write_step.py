@@ -20,6 +20,7 @@ from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.spool import Spool
+from kcontrol.adapters.spark.sink.writer_plan import Ways
 from kcontrol.core.model import OutputSlice
 
 
@@ -34,18 +35,6 @@ class SinkContext:
     query: Callable[[str], StreamingQuery]
     targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
     spool: Spool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ways:
-    """How the rows of an attempt find their writers, of which there are `tasks` at most.
-
-    one_partition: the frame is known to have one partition only.
-    """
-
-    placement: Placement
-    tasks: int
-    one_partition: bool
 
 
 class StepWriter:

@@ -8,6 +8,7 @@ those fit the frame of any step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How the rows of an attempt find their writers, of which there are `tasks` at most.
+
+    one_partition: the frame is known to have one partition only.
+    """
+
+    placement: Placement
+    tasks: int
+    one_partition: bool
+
+
 class WriterPlan:
     """For one query, from its start to its end. schema: of its batches, with the columns that
     `targets` names. Used by one thread at a time."""
@@ -36,15 +49,12 @@ class WriterPlan:
         self._schema = schema
         self._placed_schema = StructType([*schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
 
-    def writing(self, batch: DataFrame, placement: Placement, tasks: int, one_partition: bool) -> DataFrame:
-        """A frame without rows that writes those of `batch` when it is run, by so many tasks at most.
-
-        one_partition: `batch` is known to have one partition only. The tasks need JOB_PROPERTY.
-        """
-        if placement is Placement.EXCHANGE:
-            placed = map_in_arrow(batch, self._place).repartitionById(tasks, PARTITION_COLUMN)
+    def writing(self, batch: DataFrame, ways: Ways) -> DataFrame:
+        """A frame without rows that writes those of `batch` when it is run. The tasks need JOB_PROPERTY."""
+        if ways.placement is Placement.EXCHANGE:
+            placed = map_in_arrow(batch, self._place).repartitionById(ways.tasks, PARTITION_COLUMN)
             return map_in_arrow(placed, self._write_placed)
-        single = placement is Placement.SINGLE and not one_partition
+        single = ways.placement is Placement.SINGLE and not ways.one_partition
         return map_in_arrow(batch.coalesce(1) if single else batch, self._write)
 
     @cached_property

@@ -1,0 +1,45 @@
+"""A lock keeps others out for as long as its holder lives, however that ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcontrol.settings.locks import LockedError, lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from kcontrol.settings.locks import lock
+file = lock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_one_holder_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lock"
+    with lock(path), pytest.raises(LockedError, match="is held by process") as error:
+        lock(path)
+    assert error.value.holder.isdigit()
+    lock(path).close()
+
+
+def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(LockedError) as error:
+                lock(path)
+            assert error.value.holder == str(holder.pid)
+        finally:
+            holder.kill()
+            holder.wait()
+        lock(path).close()
