@@ -1,5 +1,5 @@
 """How long it takes from SIGKILL to the commit of the next step, process by process, the
-killed one started again at once.
+killed one started again at once; and with a second process that only waits to take its place.
 
 Uses the cluster, the pipeline and the input of the chaos harness: state over two inputs, two queries, a
 steady stream.
@@ -7,10 +7,17 @@ steady stream.
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from bench.figures import Spread
 from examples.processes import now_ms
@@ -21,6 +28,8 @@ from tests.chaos.names import PIPELINE
 from tests.chaos.producer import Feeder
 
 TARGETS = (Target.COORDINATOR, Target.NODE, Target.JVM, Target.WORKER, Target.BROKER)
+WITH_STANDBY = (Target.COORDINATOR, Target.NODE)
+STANDS_BY = "stands by for process"
 TIMEOUT_S = 180.0
 LOOK_EVERY_S = 0.05
 SETTLE_STEPS = 5
@@ -31,27 +40,40 @@ def measure_recovery(repeats: int, seed: int) -> dict[str, Spread]:
     """Milliseconds by what was killed. Raises RuntimeError when a recovery takes longer than a few
     minutes."""
     generator = random.Random(seed)
-    times: dict[str, list[float]] = {target.value: [] for target in TARGETS}
+    found = _measured(repeats, seed, TARGETS, generator)
+    return found | _measured(repeats, seed, WITH_STANDBY, generator, standby=True)
+
+
+def _measured(
+    repeats: int, seed: int, targets: Sequence[Target], generator: random.Random, *, standby: bool = False
+) -> dict[str, Spread]:
+    """standby: with another coordinator, and another process for the node, that only wait."""
+    times: dict[Target, list[float]] = {target: [] for target in targets}
     with tempfile.TemporaryDirectory(prefix="bench-recovery-") as scratch:
-        cluster = Cluster(Path(scratch), coordinators=1, brokers=1)
+        cluster = Cluster(Path(scratch), 2 if standby else 1, brokers=1, standby=standby)
         feed = StepFeed(PIPELINE, cluster.bootstrap_servers)
         feeder = Feeder(cluster.bootstrap_servers, seed)
         try:
             cluster.start()
             feeder.start()
             for _ in range(repeats):
-                for target in TARGETS:
+                for target in targets:
                     _await_steps(cluster, feed, feed.committed + SETTLE_STEPS)
-                    times[target.value].append(_kill(cluster, feed, target, generator))
+                    if standby:
+                        _await_standby(cluster)
+                    times[target].append(_kill(cluster, feed, target, generator, standby=standby))
         finally:
             feeder.stop()
             feed.close()
             cluster.stop()
-    return {target: Spread.of(found) for target, found in times.items()}
+    what = ", one stands by" if standby else ""
+    return {f"{target.value}{what}": Spread.of(each) for target, each in times.items()}
 
 
-def _kill(cluster: Cluster, feed: StepFeed, target: Target, generator: random.Random) -> float:
-    victims = cluster.pick(Fault(Action.KILL, (target,), 0.0, 0.0), generator)
+def _kill(
+    cluster: Cluster, feed: StepFeed, target: Target, generator: random.Random, *, standby: bool
+) -> float:
+    victims = _victims(cluster, target, generator, standby=standby)
     killed_ms = now_ms()
     cluster.hit(victims, Action.KILL)
     deadline = time.monotonic() + TIMEOUT_S
@@ -63,6 +85,33 @@ def _kill(cluster: Cluster, feed: StepFeed, target: Target, generator: random.Ra
                 f"no step within {TIMEOUT_S:.0f} s after the {target} was killed\n{_said(cluster)}"
             )
     return took_ms
+
+
+def _victims(
+    cluster: Cluster, target: Target, generator: random.Random, *, standby: bool
+) -> list[psutil.Process]:
+    """Of two of a kind, the one that is at work."""
+    if not standby:
+        return cluster.pick(Fault(Action.KILL, (target,), 0.0, 0.0), generator)
+    status = _status(cluster)
+    coordinator = int(status["coordinator"].rpartition(":")[2])
+    return [psutil.Process(coordinator if target is Target.COORDINATOR else status["nodes"][0]["process_id"])]
+
+
+def _status(cluster: Cluster) -> dict[str, Any]:
+    where = ["--bootstrap-servers", cluster.bootstrap_servers]
+    command = [sys.executable, "-m", "kcontrol.cli", "status", PIPELINE, "--json", *where]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return found
+
+
+def _await_standby(cluster: Cluster) -> None:
+    """Until one of the node's processes waits with everything ready."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not any(STANDS_BY in process.log_tail(1) for process in cluster.processes):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"nobody stands by after {TIMEOUT_S:.0f} s\n{_said(cluster)}")
+        time.sleep(LOOK_EVERY_S)
 
 
 def _await_steps(cluster: Cluster, feed: StepFeed, step: int) -> None:

@@ -130,10 +130,16 @@ def node(
     number: int = 0,
     master: str = "local[2]",
     environment: Mapping[str, str] | None = None,
+    standby: str = "",
 ) -> KcontrolProcess:
-    """A node of the pipeline in `file`, with its working directory under `home`."""
+    """A node of the pipeline in `file`, with its working directory under `home`.
+
+    standby: what tells one process from another of those that stand by for the number; '' for one that takes
+    it at once.
+    """
     place = ["--work-dir", str(home / "nodes"), "--master", master]
     which = ["--node", str(number), "--bootstrap-servers", bootstrap_servers]
+    waits = ["--standby"] if standby else []
     return KcontrolProcess(
-        f"node-{number}", ["node", str(file), *which, *place], home, dict(environment or {})
+        f"node-{number}{standby}", ["node", str(file), *which, *place, *waits], home, dict(environment or {})
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,10 @@ from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
-from kcontrol.apps.submit import submit
+from kcontrol.apps.presence import Presence
+from kcontrol.apps.submit import resolve, submit
+from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
+from kcontrol.apps.warm_up import warm_up
 from kcontrol.core.events import Exit
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.definition.durations import duration_ms
@@ -84,6 +87,41 @@ class NodeService:
         self._environment = environment_of(spark)
         self.host = ChannelEndpoint(spark, settings)
         """The side channel; queries are bound to its address."""
+        self.presence = Presence(options.work_dir, pipeline.name, options.node)
+
+    async def until_free(self, bound: BoundQueries, say: Callable[[str], None]) -> WaitOver:
+        """Stand by until the node's number is free, with a committed step run again meanwhile.
+
+        say: told how it stands by, for people. Raises what `resolve` and `Standby.until_free` raise, and
+        SparkLostError.
+        """
+        options = self._options
+        jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
+
+        def broken() -> None:
+            if wrong := jvm.wrong():
+                jvm.kill()
+                raise SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
+
+        async def warm(step: int) -> None:
+            say(
+                await warm_up(
+                    self._spark, bound, self.host, self._settings, options.node, step, options.checkpoints
+                )
+            )
+
+        def resolved() -> Awaitable[PipelineSpec]:
+            return resolve(
+                self._settings, self._pipeline, bound.facts(), output_partitions=options.output_partitions
+            )
+
+        ports = StandbyPorts(resolved, warm, say, broken)
+        try:
+            return await Standby(
+                self._settings, self._pipeline.name, options.node, self.presence, ports
+            ).until_free()
+        finally:
+            jvm.close()
 
     async def run(self, bound: BoundQueries, joined: Callable[[PipelineSpec], None] = lambda _: None) -> Exit:
         """Submit, join and work until this incarnation of the node is over; cancel it to end it earlier.
@@ -117,10 +155,10 @@ class NodeService:
             health=options.health,
         )
         try:
-            ended = await self._while_spark_lives(session)
+            async with self.presence.shown():
+                return await self._while_spark_lives(session)
         finally:
             await asyncio.gather(control.close(), steps.close())
-        return ended
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that

@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bind import bind
+from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.sink.spool import Spool, check_local
 from kcontrol.apps.before_spark import check_inputs
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.recorded import RecordedSteps
-from kcontrol.core.model import Environment, StepBoundary
+from kcontrol.core.model import Environment, PipelineSpec, StepBoundary
 from kcontrol.core.step.differences import Difference
 from kcontrol.core.step.environments import made_otherwise
 from kcontrol.definition.pipeline import Pipeline
@@ -130,18 +132,8 @@ async def run_again(
                     directory = Path(scratch, f"work-{number}")
                     where = NodePlace(node, directory, checkpoints=place.checkpoints, environment=environment)
                     say_made_otherwise(piece.boundaries, node, environment)
-                    engine = SparkEngine(
-                        spark,
-                        bound,
-                        host,
-                        where,
-                        piece.spec,
-                        SCRATCH_INCARNATION,
-                        _ignore,
-                        compares=False,
-                        spool=spool,
-                    )
-                    differences += await _run_node(
+                    engine = scratch_engine(spark, bound, host, where, piece.spec, spool)
+                    differences += await run_node(
                         engine, node, piece, report, _from_spool(spool, piece, node, deliver)
                     )
     finally:
@@ -150,9 +142,27 @@ async def run_again(
     return differences
 
 
-async def _run_node(
+def scratch_engine(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    place: NodePlace,
+    spec: PipelineSpec,
+    spool: Spool | None = None,
+) -> SparkEngine:
+    """One that leaves it to whoever runs it to compare, and goes with its directory."""
+    return SparkEngine(
+        spark, bound, host, place, spec, SCRATCH_INCARNATION, ignore, compares=False, spool=spool
+    )
+
+
+async def run_node(
     engine: SparkEngine, node: int, recorded: RecordedSteps, report: Report, ran: Callable[[int], None]
 ) -> list[Difference]:
+    """One node's part of recorded steps, all made by as many nodes; closes the engine. ran: told of each step
+    that is asked for and read what it had read.
+
+    Raises as `run_again`."""
     differences: list[Difference] = []
     try:
         steps = (recorded.first, recorded.last, recorded.begin)
@@ -173,7 +183,7 @@ def _from_spool(
 ) -> Callable[[int], None]:
     """What is done with a node's step that was run: its rows are handed on and deleted."""
     if spool is None or deliver is None:
-        return _ignore
+        return ignore
     boundaries = {boundary.step: boundary for boundary in recorded.boundaries}
     outputs = [output.name for output in recorded.spec.outputs]
     last_node = node == recorded.spec.nodes - 1
@@ -218,6 +228,6 @@ def refuse(pipeline: str, found: Sequence[Difference]) -> None:
         )
 
 
-def _ignore(*_: object) -> None:
-    """Nothing: `verify_steps` finds what differs, all of it, and a query that fails makes `run_step`
+def ignore(*_: object) -> None:
+    """Does nothing: `verify_steps` finds what differs, all of it, and a query that fails makes `run_step`
     raise."""

@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
+from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
@@ -73,6 +74,18 @@ _Result = TypeVar("_Result")
     metavar="N",
     help="Create missing output topics, of N partitions.",
 )
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Wait, with everything ready, until the number is free or its node silent.",
+)
+@click.option(
+    "--archive/--no-archive",
+    "archives",
+    default=True,
+    show_default=True,
+    help="Archive Spark's Java classes in the background, as `kcontrol warm` does, if there is no archive.",
+)
 @listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
 @beats_option
@@ -86,6 +99,8 @@ def node(
     work_dir: Path | None,
     master: str | None,
     create_outputs: int | None,
+    standby: bool,
+    archives: bool,
     host: str,
     port: int | None,
     token_file: Path | None,
@@ -99,8 +114,13 @@ def node(
     While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is
     to run again (kcontrol resume).
 
+    With --standby it starts Spark, runs the last committed step again to warm up, and then waits: it takes
+    the number as soon as its node has died on this machine, or has been silent for `heartbeat_timeout`. Once
+    it is replaced itself it stands by again.
+
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
+              kcontrol node flights.py --node 0 --standby
     """
     pipeline = sized(load_definition(file, master, as_json), nodes)
     check_number(pipeline, number)
@@ -124,11 +144,27 @@ def node(
             click.echo(
                 json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
             )
-        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, watchdog, master, as_json))
+        how = _How(master, standby, archives, as_json)
+        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, watchdog, how))
+    if ended is not None and how.begins_anew_after(ended):
+        begin_anew()
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
-    if ended is not None and ended.shut_down:
-        begin_anew()
+
+
+@dataclass(frozen=True)
+class _How:
+    """What was asked for besides. master: Spark's. archives: makes Java's class archive if there is none."""
+
+    master: str | None
+    standby: bool
+    archives: bool
+    as_json: bool
+
+    def begins_anew_after(self, ended: Exit) -> bool:
+        """Whether the process goes on from its beginning: to stand by for a pipeline that was stopped, or
+        for the node that has replaced it."""
+        return ended.shut_down or (self.standby and ended.replaced)
 
 
 async def _serve(
@@ -137,11 +173,11 @@ async def _serve(
     options: NodeOptions,
     profiler: Profiler,
     watchdog: Watchdog,
-    master: str | None,
-    as_json: bool,
+    how: _How,
 ) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
+    as_json = how.as_json
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -161,9 +197,23 @@ async def _serve(
     await _before(stop, _check(cluster, pipeline, makes_outputs=options.output_partitions is not None))
     if stop.is_set():
         return None
+    return await _on_spark(stop, pipeline, cluster, options, profiler, watchdog, how)
+
+
+async def _on_spark(
+    stop: asyncio.Event,
+    pipeline: Pipeline,
+    cluster: ClusterSettings,
+    options: NodeOptions,
+    profiler: Profiler,
+    watchdog: Watchdog,
+    how: _How,
+) -> Exit | None:
+    """As `_serve`, from the start of Spark to its end."""
+    as_json = how.as_json
     with phase(STARTING_SPARK, as_json):
         spark = await asyncio.to_thread(
-            session, f"kcontrol {pipeline.name} node {options.node}", master, hushed=True
+            session, f"kcontrol {pipeline.name} node {options.node}", how.master, hushed=True
         )
     gateway = gateway_of(spark)
     profiler.jvm = Jvm(gateway)
@@ -173,10 +223,23 @@ async def _serve(
         saves = saved_where(spec, str(options.checkpoints))
         more = f"; its checkpoints go to {saves}" if saves else ""
         _tell(pipeline, options, as_json, "joins", {"checkpoints": saves}, more)
+        if how.archives:
+            make_in_background()
+
+    def tell(what: str) -> None:
+        _tell(pipeline, options, as_json, what, {"standby": what})
 
     service, ended = NodeService(spark, cluster, pipeline, options), None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
+        if how.standby:
+            released = await _before(stop, service.until_free(bound, tell))
+            if released is None:
+                return None
+            if released.anew:
+                ended = Exit(released.reason, replaced=False, shut_down=True)
+                return ended
+            tell(f"takes over: {released.reason}")
         try:
             ended = await _before(stop, service.run(bound, joined))
         finally:
@@ -187,7 +250,7 @@ async def _serve(
         # With its JVM gone there is nothing left to stop.
         with suppress(Py4JError, OSError):
             spark.stop()
-        if ended is not None and ended.shut_down:
+        if ended is not None and how.begins_anew_after(ended):
             await asyncio.to_thread(end_jvm, gateway)
 
 

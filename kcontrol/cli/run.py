@@ -40,6 +40,11 @@ from kcontrol.settings.toml import find_bootstrap_servers
     multiple=True,
     help="Run this node here, not all of them. Repeatable.",
 )
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Start a second process for each node, which takes over within seconds when the first dies.",
+)
 @click.option("--resume", is_flag=True, help="Go on after a halt.")
 @click.option(
     "--data-dir",
@@ -65,6 +70,7 @@ def run(
     until_caught_up: bool,
     nodes: int | None,
     chosen: tuple[int, ...],
+    standby: bool,
     resume: bool,
     data_dir: Path | None,
     master: str | None,
@@ -80,7 +86,7 @@ def run(
 
     \b
     Example:  kcontrol run examples/flights.py --until-caught-up
-              kcontrol run events.py --nodes 3
+              kcontrol run events.py --nodes 3 --standby
     """
     pipeline = sized(load_definition(file, master, as_json), nodes)
     options = RunOptions(
@@ -92,6 +98,7 @@ def run(
         data_dir=(data_dir or data_home()).resolve(),
         master=master,
         max_short_lives=max_short_lives,
+        standby=standby,
     )
     with (
         make_reporter(pipeline.name, as_json) as reporter,

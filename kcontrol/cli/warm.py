@@ -19,9 +19,9 @@ from kcontrol.wire import batches
 def warm(as_json: bool) -> None:
     """Prepare this machine for quick starts: compile the record codec and archive Spark's Java classes.
 
-    Takes about half a minute. Needed only once for an installation, and again after PySpark or Java has
-    changed; everything works without it, but each start of a node then takes Java almost twice the processor
-    time. Its files are in the user's cache directory.
+    Takes about half a minute. For images, or before the first start: a node makes the archive by itself, in
+    the background, where there is none. Everything works without it, but each start of a node then takes Java
+    almost twice the processor time. Its files are in the user's cache directory.
 
     \b
     Example:  kcontrol warm

@@ -7,6 +7,9 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+_ID_BYTES = 20
+"""No process id is longer."""
+
 
 class LockedError(Exception):
     """Somebody holds the lock. holder: their process id, as far as they have written it yet."""
@@ -28,10 +31,29 @@ def lock(path: Path) -> BinaryIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
-        holder = file.read(20).decode("ascii", "replace").strip()
+        holder = file.read(_ID_BYTES).decode("ascii", "replace").strip()
         file.close()
         raise LockedError(path, holder) from error
     file.truncate(0)
     file.write(str(os.getpid()).encode("ascii"))
     file.flush()
     return file
+
+
+def holder_of(path: Path) -> tuple[str, bool]:
+    """The process id of the newest holder, '' if there was none, and whether it holds the lock still."""
+    try:
+        with path.open("rb") as file:
+            held = _is_held(file)
+            return file.read(_ID_BYTES).decode("ascii", "replace").strip(), held
+    except FileNotFoundError:
+        return "", False
+
+
+def _is_held(file: BinaryIO) -> bool:
+    """A shared lock, for a moment: those who only look are in nobody's way but a new holder's."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False

@@ -12,6 +12,7 @@ from pydantic import Field
 from kcontrol.core.model import NodeJoin, NodePhase, NodeState
 from kcontrol.core.step.environments import made_otherwise
 from kcontrol.views.base import Facts
+from kcontrol.views.holder import holder
 from kcontrol.views.life import SILENT, is_silent
 from kcontrol.views.pipeline_projection import PipelineProjection
 
@@ -75,10 +76,7 @@ def node_of(projection: PipelineProjection, node: int, now_ms: int) -> NodeFacts
     """Of a node that the spec has, whether it has ever joined or not."""
     view = projection.view
     life, state = view.incarnation(node), view.node_state(node)
-    joins = (
-        one.record for one in view.latest.values() if one.offset == life and isinstance(one.record, NodeJoin)
-    )
-    join = next(joins, None)
+    join = holder(projection, node)
     phase = ABSENT if state is None else SILENT if is_silent(projection, node, now_ms) else state.phase.value
     running = state.step + 1 if state is not None and phase == NodePhase.RUNNING.value else None
     return NodeFacts(

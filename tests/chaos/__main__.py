@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument(
         "--stateless", action="store_true", help="queries without state, which are planned once"
     )
+    parser.add_argument("--standby", action="store_true", help="two processes for each node: one stands by")
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
     return run(parser.parse_args())
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
             options.coordinators,
             options.brokers,
             lambda done: print(line(done), flush=True),
+            standby=options.standby,
         )
         outcome = chaos.run(options.rounds, options.check_every)
     except ChaosError as error:

@@ -25,15 +25,17 @@ from tests.chaos.network import can_cut
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
+STANDBYS = ("a", "b")
+"""Both stand by: the first to do so has the number when nobody has spoken under it for a while."""
 PLANNER_MODULE = "python_streaming_source_runner"
 WORKER_MODULES = ("pyspark.daemon", "warm_daemon", "pyspark.worker")
 
 
 class Cluster:
     """One broker or three, some coordinators, the nodes. `ended` counts processes that ended by themselves,
-    by name."""
+    by name. standby: two processes for each node, of which one stands by."""
 
-    def __init__(self, home: Path, coordinators: int, brokers: int) -> None:
+    def __init__(self, home: Path, coordinators: int, brokers: int, *, standby: bool = False) -> None:
         cuts = can_cut()
         self.brokers: OneBroker | ThreeBrokers = (
             OneBroker(home) if brokers == 1 else ThreeBrokers(home, cuts=cuts)
@@ -44,9 +46,12 @@ class Cluster:
         ]
         self._disks = home / "nodes"
         environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
-        self._nodes = [
-            processes.node(PIPELINE_FILE, servers, home, n, environment=environment) for n in range(NODES)
+        self._numbered = [
+            (n, processes.node(PIPELINE_FILE, servers, home, n, environment=environment, standby=which))
+            for n in range(NODES)
+            for which in (STANDBYS if standby else [""])
         ]
+        self._nodes = [process for _, process in self._numbered]
         for process in self._nodes:
             process.group = NODES_GROUP if brokers > 1 and cuts else None
         self._hit: set[str] = set()
@@ -114,7 +119,7 @@ class Cluster:
         """Delete the working directories of those victims that are nodes, as if they came back on another
         machine."""
         hit = {each.pid for each in victims}
-        for number, node in enumerate(self._nodes):
+        for number, node in self._numbered:
             if node.pid in hit:
                 for directory in self._disks.glob(f"*/{PIPELINE}/node-{number}"):
                     shutil.rmtree(directory, ignore_errors=True)

@@ -73,17 +73,24 @@ class Outcome:
 
 
 class Chaos:
-    """One run over one cluster. tell: hears of every round."""
+    """One run over one cluster. tell: hears of every round. standby: see Cluster."""
 
     def __init__(
-        self, home: Path, seed: int, coordinators: int, brokers: int, tell: Callable[[Round], None]
+        self,
+        home: Path,
+        seed: int,
+        coordinators: int,
+        brokers: int,
+        tell: Callable[[Round], None],
+        *,
+        standby: bool = False,
     ) -> None:
         self._faults = random.Random(f"faults-{seed}")
         # Apart from the faults: which processes there are to choose from is not the seed's to say.
         self._victims = random.Random(f"victims-{seed}")
         self._tell = tell
         self._outcome = Outcome(seed)
-        self._cluster = Cluster(home, coordinators, brokers)
+        self._cluster = Cluster(home, coordinators, brokers, standby=standby)
         self._feed = StepFeed(PIPELINE, self._cluster.bootstrap_servers)
         self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
 

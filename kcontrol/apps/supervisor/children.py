@@ -54,11 +54,13 @@ class ChildError(KcontrolError):
 
 @dataclass
 class Child:
-    """One of them. `arguments` are those of the `kcontrol` command; what it says goes to the file `log`."""
+    """One of them. `arguments` are those of the `kcontrol` command; what it says goes to the file `log`.
+    again: what is added to them from its second life on."""
 
     name: str
     arguments: Sequence[str]
     log: Path
+    again: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     began: float = 0.0
     lives: int = 0
@@ -84,6 +86,7 @@ class Child:
                         "-m",
                         "kcontrol.cli",
                         *self.arguments,
+                        *(self.again if self.lives else ()),
                         "--lifeline",
                         "--beats",
                         str(written),
@@ -161,13 +164,9 @@ class Children:
         """Whether a child of that name was added."""
         return any(child.name == name for child in self._all)
 
-    def process_ids(self, prefix: str) -> set[int]:
-        """Of those that are running and whose names start so."""
-        return {
-            child.process.pid
-            for child in self._all
-            if child.name.startswith(prefix) and child.process is not None
-        }
+    def process_ids(self, *names: str) -> set[int]:
+        """Of those that are running and have these names."""
+        return {child.process.pid for child in self._all if child.name in names and child.process is not None}
 
     async def watch(self) -> None:
         """Start again what dies, and end what hangs, until cancelled. Raises ChildError when that is of no

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +43,7 @@ from kcontrol.views.checkpoint_facts import checkpoint_warnings, saved_where
 from kcontrol.views.node_facts import nodes_of
 
 LOOK_EVERY_S = 0.2
+_STANDBY = "--standby"
 COORDINATORS_EVERY_S = 3.0
 
 
@@ -50,7 +51,8 @@ COORDINATORS_EVERY_S = 3.0
 class RunOptions:
     """What was asked for. nodes: those to run here. own_size: how many the pipeline has,
     if not as many as the file says.
-    data_dir: for the nodes' directories and the children's logs."""
+    data_dir: for the nodes' directories and the children's logs. standby: with a second process for each
+    node."""
 
     file: Path
     nodes: tuple[int, ...]
@@ -60,6 +62,7 @@ class RunOptions:
     data_dir: Path
     master: str | None
     max_short_lives: int = MAX_SHORT_LIVES
+    standby: bool = False
 
 
 def shared_master(nodes: int, processors: int) -> str | None:
@@ -137,11 +140,7 @@ class Running:
         ends = await asyncio.to_thread(input_ends, self._cluster, self._pipeline.inputs)
         await self._start_coordinator()
         for node in self._options.nodes:
-            self._children.add(
-                self._child(
-                    f"node-{node}", "node", str(self._options.file), "--node", str(node), *self._place()
-                )
-            )
+            self._start_node(node)
         nodes = ", ".join(map(str, self._options.nodes))
         self._reporter.phase(
             f"{STARTING_SPARK} for node{'s' if len(self._options.nodes) > 1 else ''} {nodes}"
@@ -149,6 +148,15 @@ class Running:
         await first_to_end(self._children.watch(), self._keep_a_coordinator(), self._follow(ends))
 
     # --- processes ------------------------------------------------------------------------------------------
+
+    def _start_node(self, node: int) -> None:
+        """And whoever stands by for it. The one that dies comes back to stand by for the other."""
+        command = ("node", str(self._options.file), "--node", str(node), *self._place())
+        if not self._options.standby:
+            self._children.add(self._child(_node_name(node), *command))
+            return
+        self._children.add(replace(self._child(_node_name(node), *command), again=[_STANDBY]))
+        self._children.add(self._child(_standby_name(node), *command, _STANDBY))
 
     @property
     def _instance(self) -> str:
@@ -276,7 +284,10 @@ class Running:
         """Whether every node started here has: only then is it known that the log agrees
         with the definition in the file."""
         joined = {x.record.process_id for x in logs.view.latest.values() if isinstance(x.record, NodeJoin)}
-        return self._children.process_ids("node-") <= joined
+        return all(
+            joined & self._children.process_ids(_node_name(node), _standby_name(node))
+            for node in self._options.nodes
+        )
 
     def _look_at_status(self, logs: PipelineLogs) -> None:
         """Tell what is new in the status. A stopped pipeline's nodes stand by, so that it can be made to run
@@ -309,6 +320,14 @@ class Running:
         if outcome_of(logs, asked.request_id).state is not RequestState.PENDING:
             self._asked = None
         return self._asked is None
+
+
+def _node_name(node: int) -> str:
+    return f"node-{node}"
+
+
+def _standby_name(node: int) -> str:
+    return f"node-{node}-standby"
 
 
 def _check_nothing_paused(logs: PipelineLogs, left: Mapping[str, int]) -> None:

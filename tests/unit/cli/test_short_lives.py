@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kcontrol.apps.supervisor.children import Child, ChildError, Children
@@ -33,3 +34,25 @@ def test_a_child_that_dies_at_once_is_given_up_after_so_many_short_lives(tmp_pat
     with pytest.raises(ChildError, match=r"at-once: its log .* says why"):
         asyncio.run(asyncio.wait_for(run(), 120))
     assert told == ["started", "ended"] * 2
+
+
+def test_what_is_added_from_the_second_life_on(tmp_path: Path) -> None:
+    """As by `kcontrol run --standby`: who dies comes back to stand by."""
+    lives: list[list[str]] = []
+
+    def tell(name: str, what: str, process_id: int, code: int | None) -> None:
+        if what == "started":
+            lives.append(psutil.Process(process_id).cmdline())
+            os.kill(process_id, signal.SIGKILL)
+
+    async def run() -> None:
+        children = Children(tell, max_short_lives=2)
+        children.add(Child("one", ["coordinator"], tmp_path / "one.log", again=["--json"]))
+        try:
+            await children.watch()
+        finally:
+            await children.stop()
+
+    with pytest.raises(ChildError):
+        asyncio.run(asyncio.wait_for(run(), 120))
+    assert ["--json" in line for line in lives] == [False, True]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kcontrol.settings.locks import LockedError, lock
+from kcontrol.settings.locks import LockedError, holder_of, lock
 
 HOLD = """
 import sys, time
@@ -43,3 +44,12 @@ def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
             holder.kill()
             holder.wait()
         lock(path).close()
+
+
+def test_who_only_looks_sees_the_newest_holder_and_is_in_nobodys_way(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert holder_of(path) == ("", False)
+    with lock(path):
+        assert holder_of(path) == (str(os.getpid()), True)
+    assert holder_of(path) == (str(os.getpid()), False)
+    lock(path).close()

@@ -27,9 +27,12 @@ _SHOWN_CHARACTERS = 2_000
 
 
 def archive_path(java: Java) -> Path:
-    """Where the archive of this PySpark and this Java lies, or would."""
-    spark = Path(pyspark.__file__).resolve().parent
-    digest = hashlib.sha256(f"{spark}\n{java.executable.resolve()}".encode()).hexdigest()
+    """Where the archive of this PySpark and this Java lies, or would. After an upgrade in place it lies
+    elsewhere: Java would take neither Spark's new jars nor another Java's archive. Of times only seconds
+    count: images keep no more."""
+    parts = (Path(pyspark.__file__).resolve().parent / "jars", java.executable.resolve())
+    text = "\n".join(f"{part} {int(part.stat().st_mtime)}" for part in parts)
+    digest = hashlib.sha256(text.encode()).hexdigest()
     return cache_home() / f"spark-{pyspark.__version__}-{digest[:16]}.jsa"
 
 
@@ -44,7 +47,7 @@ def training_options(path: Path) -> str:
     return f'"-XX:ArchiveClassesAtExit={path}" {_QUIET}'
 
 
-def make_archive() -> Path:
+def make_archive(timeout_s: float = TRAINING_TIMEOUT_S) -> Path:
     """Run a small query in a process of its own and keep what its JVM has loaded, in
     place of any archive that is there.
 
@@ -57,13 +60,9 @@ def make_archive() -> Path:
         made = Path(scratch) / path.name
         command = [sys.executable, "-m", "kcontrol.adapters.spark.session.class_training", str(made)]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TRAINING_TIMEOUT_S, check=False
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
         except subprocess.TimeoutExpired as error:
-            raise JavaError(
-                f"Java's class archive was not made within {TRAINING_TIMEOUT_S:.0f} s."
-            ) from error
+            raise JavaError(f"Java's class archive was not made within {timeout_s:.0f} s.") from error
         if done.returncode or not made.is_file():
             raise JavaError(
                 f"Java's class archive could not be made: {done.stderr[-_SHOWN_CHARACTERS:].strip()}"

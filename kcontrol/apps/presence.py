@@ -1,0 +1,62 @@
+"""A lock that a node's process holds for as long as it lives, so that others on its machine know at once when
+it has died."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from kcontrol.core.model import NodeJoin
+from kcontrol.settings.locks import LockedError, holder_of, lock
+
+TRY_EVERY_S = 0.5
+
+
+class Presence:
+    """Of one node of a pipeline, for all processes that work in `work_dir`."""
+
+    def __init__(self, work_dir: Path, pipeline: str, node: int) -> None:
+        self._path = work_dir / "locks" / pipeline / f"node-{node}"
+        self._file: BinaryIO | None = None
+
+    @asynccontextmanager
+    async def shown(self) -> AsyncIterator[None]:
+        """While the block runs, and no longer than this process lives. One that was replaced and has not ended
+        yet may hold the lock: it is taken from the instant on at which that ends."""
+        self._try()
+        taking = asyncio.create_task(self._take())
+        try:
+            yield
+        finally:
+            taking.cancel()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody holds the lock."""
+        return not holder_of(self._path)[1]
+
+    def gone(self, join: NodeJoin) -> bool:
+        """Whether the process that wrote this held the lock and has ended, or was this one, which has begun
+        anew. False: it lives, or that can't be known here."""
+        if join.host != socket.gethostname():
+            return False
+        process_id, held = holder_of(self._path)
+        return (not held and process_id == str(join.process_id)) or join.process_id == os.getpid()
+
+    async def _take(self) -> None:
+        while self._file is None:
+            await asyncio.sleep(TRY_EVERY_S)
+            self._try()
+
+    def _try(self) -> None:
+        """A disk that can't be written is no error here: not every pipeline needs one."""
+        with suppress(LockedError, OSError):
+            self._file = lock(self._path)

@@ -1,0 +1,146 @@
+"""A node that stands by for another: with Spark, its queries and their code ready, it waits until the number
+that it is to have is free.
+
+What it is fenced by, and fences others by, is the claim that any node makes when it joins; nothing here has to
+be right for what consumers read to be right. Two that stand by for one number may both take it: the later one
+has it, the other stands by again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.presence import Presence
+from kcontrol.core.model import DesiredMode, NodeJoin, PipelineSpec
+from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import holder, why_free
+
+_log = logging.getLogger("kcontrol.node")
+
+LOOK_EVERY_S = 0.5
+"""How often the logs are read."""
+NOTICE_EVERY_S = 0.05
+"""How often it is looked whether a process of this machine has died."""
+
+
+@dataclass(frozen=True)
+class WaitOver:
+    """Why the wait is over. anew: the process is to begin again, not to take the number."""
+
+    reason: str
+    anew: bool = False
+
+
+@dataclass(frozen=True)
+class StandbyPorts:
+    """What the wait needs of whoever waits.
+
+    resolve: the definition as it would be submitted now; raises what `submit.resolve` raises. warm_up: runs
+    that committed step again. say: tells people. broken: raises when the process is of no use any more.
+    """
+
+    resolve: Callable[[], Awaitable[PipelineSpec]]
+    warm_up: Callable[[int], Awaitable[None]]
+    say: Callable[[str], None]
+    broken: Callable[[], None]
+
+
+class Standby:
+    """Waits for one number of one pipeline."""
+
+    def __init__(
+        self, cluster: ClusterSettings, pipeline: str, node: int, presence: Presence, ports: StandbyPorts
+    ) -> None:
+        self._cluster = cluster
+        self._pipeline = pipeline
+        self._node = node
+        self._presence = presence
+        self._ports = ports
+        self._heard_since: float | None = None
+        self._compared: PipelineSpec | None = None
+        self._fits = self._fitted = False
+        self._warm = False
+        self._said = ""
+
+    async def until_free(self, deadline_ms: int = DEFAULT_DEADLINE_MS) -> WaitOver:
+        """Returns when the number is to be taken, or the process is to begin anew: the pipeline was stopped,
+        or is another than the one that this process has read from its file.
+
+        deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer,
+        and what the ports raise.
+        """
+        async with pipeline_logs(self._cluster, self._pipeline) as logs:
+            while True:
+                await until_deadline(lambda: self._read(logs), "standing by", _log, deadline_ms)
+                released = await self._look(logs)
+                if released is not None:
+                    return released
+                await self._pause()
+
+    async def _read(self, logs: PipelineLogs) -> None:
+        """Raises RetriableError; then nobody can be heard, and who is silent was only not heard."""
+        heard_since, self._heard_since = self._heard_since, None
+        if await logs.is_there():
+            await logs.read_steps_on()
+        self._heard_since = time.monotonic() if heard_since is None else heard_since
+
+    async def _look(self, logs: PipelineLogs) -> WaitOver | None:
+        spec, desired = logs.view.spec(), logs.view.desired()
+        if spec is None:
+            self._say(f"stands by: pipeline {self._pipeline} has not been submitted yet")
+            return None
+        if desired is not None and desired.mode is DesiredMode.STOPPED:
+            return WaitOver("the pipeline is stopped", anew=True)
+        if not await self._fits_in(spec):
+            if self._fitted:
+                return WaitOver("another definition was submitted", anew=True)
+            self._say(
+                f"stands by: the log has another definition ({spec.fingerprint}) than this process; it takes "
+                "the number once that is submitted which it has"
+            )
+            return None
+        self._fitted = True
+        step = logs.committed.step
+        if step and not self._warm:
+            self._warm = True
+            await self._ports.warm_up(step)
+            return None  # That has taken a while: what was read is old.
+        now_ms, heard_s = SystemClock().now_ms(), time.monotonic() - (self._heard_since or time.monotonic())
+        reason = why_free(logs, self._node, now_ms, round(heard_s * 1000), self._presence.gone)
+        if reason:
+            return WaitOver(reason)
+        self._say(f"stands by for {_name(holder(logs, self._node))}")
+        return None
+
+    async def _fits_in(self, spec: PipelineSpec) -> bool:
+        """Whether the definition in the log is that of this process, in every part."""
+        if spec != self._compared:
+            self._compared, self._fits = spec, await self._ports.resolve() == spec
+        return self._fits
+
+    async def _pause(self) -> None:
+        """Until it is time to read again, or a process of this machine that showed its presence shows it no
+        more."""
+        until = time.monotonic() + LOOK_EVERY_S
+        shown = not self._presence.free
+        while time.monotonic() < until:
+            self._ports.broken()
+            await asyncio.sleep(NOTICE_EVERY_S)
+            if shown and self._presence.free:
+                return
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._ports.say(text)
+
+
+def _name(join: NodeJoin | None) -> str:
+    return "nobody yet" if join is None else f"process {join.process_id} on {join.host}"

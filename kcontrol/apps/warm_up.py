@@ -1,0 +1,79 @@
+"""A committed step run again before it is needed, so that the first one that counts finds its code warm.
+
+Nothing warms the right code as surely: the same queries, the same kind of input, the same writer but for the
+records that it sends. And it is a check: a node that computes otherwise than the log says it did is told of
+before it takes over.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
+from kcontrol.adapters.spark.engine.engine import NodePlace
+from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.session.environment import environment_of
+from kcontrol.apps.recorded import RecordedSteps, recorded_steps
+from kcontrol.apps.rerun import ignore, run_node, scratch_engine
+from kcontrol.core.step.differences import Difference
+from kcontrol.errors import KcontrolError
+from kcontrol.settings.cluster import ClusterSettings
+
+_log = logging.getLogger("kcontrol.node")
+
+MAX_STEPS = 50
+MAX_RECORDS = 2_000_000
+"""No more than this is run again to warm up: from the nearest checkpoint on, where there is state."""
+
+
+async def warm_up(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    cluster: ClusterSettings,
+    node: int,
+    step: int,
+    checkpoints: Path,
+) -> str:
+    """Run a committed step again, as this node, in a directory that is deleted afterwards; returns what came
+    of it, for people. What can't be run is no error: the node is only colder.
+
+    checkpoints: where nodes of this machine have their own.
+    """
+    try:
+        recorded = await recorded_steps(cluster, bound.pipeline, step, step, checkpoints)
+        too_much = _too_much(recorded, node)
+        if too_much:
+            return f"not warm: {too_much}"
+        with tempfile.TemporaryDirectory(prefix="kcontrol-warm-") as scratch:
+            place = NodePlace(node, Path(scratch), checkpoints=checkpoints, environment=environment_of(spark))
+            engine = scratch_engine(spark, bound, host, place, recorded.spec)
+            found = await run_node(engine, node, recorded, ignore, ignore)
+    except KcontrolError as error:
+        return f"not warm: {error}"
+    return _said(recorded.last, found)
+
+
+def _too_much(recorded: RecordedSteps, node: int) -> str:
+    boundaries = recorded.boundaries
+    if any(one.nodes != recorded.spec.nodes for one in boundaries) or node >= recorded.spec.nodes:
+        return "the last step was made by another number of nodes"
+    records = sum(part.records for one in boundaries for part in one.inputs)
+    if len(boundaries) > MAX_STEPS or records > MAX_RECORDS:
+        return (
+            f"{len(boundaries):,} steps of {records:,} records would have to be run again for it, of at "
+            f"most {MAX_STEPS:,} and {MAX_RECORDS:,}"
+        )
+    return ""
+
+
+def _said(step: int, found: Sequence[Difference]) -> str:
+    if not found:
+        return f"warm: step {step} was run again and agrees"
+    _log.warning("step %d, run again here, differs from the log: %s", step, found[0])
+    return f"warm, but step {step}, run again here, differs from the log: {found[0]}"
