@@ -47,7 +47,8 @@ async def ask_checkpoint(settings: ClusterSettings, pipeline: str, timeout_s: fl
     """Have the state saved; the step that is. Raises HaltedError or NotNowError when the pipeline does not
     run."""
     async with _known(settings, pipeline) as logs:
-        return (await ask(logs, checkpoint_request(logs.view), timeout_s)).step
+        await logs.read_steps_on()
+        return (await ask(logs, checkpoint_request(logs.view, logs.committed.step), timeout_s)).step
 
 
 async def ask_input(

@@ -28,9 +28,10 @@ def mode_requests(view: PipelineView, mode: DesiredMode, *, lift_halt: bool = Tr
     return Resume(pipeline, uuid4().hex), wanted
 
 
-def checkpoint_request(view: PipelineView) -> tuple[Request, ...]:
+def checkpoint_request(view: PipelineView, committed: int) -> tuple[Request, ...]:
     """To save the state now, also of a paused pipeline, or of one whose last step is saved already.
 
+    committed: the last step that was read in the log of steps: no older one is an answer.
     Raises HaltedError or NotNowError when the pipeline has halted or is stopped: nothing would be saved.
     """
     pipeline, now = view.pipeline, view.status()
@@ -43,7 +44,7 @@ def checkpoint_request(view: PipelineView) -> tuple[Request, ...]:
         if now.phase is PipelinePhase.HALTED:
             raise HaltedError(f"{text}. {_why(now)}")
         raise NotNowError(text)
-    return (CheckpointRequest(pipeline, uuid4().hex),)
+    return (CheckpointRequest(pipeline, uuid4().hex, committed),)
 
 
 def _why(now: Status) -> str:

@@ -47,7 +47,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     assert transitions["coordinator: attempting, newer claim"] > _OFTEN
 
 
-@pytest.mark.parametrize("seed", [14_010, 5_071_207, 9_013_415, 82_154_431])
+@pytest.mark.parametrize("seed", [14_010, 5_071_207, 9_013_415, 20_938_962, 82_154_431])
 def test_what_was_found_once_holds(seed: int) -> None:
     """An old end of the log that opens no node; a newer claim while an earlier tenure's answer was awaited; a
     claim that was forgotten before its author had read it; a node that was rolled back from a step that its

@@ -25,8 +25,8 @@ class Users:
     def ask_for_checkpoint(self) -> None:
         """The user's request."""
         self.requests += 1
-        self.world.asked[f"r{self.requests}"] = len(self.world.boundaries)
-        self.world.append(CheckpointRequest(PIPELINE, f"r{self.requests}"))
+        committed = self.world.asked[f"r{self.requests}"] = len(self.world.boundaries)
+        self.world.append(CheckpointRequest(PIPELINE, f"r{self.requests}", committed))
 
     def resume(self) -> None:
         """The user has looked at the halt."""

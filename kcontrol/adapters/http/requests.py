@@ -85,7 +85,7 @@ async def shutdown(plane: ThePlane, pipeline: ThePipeline, response: Response) -
 async def checkpoint(plane: ThePlane, pipeline: ThePipeline, response: Response) -> Accepted:
     """Save the state of all nodes now, without stopping the steps. Refused while the pipeline does not
     run."""
-    return await ask(plane, pipeline, response, checkpoint_request(pipeline.view))
+    return await ask(plane, pipeline, response, checkpoint_request(pipeline.view, pipeline.committed.step))
 
 
 @router.get("/requests/{request_id}", responses=responses(404, 409, 500))

@@ -129,6 +129,14 @@ def _read_again(found: Findings) -> None:
     state.trouble = state.trouble.put_off(text, state.now_ms + turn.limits().backoff_ms)
 
 
+def _is_request_ahead(found: Findings) -> bool:
+    """Nothing older than what its asker has read may answer a request; it is read again, a few times."""
+    state, limits = found.turn.state, found.turn.limits()
+    if state.trouble.doubts < limits.max_attempts:
+        found.missing = checkpointing.unread_by_request(state)
+    return found.missing != ""
+
+
 def _take_resume(found: Findings) -> None:
     """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
     state = found.turn.state
@@ -441,6 +449,13 @@ LOOK: tuple[Guard | Duty, ...] = (
         _is_log_ahead,
         _C.LOG_AHEAD,
         _read_again,
+    ),
+    Guard(
+        RESTING,
+        "who asks for a checkpoint has read more of the log of steps than was read here",
+        _is_request_ahead,
+        _C.LOG_AHEAD,
+        _doubt,
     ),
     Duty(RESTING, "a request to resume lifts a halt and sets all counts to zero", _take_resume),
     Duty(

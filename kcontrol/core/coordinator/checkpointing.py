@@ -37,11 +37,27 @@ def pending_request(state: CoordinatorState) -> CheckpointRequest | None:
     return None if request is None or request.request_id in state.asked.acknowledged else request
 
 
+def unread_by_request(state: CoordinatorState) -> str:
+    """What shows that whoever asks for a checkpoint has read more of the log of steps, or ''."""
+    request = pending_request(state)
+    if request is None or request.committed <= state.steps.step:
+        return ""
+    return (
+        f"step {request.committed} was committed when a checkpoint was asked for, and the log of steps was "
+        f"read to step {state.steps.step} only"
+    )
+
+
 def answer_request(turn: Turn, spec: PipelineSpec) -> None:
     """Answer the pending request, if there is nothing to save for it, or nothing any more."""
     state = turn.state
     request = pending_request(state)
     if request is None:
+        return
+    unread = unread_by_request(state)
+    if unread:
+        # Read again as often as it may be, the log has no such step.
+        _answer(state, request.request_id, 0, f"{unread}: nothing was saved; ask again")
         return
     saved = next((one.step for one in state.steps.checkpoints if one.request_id == request.request_id), 0)
     if saved or 0 < state.steps.step == state.steps.checkpoint:

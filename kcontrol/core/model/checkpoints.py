@@ -11,6 +11,8 @@ class CheckpointRequest:
 
     pipeline: str
     request_id: str
+    committed: int = 0
+    """The last committed step that whoever asks has read: nothing older is an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,59 @@ def test_a_request_makes_a_checkpoint_at_once_and_is_answered_when_it_is_in_the_
     assert "now" in driver.status.acknowledged
 
 
+def saved_up_to_date() -> CoordinatorDriver:
+    """At rest; the checkpoint of the last step is in the log as far as it was read, and request `now` is
+    answered."""
+    driver = resting()
+    ask(driver)
+    for number in (0, 1):
+        driver.say(number)
+        part(driver, number)
+    commit = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    driver.see_step(commit.checkpoint)
+    driver.feed(CheckpointCommitted(3, driver.log.now_ms))
+    driver.ready()
+    assert answer(driver) == ("now", 3, "")
+    return driver
+
+
+def test_a_request_is_not_answered_by_an_end_of_the_log_that_is_older_than_what_its_asker_has_read() -> None:
+    """After a takeover a broker may show the log without its newest steps: seed 20938962 of the simulator."""
+    driver = saved_up_to_date()
+    assert driver.see(CheckpointRequest("p", "later", 4)) == []
+    trouble = driver.state.trouble
+    assert (driver.state.at, trouble.doubts) == (State.BACKING_OFF, 1)
+    assert trouble.failure is not None
+    assert trouble.failure.text.startswith("step 4 was committed when a checkpoint was asked for")
+    assert driver.status.answers[-1].request_id == "now"
+    assert driver.tick(trouble.retry.not_before_ms - driver.log.now_ms) == [InitProducer(60_000)]
+    driver.see_step(boundary(4, (8, 3), (9, 3), nodes=2))
+    driver.ready()
+    for number in (0, 1):
+        driver.say(number, step=4)
+    assert {step for _, step in told(driver.tick(0))} <= {4}
+    assert driver.state.checkpointing.saving is not None
+    assert driver.state.checkpointing.saving.step == 4
+
+
+def test_a_request_that_names_a_step_which_never_was_is_refused_and_keeps_nobody_from_working() -> None:
+    driver = saved_up_to_date()
+    driver.see(CheckpointRequest("p", "wrong", 99))
+    for tries in range(1, ONE.limits.max_attempts + 1):
+        trouble = driver.state.trouble
+        assert (driver.state.at, trouble.doubts) == (State.BACKING_OFF, tries)
+        driver.tick(trouble.retry.not_before_ms - driver.log.now_ms)
+        driver.ready()
+    assert answer(driver) == (
+        "wrong",
+        0,
+        "step 99 was committed when a checkpoint was asked for, and the log of steps was read to step 3 only: "
+        "nothing was saved; ask again",
+    )
+    assert driver.state.at in (State.ASSEMBLING, State.READY)
+    assert driver.state.trouble.halt == ""
+
+
 def test_a_request_during_a_checkpoint_gets_one_of_its_own_if_there_is_more_to_save() -> None:
     driver = saving(ONE)
     assert told(ask(driver)) == []

@@ -26,7 +26,8 @@ class TroubleState:
     halt: str = ""
     """Why the pipeline halted, '' if it has not."""
     doubts: int = 0
-    """How often the log of steps was read again because by what was read of it a node can't be opened."""
+    """How often the log of steps was read again because what was read of it opens no node, or is older than what
+    somebody who asks for a checkpoint has read."""
 
     def noted(self, kind: FailureKind, text: str) -> TroubleState:
         """For the status alone."""
