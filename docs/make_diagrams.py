@@ -18,6 +18,7 @@ from typing import Any
 from kcontrol.core import events
 from kcontrol.core.coordinator import between_steps
 from kcontrol.core.coordinator import table as coordinator_table
+from kcontrol.core.coordinator.look import Duty, Guard
 from kcontrol.core.machine import Look
 from kcontrol.core.node import table as node_table
 
@@ -41,7 +42,7 @@ class Machine:
     """What any of them may be answered by instead."""
     remarks: Mapping[Any, str]
     """On states, beside what is asked for."""
-    look: Sequence[between_steps.Guard | between_steps.Duty] = ()
+    look: Sequence[Guard | Duty] = ()
 
 
 MACHINES = {
@@ -144,7 +145,7 @@ def _look(one: Machine) -> str:
     lines, resting = [], {state for check in one.look for state in check.states}
     for number, check in enumerate(one.look, 1):
         where = "all" if set(check.states) == resting else _named(check.states, one.states)
-        if isinstance(check, between_steps.Duty):
+        if isinstance(check, Duty):
             lines.append((str(number), where, check.name, _called(check.do), "", ""))
         elif check.cause is None:
             lines.append(

@@ -60,9 +60,17 @@ async def await_outcome(logs: PipelineReader, asked: RecordedRequest, timeout_s:
 def _outcome(projection: PipelineProjection, request: Request) -> Outcome:
     newer = newer_than(projection, request)
     found = outcome_of(projection, request.request_id)
-    if found.state is RequestState.SUPERSEDED and newer == replace(request, request_id=found.superseded_by):
+    if found.state is RequestState.SUPERSEDED and newer is not None and _is_as_good(newer, request):
         return outcome_of(projection, found.superseded_by)
     return found
+
+
+def _is_as_good(newer: Request, request: Request) -> bool:
+    """Whether what answers the one answers the other: it asks for the very same, or for no older step to be
+    saved."""
+    if isinstance(newer, CheckpointRequest) and isinstance(request, CheckpointRequest):
+        return newer.committed >= request.committed
+    return newer == replace(request, request_id=newer.request_id)
 
 
 def _too_late(logs: PipelineReader, request: Request, outcome: Outcome, timeout_s: float) -> KcontrolError:

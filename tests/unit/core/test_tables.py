@@ -8,7 +8,8 @@ import pytest
 
 from kcontrol.core import events
 from kcontrol.core.coordinator import table as coordinator_table
-from kcontrol.core.coordinator.between_steps import LOOK, Guard
+from kcontrol.core.coordinator.between_steps import LOOK
+from kcontrol.core.coordinator.look import Guard
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.events import AttemptWritten, InitProducer, ProducerReady, StepCommitted, StepSeen, Tick

@@ -41,7 +41,7 @@ def asked(before: Status, coordinator: Coordinator = _nobody, timeout_s: float =
         await logs.read_control()
         acting = asyncio.create_task(act(other))
         try:
-            return (await ask(logs, checkpoint_request(logs.view), timeout_s)).step
+            return (await ask(logs, checkpoint_request(logs.view, 0), timeout_s)).step
         finally:
             acting.cancel()
 
