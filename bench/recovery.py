@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from bench.figures import Spread
-from examples.processes import now_ms
+from examples.processes import KcontrolProcess, now_ms
 from examples.step_feed import StepFeed, recovered_ms
 from tests.chaos.cluster import Cluster
 from tests.chaos.faults import Action, Fault, Target
@@ -29,7 +29,7 @@ from tests.chaos.producer import Feeder
 
 TARGETS = (Target.COORDINATOR, Target.NODE, Target.JVM, Target.WORKER, Target.BROKER)
 WITH_STANDBY = (Target.COORDINATOR, Target.NODE)
-STANDS_BY = "stands by for process"
+STANDS_BY, BEGINS, TAKES_OVER = "stands by for process", "starting Spark", "takes over"
 TIMEOUT_S = 180.0
 LOOK_EVERY_S = 0.05
 SETTLE_STEPS = 5
@@ -108,10 +108,16 @@ def _status(cluster: Cluster) -> dict[str, Any]:
 def _await_standby(cluster: Cluster) -> None:
     """Until one of the node's processes waits with everything ready."""
     deadline = time.monotonic() + TIMEOUT_S
-    while not any(STANDS_BY in process.log_tail(1) for process in cluster.processes):
+    while not any(_stands_by(process) for process in cluster.processes):
         if time.monotonic() > deadline:
             raise RuntimeError(f"nobody stands by after {TIMEOUT_S:.0f} s\n{_said(cluster)}")
         time.sleep(LOOK_EVERY_S)
+
+
+def _stands_by(process: KcontrolProcess) -> bool:
+    """By what its newest life has said last of that."""
+    said = process.log.read_text(errors="replace") if process.log.exists() else ""
+    return said.rfind(STANDS_BY) > max(said.rfind(BEGINS), said.rfind(TAKES_OVER))
 
 
 def _await_steps(cluster: Cluster, feed: StepFeed, step: int) -> None:

@@ -3,9 +3,12 @@ kind."""
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,6 +28,7 @@ from tests.chaos.network import can_cut
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
+SUBMIT_TIMEOUT_S = 120.0
 STANDBYS = ("a", "b")
 """Both stand by: the first to do so has the number when nobody has spoken under it for a while."""
 PLANNER_MODULE = "python_streaming_source_runner"
@@ -45,7 +49,8 @@ class Cluster:
             processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)
         ]
         self._disks = home / "nodes"
-        environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
+        self._submits = standby
+        self._environment = environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
         self._numbered = [
             (n, processes.node(PIPELINE_FILE, servers, home, n, environment=environment, standby=which))
             for n in range(NODES)
@@ -75,8 +80,19 @@ class Cluster:
         ]
         for future in admin.create_topics(topics).values():
             future.result(TOPIC_TIMEOUT_S)
+        if self._submits:
+            self._submit()
         for process in self.processes:
             process.start()
+
+    def _submit(self) -> None:
+        """Whoever stands by takes over what runs, and submits nothing."""
+        command = [sys.executable, "-m", "kcontrol.cli", "submit", str(PIPELINE_FILE)]
+        where = ["--bootstrap-servers", self.bootstrap_servers]
+        environment = {**os.environ, **self._environment}
+        subprocess.run(
+            [*command, *where], env=environment, check=True, capture_output=True, timeout=SUBMIT_TIMEOUT_S
+        )
 
     def stop(self) -> None:
         """End all; nothing is left."""
