@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,6 +24,7 @@ from tests.chaos.cluster import Cluster
 from tests.chaos.faults import Action, Fault, Target
 from tests.chaos.names import PIPELINE
 from tests.chaos.producer import Feeder
+from tests.support.processes import run_kcontrol
 
 TARGETS = (Target.COORDINATOR, Target.NODE, Target.JVM, Target.WORKER, Target.BROKER)
 WITH_STANDBY = (Target.COORDINATOR, Target.NODE)
@@ -99,9 +98,8 @@ def _victims(
 
 
 def _status(cluster: Cluster) -> dict[str, Any]:
-    where = ["--bootstrap-servers", cluster.bootstrap_servers]
-    command = [sys.executable, "-m", "kcontrol.cli", "status", PIPELINE, "--json", *where]
-    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    done = run_kcontrol("status", PIPELINE, "--json", "--bootstrap-servers", cluster.bootstrap_servers)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

@@ -96,12 +96,11 @@ class NodeService:
         SparkLostError.
         """
         options = self._options
-        jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
+        jvm = self._jvm_life()
 
         def broken() -> None:
             if wrong := jvm.wrong():
-                jvm.kill()
-                raise SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
+                raise _lost(jvm, wrong)
 
         async def warm(step: int) -> None:
             say(
@@ -163,17 +162,16 @@ class NodeService:
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that
         is the end of this incarnation."""
-        jvm = JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
+        jvm = self._jvm_life()
         working = asyncio.create_task(session.run())
         try:
             while True:
                 done, _ = await asyncio.wait([working], timeout=JVM_LOOK_EVERY_S)
                 wrong = jvm.wrong()
                 if not done and wrong:
-                    # Whoever waits for its answer within this process shall wait no more.
-                    jvm.kill()
+                    lost = _lost(jvm, wrong)
                     await end_task(working)
-                    raise SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
+                    raise lost
                 if done:
                     if session.hung:
                         jvm.kill()
@@ -183,6 +181,9 @@ class NodeService:
             raise
         finally:
             jvm.close()
+
+    def _jvm_life(self) -> JvmLife:
+        return JvmLife(self._spark, duration_ms(self._pipeline.limits.silence_timeout) / 1000)
 
     def close(self) -> None:
         """Give back the side channel. The Spark session stays as it is."""
@@ -221,6 +222,13 @@ class NodeService:
     ) -> KafkaInputWatcher:
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s
         return KafkaInputWatcher(self._settings, input_.topic, from_, takes, every_s, look)
+
+
+def _lost(jvm: JvmLife, wrong: str) -> SparkLostError:
+    """What a JVM that is of no use any more means for this process, after it was killed: whoever waits for its
+    answer here shall wait no more."""
+    jvm.kill()
+    return SparkLostError(f"{wrong}; start the node again, unless a supervisor does")
 
 
 async def end_task(working: asyncio.Task[Exit]) -> None:

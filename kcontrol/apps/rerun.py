@@ -162,7 +162,8 @@ async def run_node(
     """One node's part of recorded steps, all made by as many nodes; closes the engine. ran: told of each step
     that is asked for and read what it had read.
 
-    Raises as `run_again`."""
+    Raises as `run_again`.
+    """
     differences: list[Difference] = []
     try:
         steps = (recorded.first, recorded.last, recorded.begin)

@@ -144,18 +144,24 @@ def node(
             click.echo(
                 json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
             )
-        how = _How(master, standby, archives, as_json)
-        ended = asyncio.run(_serve(pipeline, cluster, options, profiler, watchdog, how))
-    if ended is not None and how.begins_anew_after(ended):
+        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, standby, archives, as_json)
+        ended = asyncio.run(_serve(asked))
+    if ended is not None and asked.begins_anew_after(ended):
         begin_anew()
     if ended is not None and ended.replaced:
         raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
 
 
 @dataclass(frozen=True)
-class _How:
-    """What was asked for besides. master: Spark's. archives: makes Java's class archive if there is none."""
+class _Asked:
+    """What the command was asked for, and who looks on. master: Spark's. archives: makes Java's class archive if
+    there is none."""
 
+    pipeline: Pipeline
+    cluster: ClusterSettings
+    options: NodeOptions
+    profiler: Profiler
+    watchdog: Watchdog
     master: str | None
     standby: bool
     archives: bool
@@ -166,25 +172,26 @@ class _How:
         for the node that has replaced it."""
         return ended.shut_down or (self.standby and ended.replaced)
 
+    def tell(self, what: str, facts: Mapping[str, Any], more: str = "") -> None:
+        """On standard output, what this node does: a sentence, or its facts."""
+        name, number = self.pipeline.name, self.options.node
+        if self.as_json:
+            click.echo(json.dumps({"node": number, "pipeline": name, "pid": os.getpid(), **facts}))
+        else:
+            click.echo(f"node {number} of pipeline {name} {what} (pid {os.getpid()}){more}")
 
-async def _serve(
-    pipeline: Pipeline,
-    cluster: ClusterSettings,
-    options: NodeOptions,
-    profiler: Profiler,
-    watchdog: Watchdog,
-    how: _How,
-) -> Exit | None:
+
+async def _serve(asked: _Asked) -> Exit | None:
     """The node's end by the protocol; None when a signal ended it."""
     find_java()
-    as_json = how.as_json
+    pipeline, cluster = asked.pipeline, asked.cluster
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
 
     def stands_by() -> None:
-        _tell(pipeline, options, as_json, "stands by: the pipeline is stopped", {"stands_by": True})
+        asked.tell("stands by: the pipeline is stopped", {"stands_by": True})
         stood_by.set()
         end_spark()
 
@@ -194,45 +201,38 @@ async def _serve(
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
-    await _before(stop, _check(cluster, pipeline, makes_outputs=options.output_partitions is not None))
+    makes_outputs = asked.options.output_partitions is not None
+    await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():
         return None
-    return await _on_spark(stop, pipeline, cluster, options, profiler, watchdog, how)
+    return await _on_spark(asked, stop)
 
 
-async def _on_spark(
-    stop: asyncio.Event,
-    pipeline: Pipeline,
-    cluster: ClusterSettings,
-    options: NodeOptions,
-    profiler: Profiler,
-    watchdog: Watchdog,
-    how: _How,
-) -> Exit | None:
+async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
     """As `_serve`, from the start of Spark to its end."""
-    as_json = how.as_json
-    with phase(STARTING_SPARK, as_json):
+    pipeline, options, watchdog = asked.pipeline, asked.options, asked.watchdog
+    with phase(STARTING_SPARK, asked.as_json):
         spark = await asyncio.to_thread(
-            session, f"kcontrol {pipeline.name} node {options.node}", how.master, hushed=True
+            session, f"kcontrol {pipeline.name} node {options.node}", asked.master, hushed=True
         )
     gateway = gateway_of(spark)
-    profiler.jvm = Jvm(gateway)
+    asked.profiler.jvm = Jvm(gateway)
     watchdog.jvm_pid = jvm_pid(spark)
 
     def joined(spec: PipelineSpec) -> None:
         saves = saved_where(spec, str(options.checkpoints))
         more = f"; its checkpoints go to {saves}" if saves else ""
-        _tell(pipeline, options, as_json, "joins", {"checkpoints": saves}, more)
-        if how.archives:
+        asked.tell("joins", {"checkpoints": saves}, more)
+        if asked.archives:
             make_in_background()
 
     def tell(what: str) -> None:
-        _tell(pipeline, options, as_json, what, {"standby": what})
+        asked.tell(what, {"standby": what})
 
-    service, ended = NodeService(spark, cluster, pipeline, options), None
+    service, ended = NodeService(spark, asked.cluster, pipeline, options), None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
-        if how.standby:
+        if asked.standby:
             released = await _before(stop, service.until_free(bound, tell))
             if released is None:
                 return None
@@ -250,24 +250,8 @@ async def _on_spark(
         # With its JVM gone there is nothing left to stop.
         with suppress(Py4JError, OSError):
             spark.stop()
-        if ended is not None and how.begins_anew_after(ended):
+        if ended is not None and asked.begins_anew_after(ended):
             await asyncio.to_thread(end_jvm, gateway)
-
-
-def _tell(
-    pipeline: Pipeline,
-    options: NodeOptions,
-    as_json: bool,
-    what: str,
-    facts: Mapping[str, Any],
-    more: str = "",
-) -> None:
-    """On standard output, what this node does: a sentence, or its facts."""
-    if as_json:
-        told = {"node": options.node, "pipeline": pipeline.name, "pid": os.getpid(), **facts}
-        click.echo(json.dumps(told))
-    else:
-        click.echo(f"node {options.node} of pipeline {pipeline.name} {what} (pid {os.getpid()}){more}")
 
 
 async def _check(cluster: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:

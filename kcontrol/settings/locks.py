@@ -31,7 +31,7 @@ def lock(path: Path) -> BinaryIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.seek(0)
-        holder = file.read(_ID_BYTES).decode("ascii", "replace").strip()
+        holder = _written(file)
         file.close()
         raise LockedError(path, holder) from error
     file.truncate(0)
@@ -45,9 +45,13 @@ def holder_of(path: Path) -> tuple[str, bool]:
     try:
         with path.open("rb") as file:
             held = _is_held(file)
-            return file.read(_ID_BYTES).decode("ascii", "replace").strip(), held
+            return _written(file), held
     except FileNotFoundError:
         return "", False
+
+
+def _written(file: BinaryIO) -> str:
+    return file.read(_ID_BYTES).decode("ascii", "replace").strip()
 
 
 def _is_held(file: BinaryIO) -> bool:

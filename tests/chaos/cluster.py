@@ -3,12 +3,9 @@ kind."""
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +21,7 @@ from tests.chaos.brokers import NODES_GROUP, OneBroker, ThreeBrokers
 from tests.chaos.faults import Action, Fault, Target, of_a_kind
 from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE
 from tests.chaos.network import can_cut
+from tests.support.processes import run_kcontrol
 
 PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
@@ -87,12 +85,12 @@ class Cluster:
 
     def _submit(self) -> None:
         """Whoever stands by takes over what runs, and submits nothing."""
-        command = [sys.executable, "-m", "kcontrol.cli", "submit", str(PIPELINE_FILE)]
         where = ["--bootstrap-servers", self.bootstrap_servers]
-        environment = {**os.environ, **self._environment}
-        subprocess.run(
-            [*command, *where], env=environment, check=True, capture_output=True, timeout=SUBMIT_TIMEOUT_S
+        done = run_kcontrol(
+            "submit", str(PIPELINE_FILE), *where, env=self._environment, timeout_s=SUBMIT_TIMEOUT_S
         )
+        if done.returncode:
+            raise RuntimeError(f"the pipeline can't be submitted: {done.stderr}")
 
     def stop(self) -> None:
         """End all; nothing is left."""
