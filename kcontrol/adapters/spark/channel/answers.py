@@ -17,6 +17,7 @@ from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
+    AskJob,
     AskSettings,
     AskSplits,
     AwaitStep,
@@ -24,6 +25,7 @@ from kcontrol.adapters.spark.channel.messages import (
     Columns,
     Grant,
     Heard,
+    Job,
     OwnPartitions,
     Placement,
     Question,
@@ -57,6 +59,8 @@ class ChannelEndpoint:
         """By query: what this node may write of each of its outputs; set by the engine."""
         self.columns_used: Callable[[str, str], tuple[str, ...] | None] = lambda _query, _input: None
         """By query and input: the columns that the query can see, None for all; set by the engine."""
+        self.job_ahead: Callable[[str, int], Job] = lambda _query, _number: Job(None)
+        """By query: what became of a job that was begun ahead; set by the engine. Waits until it is known."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
         conf = spark.sparkContext.getConf()
@@ -75,6 +79,8 @@ class ChannelEndpoint:
                 return self._splits(name, step)
             case AskSettings():
                 return Settings(self.settings.to_json())
+            case AskJob(query, number):
+                return self.job_ahead(query, number)
             case Announce() as told:
                 return Columns(self._announced(self.gate.attempt(told.serial), told, told.partitions))
             case BeginTask() as begun:

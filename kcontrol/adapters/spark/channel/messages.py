@@ -114,6 +114,13 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A WriteJob as JSON; None: there is nothing to do."""
+
+    json: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class OwnPartitions:
     """What a writer may write of an output."""
 
@@ -188,6 +195,18 @@ class BeginTask(Question[TaskSplits]):
 
 
 @dataclass(frozen=True, slots=True)
+class AskJob(Question[Job]):
+    """A task of a job that was begun ahead, for whatever step comes next: which attempt does it work for?
+    Answered when that is known, or when it is to wait no longer.
+
+    number: of the job, among those that the query began ahead.
+    """
+
+    query: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReadSplit:
     """A split that was read to its end, and what was found in it."""
 
@@ -245,7 +264,7 @@ class ReportFailure(Question[Heard]):
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
     *(AwaitStep, AskSplits, AskSettings),
-    *(Announce, BeginTask, ReportReads, AskGrant, ReportWritten, ReportFailure),
+    *(AskJob, Announce, BeginTask, ReportReads, AskGrant, ReportWritten, ReportFailure),
 )
 """All that a driver answers."""
 

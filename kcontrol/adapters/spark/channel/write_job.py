@@ -2,6 +2,7 @@
 
 It is not part of the functions that the tasks run: those are pickled once for all steps of a query. Spark
 shows local properties in its user interface and writes them to its event log, so there is no secret in it.
+A job that is begun ahead of its step has a number there instead, for which its tasks are told the rest.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from dataclasses import asdict, dataclass
 
 from pyspark import TaskContext
 
-from kcontrol.adapters.spark.channel.messages import Placement
+from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
+from kcontrol.adapters.spark.channel.messages import AskJob, Placement
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 JOB_PROPERTY = "kcontrol.job"
-"""Spark's local property that holds the WriteJob of the attempt under way."""
+"""Spark's local property that holds the WriteJob of the attempt under way, or the number of a job that was
+begun ahead."""
+_AHEAD = "ahead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,24 @@ def job_from_json(text: str) -> WriteJob:
     return WriteJob(placement=Placement(fields.pop("placement")), targets=targets, **fields)
 
 
-def job_of(context: TaskContext) -> WriteJob:
-    """The job of the task under way. Raises StepFailedError (LOST) when the task has none."""
+def ahead_property(number: int) -> str:
+    """What JOB_PROPERTY holds for a job that is begun before it is known which attempt it works for."""
+    return json.dumps({_AHEAD: number})
+
+
+def job_of(context: TaskContext, address: ChannelAddress, query: str) -> WriteJob | None:
+    """The job of the task under way; None: it was begun ahead and is not needed. Waits until that is known.
+
+    Raises StepFailedError (LOST) when the task has none, or when the driver can't be asked.
+    """
     text = context.getLocalProperty(JOB_PROPERTY)
     if text is None:
         raise StepFailedError(
             FailureKind.LOST,
             f"this Spark task has no local property {JOB_PROPERTY!r}, which says what it writes and where to",
         )
-    return job_from_json(text)
+    number = json.loads(text).get(_AHEAD)
+    if number is None:
+        return job_from_json(text)
+    told = client_of(address).ask(AskJob(query, number)).json
+    return None if told is None else job_from_json(told)

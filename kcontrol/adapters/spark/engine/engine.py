@@ -135,6 +135,7 @@ class SparkEngine:
             self._query_ended,
             host.gate,
         )
+        host.job_ahead = self._queries.job_ahead
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
         self._cancels = 0

@@ -2,22 +2,29 @@
 
 The steps topic says what was read, there is no state to version, and nothing is planned or written down for a
 step: so it can begin after any. Where rows are shuffled to their writers a step is planned anew, since an RDD
-with a shuffle would read what the first run has shuffled.
+with a shuffle would read what the first run has shuffled. Where steps follow each other closely the job of the
+next one is begun ahead: see `ahead`.
 """
 
 from __future__ import annotations
 
+import itertools
+import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.step_gate import StepGate
+from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ahead_property
+from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
+from kcontrol.adapters.spark.engine.releases import Releases
 from kcontrol.adapters.spark.internals import PlannedFrame
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.session.conf import with_setting
@@ -33,10 +40,13 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 _planning = threading.Lock()
 """Held while the session's settings are those of a plan for a step."""
 
+_log = logging.getLogger(__name__)
+
 
 class OnceQuery:
     """Runs the steps of one query from `start` to `stop`. peer: the name under which it waits at the gate.
-    on_end: is given what ended it, unless that was `stop`."""
+    ahead_s: how long the job of the next step waits for it; 0: it is not begun ahead. on_end: is given what
+    ended it, unless that was `stop`."""
 
     def __init__(
         self,
@@ -45,23 +55,38 @@ class OnceQuery:
         context: SinkContext,
         gate: StepGate,
         peer: Peer,
+        ahead_s: float,
         on_end: Callable[[StepFailedError], None],
     ) -> None:
         assert bound.once is not None
         self._spark, self._bound, self._frame = spark, bound, bound.once
-        self._context, self._gate, self._peer, self._on_end = context, gate, peer, on_end
+        self._ahead_s, self._on_end = ahead_s, on_end
+        self._releases = Releases(gate, peer, bound.name)
         self._writer = StepWriter(bound, context)
         self._plan = WriterPlan(context.address, bound.name, bound.once.schema)
         self._plans: dict[Ways, PlannedFrame] = {}
+        self._shape: Shape | None = None
+        """Of the last step, where it followed closely on the one before: that of the next one is begun ahead
+        with it."""
+        self._ended_s = 0.0
+        """When the job of the last step had ended, by the monotonic clock."""
+        self._numbers = itertools.count(1)
+        self._job_ahead: JobAhead | None = None
         self._group = f"kcontrol-{peer.session}-{bound.name}"
         self._stopping = False
         self._thread: threading.Thread | None = None
 
     def start(self, step: int) -> None:
         """Wait for the step after this one, and go on with those that follow."""
+        self._releases.start(step)
         name = f"kcontrol-once-{self._bound.name}"
         self._thread = threading.Thread(target=self._work, args=(step,), name=name, daemon=True)
         self._thread.start()
+
+    def job_ahead(self, number: int) -> WriteJob | None:
+        """For the tasks of a job that was begun ahead: see `JobAhead.job`."""
+        ahead = self._job_ahead
+        return ahead.job() if ahead is not None and ahead.number == number else None
 
     def cancel_jobs(self) -> None:
         """End the Spark job of the step under way, from any thread."""
@@ -72,15 +97,15 @@ class OnceQuery:
         """Wait until it has ended; its attempt must be decided. Raises StepFailedError (LOST) when it takes too
         long."""
         self._stopping = True
-        self._gate.dismiss(self._peer)
+        ended = self._releases.stop(STOP_TIMEOUT_S)
         self.cancel_jobs()
         if self._thread is not None:
             self._thread.join(STOP_TIMEOUT_S)
-            if self._thread.is_alive():
-                raise StepFailedError(
-                    FailureKind.LOST,
-                    f"query {self._bound.name!r} does not stop within {STOP_TIMEOUT_S:.0f} s",
-                )
+            ended = ended and not self._thread.is_alive()
+        if not ended:
+            raise StepFailedError(
+                FailureKind.LOST, f"query {self._bound.name!r} does not stop within {STOP_TIMEOUT_S:.0f} s"
+            )
 
     # --- its thread -----------------------------------------------------------------------------------------
 
@@ -88,8 +113,8 @@ class OnceQuery:
         try:
             self._prepare()
             while True:
-                if self._gate.next_step(self._peer, step) is not None:
-                    step += 1
+                step += 1
+                if not self._run_ahead(step):
                     self._run_step(step)
         except Exception as error:  # noqa: BLE001 - whatever ends the query, the engine must hear of it
             if not self._stopping:
@@ -107,31 +132,70 @@ class OnceQuery:
         context.setJobGroup(self._group, f"steps of query {self._bound.name}", interruptOnCancel=True)
 
     def _run_step(self, step: int) -> None:
-        attempt = self._context.current()
-        if attempt is None or attempt.work.step != step:
-            raise AttemptCancelledError(f"query {self._bound.name!r}: step {step} is not released")
+        attempt = self._releases.released(step)
+        assert attempt is not None
+        self._shape, idle_s = None, attempt.started_s - self._ended_s
         try:
             attempt.planned(self._bound.name)
-            outputs = self._writer.write(
-                self._spark.sparkContext, attempt, lambda ways: self._run(attempt, ways)
-            )
+            job, ways = self._writer.job(attempt)
+            self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
+            self._run(attempt, ways, idle_s)
         except Exception as error:
-            self._plans.clear()
-            failure = as_step_failure(error, step, self._bound.name)
-            raise attempt.fail(failure.kind, str(failure)) from error
-        attempt.deliver(self._bound.name, QueryResult(outputs, (), watermark_moved=False))
-        attempt.wait_decision()
+            raise self._failed(attempt, error) from error
+        self._deliver(attempt)
 
-    def _run(self, attempt: AttemptLedger, ways: Ways) -> None:
+    def _run_ahead(self, step: int) -> bool:
+        """Begin the job of a step that is not released yet. False if it has not become that of any attempt."""
+        shape = self._shape
+        if shape is None:
+            return False
+        ahead = JobAhead(next(self._numbers), step, shape, self._releases, self._ahead_s, self._fitting)
+        self._job_ahead = ahead
+        try:
+            self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, ahead_property(ahead.number))
+            self._plans[shape.ways].run(shape.partitions)
+        except Exception as error:
+            attempt = ahead.end()
+            if attempt is not None:
+                raise self._failed(attempt, error) from error
+            # Nothing of a step was in it: the step is run as if it had never been.
+            _log.debug("the job begun ahead for step %d has failed: %s", step, error)
+            return False
+        attempt = ahead.end()
+        if attempt is None:
+            return False
+        self._deliver(attempt)
+        return True
+
+    def _fitting(self, attempt: AttemptLedger) -> tuple[WriteJob, Shape]:
+        job, ways = self._writer.job(attempt)
+        attempt.planned(self._bound.name)
+        plan = self._plans.get(ways)
+        return job, Shape(ways, None if plan is None else self._with_input(attempt, plan.partitions))
+
+    def _deliver(self, attempt: AttemptLedger) -> None:
+        self._ended_s = time.monotonic()
+        outputs = attempt.written(self._bound.name)
+        attempt.deliver(self._bound.name, QueryResult(outputs, (), watermark_moved=False))
+
+    def _failed(self, attempt: AttemptLedger, error: Exception) -> StepFailedError:
+        self._plans.clear()
+        failure = as_step_failure(error, attempt.work.step, self._bound.name)
+        return attempt.fail(failure.kind, str(failure))
+
+    def _run(self, attempt: AttemptLedger, ways: Ways, idle_s: float) -> None:
         if ways.placement is Placement.EXCHANGE:
             self._planned(ways).run()
             return
         plan = self._plans.get(ways)
         if plan is None:
             plan = self._plans[ways] = self._planned(ways)
-        plan.run(self._with_input(attempt, plan.partitions))
+        partitions = self._with_input(attempt, plan.partitions)
+        if idle_s < self._ahead_s:
+            self._shape = Shape(ways, partitions)
+        plan.run(partitions)
 
-    def _with_input(self, attempt: AttemptLedger, partitions: int) -> list[int] | None:
+    def _with_input(self, attempt: AttemptLedger, partitions: int) -> tuple[int, ...] | None:
         """The partitions of the plan whose source tasks have something to read; None: whichever those are.
 
         Each input has a row of them, as long as a step can have tasks, unless Spark has found out that nothing
@@ -140,11 +204,11 @@ class OnceQuery:
         most, inputs = self._bound.most_tasks, self._bound.inputs
         if partitions != most * len(inputs):
             return None
-        return [
+        return tuple(
             most * place + task
             for place, name in enumerate(inputs)
             for task in range(len(attempt.source_tasks(name)))
-        ]
+        )
 
     def _planned(self, ways: Ways) -> PlannedFrame:
         """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best."""

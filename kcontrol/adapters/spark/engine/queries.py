@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, failure_of
 from kcontrol.adapters.spark.channel.link import Peer
+from kcontrol.adapters.spark.channel.messages import Job
 from kcontrol.adapters.spark.channel.step_gate import StepGate
+from kcontrol.adapters.spark.engine.ahead import ahead_wait_s
 from kcontrol.adapters.spark.engine.once import OnceQuery
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
-from kcontrol.adapters.spark.session.conf import with_setting
+from kcontrol.adapters.spark.session.conf import CHANGELOGS, with_setting
 from kcontrol.adapters.spark.sink.sink import Sink
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
+from kcontrol.adapters.spark.state.snapshots import MOST_CHANGES, changes_since_snapshot
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
 CANCEL_THREAD = "kcontrol-cancel"
+
+_log = logging.getLogger(__name__)
 
 Ended = Callable[[int, StepFailedError], None]
 
@@ -49,6 +56,8 @@ class RunningQueries:
         self._on_end, self._gate = on_end, gate
         self._running: dict[str, StreamingQuery] = {}
         self._once: dict[str, OnceQuery] = {}
+        # Tasks that wait for their step would keep those of another query from running.
+        self._ahead_s = ahead_wait_s(spark) if len(bound.queries) == 1 else 0.0
         self.clock = QueryClock(spark)
 
     @property
@@ -57,6 +66,12 @@ class RunningQueries:
 
     def query(self, name: str) -> StreamingQuery:
         return self._running[name]
+
+    def job_ahead(self, name: str, number: int) -> Job:
+        """For the tasks of a job that a query began ahead: see `JobAhead.job`. From any thread."""
+        once = self._once.get(name)
+        job = None if once is None else once.job_ahead(number)
+        return Job(None if job is None else job.to_json())
 
     def start(self, session: int, step: int, started: Callable[[int], None] | None = None) -> None:
         """Start every query, those that Spark records on their own directories. They then wait for the step after
@@ -72,7 +87,7 @@ class RunningQueries:
             try:
                 for number, bound in enumerate(self._bound.queries):
                     if bound.once is None:
-                        self._start_stream(session, bound)
+                        self._start_stream(session, step, bound)
                     else:
                         self._start_once(session, step, number, bound)
                     if started is not None:
@@ -80,26 +95,44 @@ class RunningQueries:
             finally:
                 self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, named)  # type: ignore[arg-type]  # None: not set before
 
-    def _start_stream(self, session: int, bound: BoundQuery) -> None:
+    def _start_stream(self, session: int, step: int, bound: BoundQuery) -> None:
         # Its thread inherits this. The sink would be too late: Spark may run a
         # shuffle of the query before it.
         self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
-        query = (
-            bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
-            .outputMode(bound.mode)
-            .option("checkpointLocation", f"file:{self._workdir.query_path(bound.name)}")
-            .foreachBatch(Sink(bound, self._context))
-            .start()
-        )
+        directory = self._workdir.query_path(bound.name)
+        with ExitStack() as settings:
+            if self._needs_snapshots(bound.name, directory, step):
+                settings.enter_context(with_setting(self._spark, CHANGELOGS, "false"))
+            query = (
+                bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
+                .outputMode(bound.mode)
+                .option("checkpointLocation", f"file:{directory}")
+                .foreachBatch(Sink(bound, self._context))
+                .start()
+            )
         self._running[bound.name] = query
         self.clock.install(query)
         self._watch(session, bound.name, query)
+
+    def _needs_snapshots(self, name: str, directory: Path, step: int) -> bool:
+        """Whether the state has gone without a snapshot for so long that Spark could not write changelogs
+        soon."""
+        changes = changes_since_snapshot(directory, step)
+        if changes < MOST_CHANGES:
+            return False
+        _log.warning(
+            "the state of query %r builds on %d changes without a snapshot: until it is opened again each step "
+            "writes a snapshot of it",
+            name,
+            changes,
+        )
+        return True
 
     def _start_once(self, session: int, step: int, number: int, bound: BoundQuery) -> None:
         # Connections have the numbers from 0 on.
         peer = Peer(session, -1 - number)
         ended = partial(self._on_end, session)
-        query = OnceQuery(self._spark, bound, self._context, self._gate, peer, ended)
+        query = OnceQuery(self._spark, bound, self._context, self._gate, peer, self._ahead_s, ended)
         self._once[bound.name] = query
         query.start(step)
 

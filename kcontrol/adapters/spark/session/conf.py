@@ -43,6 +43,7 @@ class Setting:
 
 
 _STATE = "spark.sql.streaming.stateStore."
+CHANGELOGS = _STATE + "rocksdb.changelogCheckpointing.enabled"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -111,11 +112,18 @@ SETTINGS: tuple[Setting, ...] = (
         "a query that does not stop must not block for ever",
     ),
     Setting(
-        _STATE + "rocksdb.changelogCheckpointing.enabled",
+        CHANGELOGS,
         "true",
         Need.SPEED,
         False,
         "uploads what changed, not the whole state",
+    ),
+    Setting(
+        _STATE + "maintenanceInterval",
+        "10s",
+        Need.SPEED,
+        False,
+        "how often Spark takes whole snapshots of state, which all that is opened begins with",
     ),
     Setting(
         "spark.python.unix.domain.socket.enabled",

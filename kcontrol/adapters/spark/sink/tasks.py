@@ -30,12 +30,14 @@ from kcontrol.core.model import OutputSlice
 class PlaceRows:
     """The first half of an exchange: adds the column of the output partition."""
 
-    def __init__(self, address: ChannelAddress) -> None:
-        self._address = address
+    def __init__(self, address: ChannelAddress, query: str) -> None:
+        self._address, self._query = address, query
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carried():
-            job = job_of(_context())
+            job = job_of(_context(), self._address, self._query)
+        if job is None:
+            return
         with failures_reported(self._address, job.serial):
             for batch in batches:
                 numbers = pa.nulls(batch.num_rows, pa.int32()).fill_null(0)
@@ -53,7 +55,9 @@ class WriteRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = _context()
         with carried():
-            job = job_of(context)
+            job = job_of(context, self._address, self._query)
+        if job is None:
+            return
         with failures_reported(self._address, job.serial):
             self._write((batch for batch in batches if batch.num_rows), job, context)
         yield from ()

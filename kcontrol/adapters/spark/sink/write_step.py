@@ -52,6 +52,13 @@ class StepWriter:
 
         Raises StepFailedError, and whatever `run` does.
         """
+        job, ways = self.job(attempt)
+        spark.setLocalProperty(JOB_PROPERTY, job.to_json())
+        run(ways)
+        return attempt.written(self._bound.name)
+
+    def job(self, attempt: AttemptLedger) -> tuple[WriteJob, Ways]:
+        """What the writer tasks of the attempt must know, and how its rows find them. Raises StepFailedError."""
         targets = self._context.targets(self._bound, attempt)
         tasks = max(
             layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs
@@ -60,9 +67,7 @@ class StepWriter:
         replay = attempt.expected is not None
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
-        spark.setLocalProperty(JOB_PROPERTY, job.to_json())
-        run(Ways(placement, tasks, self._has_one_partition(attempt)))
-        return attempt.written(self._bound.name)
+        return job, Ways(placement, tasks, self._has_one_partition(attempt))
 
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs no shuffle. Several need none either if the rows can stay where they were read.

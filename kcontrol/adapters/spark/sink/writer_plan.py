@@ -67,7 +67,7 @@ class WriterPlan:
 
     @cached_property
     def _place(self) -> JavaObject:
-        return _function(PlaceRows(self._address), self._schema, self._placed_schema)
+        return _function(PlaceRows(self._address, self._query), self._schema, self._placed_schema)
 
 
 def _function(

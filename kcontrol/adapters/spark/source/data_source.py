@@ -235,13 +235,15 @@ class AnyStepReader(DataSourceReader):
         assert isinstance(partition, AnyStepTask)
         context, query = _context()
         with carried():
-            serial = job_of(context).serial
-            who = (serial, query, self._task.input, partition.task)
+            job = job_of(context, self._task.address, query)
+            if job is None:
+                return
+            who = (job.serial, query, self._task.input, partition.task)
             told = client_of(self._task.address).ask(
                 BeginTask(*who, context.taskAttemptId(), context.attemptNumber())
             )
         if told.splits:
-            yield from self._task.rows(serial, query, told)
+            yield from self._task.rows(job.serial, query, told)
 
 
 def _context() -> tuple[TaskContext, str]:

@@ -22,6 +22,8 @@ import cramjam
 
 from kcontrol.adapters.spark.state.formats import CHANGELOG_VERSIONS
 
+STATE = "state"
+"""In a query's directory: what its state stores keep."""
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<8sBiii")
 _MAX_BLOCK_BYTES = 32 << 20

@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kcontrol.adapters.spark.state.formats import unique_ids
-from kcontrol.adapters.spark.state.lineage import StateVersion, lineage, shared_files
+from kcontrol.adapters.spark.state.lineage import STATE, StateVersion, lineage, shared_files
 
 LOGS = ("commits", "offsets")
 OPERATOR_METADATA = "_metadata"
 
-_STATE = "state"
 _SHARED = ("SSTs", "logs")
 _STORE_FILE = re.compile(r"[0-9]+(_[0-9A-Fa-f-]+)?\.(zip|changelog|delta|snapshot)\Z")
 
@@ -47,7 +46,7 @@ def needed_files(query: Path, batch: int) -> list[Path]:
             raise _missing(query / log)
     files = [path for log in logs for path in (log, *_checksums(query, log))]
     files += _plain_files(query)
-    if (query / _STATE).is_dir():
+    if (query / STATE).is_dir():
         files += _state_files(query, batch)
     return files
 
@@ -56,14 +55,14 @@ def _plain_files(query: Path) -> Iterator[Path]:
     """What belongs to no log and no state."""
     for folder, folders, names in os.walk(query):
         if Path(folder) == query:
-            folders[:] = [name for name in folders if name not in (*LOGS, _STATE)]
+            folders[:] = [name for name in folders if name not in (*LOGS, STATE)]
         yield from (Path(folder, name).relative_to(query) for name in names if not is_stray(name))
 
 
 def _state_files(query: Path, batch: int) -> Iterator[Path]:
     ids = unique_ids(query / "commits" / str(batch))
     found: set[tuple[str, str, str]] = set()
-    for folder, folders, names in os.walk(query / _STATE):
+    for folder, folders, names in os.walk(query / STATE):
         directory = Path(folder)
         if directory.name in _SHARED:
             continue
@@ -74,7 +73,7 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         yield from ((directory / name).relative_to(query) for name in plain)
         if not store and not set(folders) & set(_SHARED):
             continue
-        operator, partition = (*directory.relative_to(query / _STATE).parts, "", "")[:2]
+        operator, partition = (*directory.relative_to(query / STATE).parts, "", "")[:2]
         version = _version(store, batch + 1, ids.get((operator, partition), ()))
         if version is not None:
             found.add((operator, partition, version.unique_id))
@@ -85,7 +84,7 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         for unique_id in wanted:
             if (operator, partition, unique_id) not in found:
                 missing = StateVersion(batch + 1, unique_id).changelog
-                raise _missing(query / _STATE / operator / partition / missing)
+                raise _missing(query / STATE / operator / partition / missing)
 
 
 def _version(store: set[str], version: int, ids: Iterable[str]) -> StateVersion | None:
