@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic.fields import FieldInfo
 
 from kcontrol.adapters.kafka.client.options import KNOWN_SETTINGS
+from kcontrol.adapters.spark.engine.ahead import WAIT_MS, WAIT_SETTING
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration, span_text
@@ -100,6 +101,15 @@ in `spark-defaults.conf` or in a variable that Java reads; for `spark-submit` gi
 
 Once an application is attached, its JVM writes no `.crc` files beside files on the local disk, whoever writes them: each of
 them, and the rights of each, would cost a small step a process. Those that are there are still checked.
+"""
+
+AHEAD = f"""\
+Of kcontrol's own settings that Spark's configuration takes, those of the side channel are in [Security](../security.md). One
+more is not needed for anything:
+
+| setting | default | |
+|---|---|---|
+| `{WAIT_SETTING}` | `{WAIT_MS}` | milliseconds that a job begun ahead waits for its step (decision 049); 0: none is begun |
 """
 
 
@@ -222,7 +232,7 @@ def _spark() -> str:
     rows = "".join(
         f"| `{each.name}` | `{each.value}` | {each.need.value} | {each.why} |\n" for each in SETTINGS
     )
-    return f"{SPARK}\n| setting | value | for | otherwise, or why |\n|---|---|---|---|\n{rows}"
+    return f"{SPARK}\n| setting | value | for | otherwise, or why |\n|---|---|---|---|\n{rows}\n{AHEAD}"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from unittest.mock import MagicMock
 
 from kcontrol.adapters.spark.channel.step_gate import StepGate
@@ -13,7 +14,7 @@ from kcontrol.apps.node_service import end_task
 from kcontrol.core.events import Exit
 
 
-def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone() -> None:
+def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone(tmp_path: Path) -> None:
     """An error would take the place of the cancellation that asked for it, and the node would never end."""
     spark = MagicMock()
     spark.sparkContext.cancelJobGroup.side_effect = ConnectionRefusedError
@@ -25,7 +26,9 @@ def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone() -> None:
     execution.getClass.return_value.getDeclaredFields.return_value = [clock]
     query = BoundQuery("q", frame, "append", ("out",), ("in",), True, True, (), False, ())
     queries = BoundQueries("p", (query,))
-    running = RunningQueries(spark, queries, MagicMock(), MagicMock(), 2, lambda *_: None, StepGate())
+    workdir = MagicMock()
+    workdir.query_path.return_value = tmp_path
+    running = RunningQueries(spark, queries, MagicMock(), workdir, 2, lambda *_: None, StepGate())
     running.start(1, 0)
     running.cancel_jobs()
     for thread in threading.enumerate():
