@@ -19,11 +19,11 @@ from examples import processes
 from examples.processes import KcontrolProcess
 from tests.chaos.brokers import NODES_GROUP, OneBroker, ThreeBrokers
 from tests.chaos.faults import Action, Fault, Target, of_a_kind
-from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE
+from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE, STATELESS
 from tests.chaos.network import can_cut
 from tests.support.processes import run_kcontrol
 
-PIPELINE_FILE = Path(__file__).with_name("pipeline.py")
+PIPELINE_FILE = Path(__file__).with_name("stateless.py" if STATELESS else "pipeline.py")
 TOPIC_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
 SUBMIT_TIMEOUT_S = 120.0

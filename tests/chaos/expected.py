@@ -1,5 +1,5 @@
-"""The pipeline of `pipeline.py` in plain Python: what a step must write, given what it read and all steps
-before."""
+"""The pipelines of `pipeline.py` and `stateless.py` in plain Python: what a step must write, given what it read
+and all steps before."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The pipeline that chaos runs: state over two inputs, and a stateless query, with a keyed and an unkeyed
-output. `STATELESS`, both queries are without state and time, and are planned once.
+output. Its twin without state is `stateless.py`.
 
 All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that
 took its own would show. Its twin in plain Python is `expected.py`.
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE, STATELESS
+from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
@@ -40,22 +40,19 @@ pipeline = kcontrol.Pipeline(
 
 @pipeline.query
 def totals(orders: DataFrame, visits: DataFrame) -> dict[str, object]:
-    """By user, since the beginning: orders, their amount, and visits. `STATELESS`, of each record alone."""
+    """By user, since the beginning: orders, their amount, and visits."""
     no, one = F.lit(0).cast("long"), F.lit(1).cast("long")
     bought = orders.select("user", one.alias("orders"), "amount", no.alias("visits"))
     came = visits.select(
         F.col("key").cast("string").alias("user"), no.alias("orders"), no.alias("amount"), one.alias("visits")
     )
-    both = bought.unionByName(came)
-    if STATELESS:
-        return {"totals": kcontrol.output(both)}
-    by_user = both.groupBy("user")
+    by_user = bought.unionByName(came).groupBy("user")
     summed = by_user.agg(*(F.sum(name).alias(name) for name in ("orders", "amount", "visits")))
     return {"totals": kcontrol.output(summed, mode="update")}
 
 
 @pipeline.query
 def large(orders: DataFrame) -> DataFrame:
-    """The orders of at least that amount, stamped with the step's time, unless `STATELESS`."""
-    stamp = [] if STATELESS else [F.unix_millis(F.current_timestamp()).alias("at_ms")]
-    return orders.where(F.col("amount") >= LARGE_AMOUNT).select("id", "user", "amount", *stamp)
+    """The orders of at least that amount, stamped with the step's time."""
+    stamp = F.unix_millis(F.current_timestamp()).alias("at_ms")
+    return orders.where(F.col("amount") >= LARGE_AMOUNT).select("id", "user", "amount", stamp)

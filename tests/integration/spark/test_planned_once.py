@@ -15,6 +15,7 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.definition.frames import OutputFrame, OutputMode, output
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
+from tests.chaos import stateless
 
 JSON: dict[str, Any] = {"value_format": "json", "schema": "name STRING, at LONG"}
 Query = Callable[[DataFrame], DataFrame]
@@ -111,6 +112,14 @@ def test_one_query_with_state_keeps_the_others_with_spark(spark: SparkSession, s
     bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["unique"][0]), spark, server.address)
     assert bound.planning == "each step: query 'out1': it keeps state"
     assert bound.recorded == ("out0", "out1")
+
+
+def test_what_chaos_runs_without_state_is_one_query_that_is_planned_once(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    """Else its jobs would not be begun ahead, and no fault would ever meet one."""
+    bound = bind(stateless.pipeline, spark, server.address)
+    assert (bound.planning, len(bound.queries)) == ("once", 1)
 
 
 def test_it_can_be_switched_off(spark: SparkSession, server: ChannelServer) -> None:

@@ -1,0 +1,58 @@
+"""The pipeline of `--stateless`: the same inputs and outputs as `pipeline.py`, of each record alone and without the
+step's time.
+
+It is one query, which is planned once, and whose jobs are begun ahead of their steps. Its twin in plain
+Python is in `expected.py`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+import kcontrol
+from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
+
+pipeline = kcontrol.Pipeline(
+    PIPELINE,
+    inputs=[
+        kcontrol.KafkaInput(
+            "orders",
+            topic="orders",
+            value_format="json",
+            schema="id BIGINT, user STRING, amount BIGINT",
+            partitioned_by="user",
+        ),
+        kcontrol.KafkaInput("visits", topic="visits", partitioned_by="user"),
+    ],
+    outputs=[kcontrol.KafkaOutput("totals", topic="totals"), kcontrol.KafkaOutput("large", topic="large")],
+    nodes=NODES,
+    steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
+    limits=kcontrol.Limits(heartbeat_timeout="5 s", max_lost=100, backoff="100 ms", max_backoff="2 s"),
+)
+
+
+@pipeline.query
+def rows(orders: DataFrame, visits: DataFrame) -> object:
+    """Of an order its amount, and itself if that is large; of a visit, that there was one."""
+    user = F.col("key").cast("string")
+    large = F.when(
+        F.col("amount") >= LARGE_AMOUNT, _row("large", F.lit(None), F.struct("id", "user", "amount"))
+    )
+    bought = F.array_compact(F.array(_counted(F.col("user"), 1, F.col("amount"), 0), large))
+    of_orders = orders.select(F.explode(bought).alias("row")).select("row.*")
+    of_visits = visits.select(_counted(user, 0, F.lit(0), 1).alias("row")).select("row.*")
+    return kcontrol.outputs(of_orders.unionByName(of_visits), ["totals", "large"])
+
+
+def _counted(user: Column, orders: int, amount: Column, visits: int) -> Column:
+    counts = (F.lit(orders).alias("orders"), amount.alias("amount"), F.lit(visits).alias("visits"))
+    return _row("totals", user, F.struct(user.alias("user"), *counts))
+
+
+def _row(output: str, key: Column, value: Column) -> Column:
+    return F.struct(
+        F.lit(output).alias("output"),
+        key.cast("string").cast("binary").alias("key"),
+        F.to_json(value).cast("binary").alias("value"),
+    )
