@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcontrol.adapters.kafka.client.background import RawClient
@@ -28,7 +27,7 @@ from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
 from kcontrol.backoff import Tries
-from kcontrol.errors import KcontrolError, RetriableError, TopicError
+from kcontrol.errors import RetriableError, TopicError
 from kcontrol.wire.batches import SealedBatch
 
 REQUEST_BYTES = 4 << 20
@@ -72,12 +71,6 @@ class ProduceQueue:
         self._dispatching = False
         self.partitions: dict[int, PartitionProgress] = {}
 
-    def expect(self, partitions: Sequence[int]) -> None:
-        """Batches for these may come: ask now for what must be known before the first one is sent."""
-        fresh = [PartitionProgress(partition, busy=True) for partition in partitions]
-        self.partitions.update((progress.partition, progress) for progress in fresh)
-        self._run(self._look(fresh))
-
     def put(self, partition: int, batch: SealedBatch) -> None:
         """The next batch of a partition."""
         self.partitions.setdefault(partition, PartitionProgress(partition)).waiting.append(batch)
@@ -101,27 +94,19 @@ class ProduceQueue:
         if ready and not self._stopped:
             for progress in ready:
                 progress.busy = True
-            self._run(self._send(ready))
+            self._run(ready)
 
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guarded(work))
+    def _run(self, ready: Sequence[PartitionProgress]) -> None:
+        task = asyncio.get_running_loop().create_task(self._guarded(ready))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, work: Coroutine[None, None, None]) -> None:
+    async def _guarded(self, ready: Sequence[PartitionProgress]) -> None:
         try:
-            await work
+            await self._send(ready)
         except* Exception as group:  # noqa: BLE001 - whatever it is, the task that waits at the backlog must hear of it
             self.stop()
             self._backlog.fail(_first(group))
-
-    async def _look(self, fresh: Sequence[PartitionProgress]) -> None:
-        wanted = [progress.partition for progress in fresh]
-        with suppress(KcontrolError):  # whoever sends a batch asks again, and says what is wrong
-            info = await self._client.partitions.topic(self._output.topic, Operation.WRITE, wanted)
-            await self._learn_ends(info, fresh)
-        for progress in fresh:
-            self._free(progress)
 
     async def _send(self, ready: Sequence[PartitionProgress]) -> None:
         """One round for partitions that are marked busy: each is free again at its end, or waits for its next

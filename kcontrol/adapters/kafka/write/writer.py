@@ -6,7 +6,6 @@ true only if `finish` returned it; whether it ever counts is decided by the tran
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -82,10 +81,6 @@ class TransactionWriter:
             client, self._output, transactional_id, faults, self._backlog, limits.deadline_ms
         )
 
-    def expect(self, partitions: Sequence[int]) -> None:
-        """Before the first rows: they may go to these partitions. Saves them waiting for what has to be asked."""
-        self._client.call(self._queue.expect, partitions)
-
     def write(
         self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None
     ) -> None:
@@ -117,7 +112,6 @@ class TransactionWriter:
         return [
             self._slice(partition, progress.from_, progress.end, progress.records, digests[partition])
             for partition, progress in sorted(self._queue.partitions.items())
-            if progress.records
         ]
 
     def abort(self) -> None:

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.crossing import carried
-from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, Placement, ReportWritten
+from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, ReportWritten
 from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
@@ -63,22 +63,16 @@ class WriteRows:
         yield from ()
 
     def _write(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
-        first = None
-        if job.placement is not Placement.SINGLE:
-            first = next(batches, None)
-            if first is None:
-                return  # nothing to write: no leave is needed
+        first = next(batches, None)
+        if first is None:
+            return  # nothing to write: no leave is needed
         grant = self._ask_leave(job, context)
         own = {each.output: each.partitions for each in grant.own}
         writer = RowWriter(
             self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None
         )
         try:
-            if first is None:
-                # A single writer's leave needs nothing of the rows: it gets ready while they are being read.
-                for target in job.targets:
-                    writer.expect(target, own[target.name])
-            for batch in batches if first is None else chain([first], batches):
+            for batch in chain([first], batches):
                 for target, _, rows in split_by_output(batch, job.targets):
                     placed = PARTITION_COLUMN in rows.schema.names
                     numbers = (

@@ -6,7 +6,6 @@ A replay whose records somebody wants keeps them too, in a file of this task.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,6 @@ from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OutputTarget
 from kcontrol.adapters.spark.sink.spool import SpoolWriter
 from kcontrol.adapters.spark.source.reading import cluster_settings
 from kcontrol.core.model import OutputSlice
-
-MOST_EXPECTED = 64
-"""Partitions of an output about which a writer asks before it has rows for them."""
 
 _Writer = TransactionWriter | DigestWriter | SpoolWriter
 
@@ -39,12 +35,6 @@ class RowWriter:
         self._address, self._grant, self._replay = address, grant, replay
         self._number, self._spool = writer, spool
         self._writers: dict[str, _Writer] = {}
-
-    def expect(self, target: OutputTarget, partitions: Sequence[int]) -> None:
-        """Before the first rows: those of this output may go to these partitions."""
-        writer = self._writer(target)
-        if isinstance(writer, TransactionWriter) and len(partitions) <= MOST_EXPECTED:
-            writer.expect(partitions)
 
     def write(self, target: OutputTarget, rows: pa.RecordBatch, partitions: pa.Array) -> None:
         """Rows of one output, each to its partition. Raises as `TransactionWriter.write` does."""
