@@ -31,6 +31,7 @@ SPARK_HAS = {
     _STREAMING + "checkpointFileManagerClass": _MANAGER,
     _STREAMING + "checkpoint.fileChecksum.enabled": "true",
     _STREAMING + "stateStore.rocksdb.changelogCheckpointing.enabled": "false",
+    _STREAMING + "stateStore.maintenanceInterval": "60s",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
 }
 """Settings that kcontrol chooses for speed, as Spark 4.3 has them by default."""
