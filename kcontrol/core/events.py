@@ -132,11 +132,19 @@ class CheckpointCommitted:
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionFailed:
-    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions`, `CommitStep` or
-    `CommitCheckpoint` instead of the good one.
+class EndProved:
+    """Answer to `ProveEnd`: whatever lies before the record that was written is seen by the next
+    `ReadToEnds`."""
 
-    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for the last two)
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFailed:
+    """Answer to `InitProducer`, `ReadToEnds`, `AddPartitions`, `CommitStep`, `CommitCheckpoint` or
+    `ProveEnd` instead of the good one.
+
+    kind FENCED: errors 47, 48, 49, 90. BROKER: a passing error outlasted its retries, or (for the commits)
     the answer was lost and the outcome is unknown until the steps topic has been read after fencing.
     """
 
@@ -159,7 +167,8 @@ class InitProducer:
 class ReadToEnds:
     """Read the control partition to its end offset, then the steps topic (read_committed) to its end.
 
-    settled: the asker has just fenced, so no transaction of the pipeline is open: what is, is waited for.
+    settled: the asker has just fenced, so no transaction of the pipeline is open: what is, is waited for; and
+    so is all that Kafka has acknowledged to the asker.
     """
 
     settled: bool
@@ -200,6 +209,18 @@ class CommitCheckpoint:
     expected_offset: int
     """As of `CommitStep`."""
     forget: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProveEnd:
+    """Write a record to the steps topic (acks=all) in a transaction that is never committed.
+
+    The next `ReadToEnds` reads beyond it, so that it is not a broker's word on which it rests that nothing
+    newer was committed. InitProducer, which comes next, aborts it: no reader ever sees it.
+    """
+
+    producer_id: int
+    producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,11 +418,25 @@ class Exit:
 
 
 CoordinatorAnswer = (
-    ProducerReady | EndsReached | PartitionsAdded | StepCommitted | CheckpointCommitted | TransactionFailed
+    ProducerReady
+    | EndsReached
+    | PartitionsAdded
+    | StepCommitted
+    | CheckpointCommitted
+    | EndProved
+    | TransactionFailed
 )
 CoordinatorEvent = Tick | ControlSeen | StepSeen | Assigned | CoordinatorAnswer
 CoordinatorEffect = (
-    Publish | WakeAt | InitProducer | ReadToEnds | AddPartitions | CommitStep | CommitCheckpoint | Resign
+    Publish
+    | WakeAt
+    | InitProducer
+    | ReadToEnds
+    | AddPartitions
+    | CommitStep
+    | CommitCheckpoint
+    | ProveEnd
+    | Resign
 )
 EngineAnswer = (
     EngineOpened | AttemptWritten | StepFinished | StepPinned | PartSaved | EngineFailed | EngineClosed

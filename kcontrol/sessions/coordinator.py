@@ -30,10 +30,12 @@ from kcontrol.core.events import (
     ControlSeen,
     CoordinatorEffect,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     InitProducer,
     PartitionsAdded,
     ProducerReady,
+    ProveEnd,
     Publish,
     ReadToEnds,
     Resign,
@@ -236,6 +238,8 @@ class CoordinatorSession:
                 self._spawn(self._answer(partial(self._commit_step, effect)))
             case CommitCheckpoint():
                 self._spawn(self._answer(partial(self._commit_checkpoint, effect)))
+            case ProveEnd():
+                self._spawn(self._answer(partial(self._prove_end, effect)))
             case Resign(reason):
                 self._resign(reason)
             case _:
@@ -307,6 +311,10 @@ class CoordinatorSession:
         producer = effect.producer_id, effect.producer_epoch
         await self._ports.transaction.commit_checkpoint(*producer, made, at, effect.forget)
         return CheckpointCommitted(made.step, self._now_ms())
+
+    async def _prove_end(self, effect: ProveEnd) -> CoordinatorEvent:
+        await self._ports.transaction.prove_end(effect.producer_id, effect.producer_epoch)
+        return EndProved(self._now_ms())
 
     def _now_ms(self) -> int:
         return self._ports.clock.monotonic_ms()

@@ -232,6 +232,11 @@ class Transaction(Protocol):
         """The same with a checkpoint instead of a boundary."""
         ...
 
+    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
+        """Write a record to the steps partition inside a transaction (acks=all) that is not committed, so
+        that `log_end` lies behind all that is. The next `init_producer` aborts it."""
+        ...
+
     async def close(self) -> None: ...
 
 

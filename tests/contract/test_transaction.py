@@ -136,6 +136,39 @@ def test_what_is_written_behind_something_unseen_is_not_committed_and_the_next_r
     run(scenario)
 
 
+def test_the_end_is_proved_by_a_record_that_nobody_ever_sees(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        seen = [await _step(world, transaction, step) for step in (1, 2)]
+        owner = await world.transaction()
+        producer = await owner.init_producer(TIMEOUT_MS)
+        assert owner.log_end == 0
+        await owner.prove_end(*producer)
+        proved = owner.log_end
+        assert proved > transaction.log_end
+
+        await owner.init_producer(TIMEOUT_MS)
+        assert [logged.record for logged in await log.read_settled(proved)] == seen
+        assert log.position >= proved
+        made = await _step(world, owner, 3)
+        await owner.init_producer(TIMEOUT_MS)
+        assert [logged.record for logged in await log.read_settled(owner.log_end)] == [made]
+
+    run(scenario)
+
+
+def test_who_was_fenced_can_not_prove_anything(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        old, new = await world.transaction(), await world.transaction()
+        producer = await old.init_producer(TIMEOUT_MS)
+        await new.init_producer(TIMEOUT_MS)
+        with pytest.raises(FencedError):
+            await old.prove_end(*producer)
+        assert old.log_end == 0
+
+    run(scenario)
+
+
 def test_an_open_transaction_shows_nothing(run: Run) -> None:
     async def scenario(world: World) -> None:
         transaction, log = await world.transaction(), await world.steps()

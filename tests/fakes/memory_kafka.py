@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from kcontrol.core.log.keys import key_of
+from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
@@ -310,6 +310,12 @@ class MemoryTransaction:
         forget: Sequence[str],
     ) -> None:
         self._commit((producer_id, producer_epoch), checkpoint, expected_offset, forget)
+
+    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
+        topic = f"{self._pipeline}.{STEPS}"
+        await self.add_partitions(producer_id, producer_epoch, [(topic, 0)])
+        producer, values = (producer_id, producer_epoch), [Tombstone(BARRIER_KEY)]
+        self._log_end = self._kafka.write(self._pipeline, producer, topic, 0, values)[-1] + 1
 
     def _commit(
         self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]

@@ -19,6 +19,7 @@ from kcontrol.core.events import (
     CommitStep,
     CoordinatorEffect,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     Publish,
     ReadToEnds,
@@ -62,8 +63,8 @@ class CoordinatorActor:
         """The log of steps reaches so far at least: Kafka has acknowledged what this
         coordinator has written there."""
         self.witness = CoordinatorWitness(world)
-        self.trap: tuple[str, type] | None = None
-        """What will go wrong (see `work` and `_transact`) with its next request of a type."""
+        self.trap: tuple[str, type | tuple[type, ...]] | None = None
+        """What will go wrong (see `work` and `_transact`) with its next request of a type, or of some."""
         self.denied = False
         """Of the logs that are being read only the control log may be."""
         self.doomed = False
@@ -202,6 +203,8 @@ class CoordinatorActor:
             answer = perform(self.world, effect, self.now_ms)
             if isinstance(answer, StepCommitted | CheckpointCommitted):
                 self.log_end = len(self.world.steps) - 1
+            elif isinstance(answer, EndProved):
+                self.log_end = len(self.world.steps)
         except Fenced:
             answer = TransactionFailed(FailureKind.FENCED, "fenced", self.now_ms)
         except NotTheEnd as error:

@@ -12,6 +12,7 @@ from kcontrol.core.events import (
     CommitStep,
     InitProducer,
     PinStep,
+    ProveEnd,
     ReadToEnds,
     SavePart,
 )
@@ -27,11 +28,11 @@ MOST_COORDINATORS = 3
 _MOST_PARTITIONS = 6
 _SKEWS_MS = (0, 0, -3_000, 4_000)
 _SET_MS = (0, -3_600_000, 3_600_000, -1_500, 31_536_000_000)
-_REQUESTS = (
+_REQUESTS: tuple[type | tuple[type, ...], ...] = (
     InitProducer,
     InitProducer,
     ReadToEnds,
-    AddPartitions,
+    (AddPartitions, ProveEnd),
     CommitStep,
     CommitStep,
     CommitCheckpoint,

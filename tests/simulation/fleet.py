@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer
+from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, InitProducer, ProveEnd
 from kcontrol.core.model import DesiredMode, PipelineSpec, StepWork
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
@@ -23,6 +23,7 @@ Orphan = (
     | AddPartitions
     | CommitStep
     | CommitCheckpoint
+    | ProveEnd
     | tuple[StepWork, tuple[tuple[int, int], ...], int]
 )
 """A request of a dead coordinator, or what a dead node's executors have still to write, that may yet
@@ -113,10 +114,11 @@ class Fleet(Users):
                 effect,
                 count=int(self.random.random() * (len(effect.records) + len(effect.forget) + 1)),
             )
-        if isinstance(actor.request, InitProducer | AddPartitions | CommitStep | CommitCheckpoint) and (
+        request = actor.request
+        if isinstance(request, InitProducer | AddPartitions | CommitStep | CommitCheckpoint | ProveEnd) and (
             actor.doomed or self.random.random() < 0.6
         ):
-            self.orphans.append(actor.request)
+            self.orphans.append(request)
         if not self.coordinators:
             self.assign(0)
 

@@ -42,6 +42,17 @@ ONE_CLOCK = "no wall clock moves the time of a step further than is tolerated"
 ENOUGH = "a step that is due by records holds as many as its policy waits for"
 
 
+CALLED = "nobody is called because of what an old end of the log says"
+_BY_THE_LOG = (
+    "can't be opened",
+    "has expired: the next step needs",
+    "has changed: its log was made by",
+    "keeps state, and its log was made by",
+    "partitions, the pipeline was made with",
+)
+"""What halts a pipeline because of what was read of the log of steps."""
+
+
 def require(holds: bool, name: str, found: object) -> None:
     """Raise Violation unless it holds."""
     if not holds:
@@ -255,6 +266,14 @@ def check_answers(world: World, status: Status) -> None:
             "what was committed when a checkpoint was asked for is saved when the request is answered",
             (answer, asked, world.saved),
         )
+
+
+def check_halt(world: World, claim_epoch: int, steps: StepsView, why: str) -> None:
+    """A coordinator calls a person."""
+    if claim_epoch == world.ruling_epoch and any(sign in why for sign in _BY_THE_LOG):
+        known = (steps.step, steps.checkpoint)
+        committed = (len(world.boundaries), max((one.step for one in world.checkpoints), default=0))
+        require(known == committed, CALLED, (known, committed, why))
 
 
 def check_stopped(world: World, status: Status) -> None:

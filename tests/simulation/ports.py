@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from kcontrol.core.log.keys import key_of
+from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
@@ -24,7 +24,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
 from kcontrol.wire.keys import pipeline_of
-from tests.simulation.broker import PRODUCER_ID, Broker, Fenced
+from tests.simulation.broker import PRODUCER_ID, STEPS, Broker, Fenced
 from tests.simulation.replicas import Replicas, Route
 
 _T = TypeVar("_T")
@@ -249,6 +249,13 @@ class BrokersTransaction:
     ) -> None:
         self._check(producer_id)
         await self._commit(producer_epoch, checkpoint, expected_offset, forget)
+
+    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
+        self._check(producer_id)
+        await self._request("add", lambda: self._broker.add_partitions(producer_epoch, (STEPS,)))
+        barrier = Tombstone(BARRIER_KEY)
+        offset = await self._request("write", lambda: self._broker.write_last(producer_epoch, barrier))
+        self._log_end = max(self._log_end, offset + 1)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -9,13 +9,17 @@ from kcontrol.core.events import (
     CommitStep,
     CoordinatorEffect,
     CoordinatorEvent,
+    EndProved,
     InitProducer,
     PartitionsAdded,
     ProducerReady,
+    ProveEnd,
     Publish,
     StepCommitted,
 )
+from kcontrol.core.log.keys import BARRIER_KEY
 from kcontrol.core.model import NodeJoin, Tombstone
+from tests.simulation.broker import STEPS
 from tests.simulation.world import World
 
 
@@ -45,4 +49,8 @@ def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> Coordinator
                 effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset
             )
             return CheckpointCommitted(effect.checkpoint.step, now_ms)
+        case ProveEnd():
+            world.add_partitions(effect.producer_epoch, (STEPS,))
+            world.write_last(effect.producer_epoch, Tombstone(BARRIER_KEY))
+            return EndProved(now_ms)
     raise AssertionError(effect)

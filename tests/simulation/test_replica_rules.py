@@ -12,6 +12,7 @@ from kcontrol.core.coordinator import between_steps
 from tests.simulation import replicas, world
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.broker_faults import leader_moves_at_a_takeover
+from tests.simulation.invariants import CALLED
 from tests.simulation.schedule import run_schedule
 
 _LEADERS_MOVE = (leader_moves_at_a_takeover,) * 10
@@ -38,6 +39,11 @@ def _half_a_log_is_gone_by() -> Patches:
     return (patch.object(between_steps, "unread", lambda state, nodes: ""),)
 
 
+def _what_was_read_needs_no_proof() -> Patches:
+    """Halts, and answers to requests, rest on whatever a broker says is the end."""
+    return (patch.object(between_steps, "_is_unproved", lambda found, what: False),)
+
+
 RULES = (
     Rule(_whatever_was_read_is_taken_for_the_end, "no two committed attempts", 150, _LEADERS_MOVE, True),
     Rule(
@@ -47,6 +53,7 @@ RULES = (
         _LEADERS_MOVE,
         True,
     ),
+    Rule(_what_was_read_needs_no_proof, CALLED, 0, _LEADERS_MOVE, True),
     Rule(_half_a_log_is_gone_by, "without faults the processes come to rest", 0, _LEADERS_MOVE, True),
 )
 

@@ -47,11 +47,12 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     assert transitions["coordinator: attempting, newer claim"] > _OFTEN
 
 
-@pytest.mark.parametrize("seed", [14_010, 5_071_207, 9_013_415, 20_938_962, 82_154_431])
+@pytest.mark.parametrize("seed", [14_010, 5_071_207, 9_013_415, 20_938_962, 31_838_607, 82_154_431])
 def test_what_was_found_once_holds(seed: int) -> None:
     """An old end of the log that opens no node; a newer claim while an earlier tenure's answer was awaited; a
     claim that was forgotten before its author had read it; a request for a checkpoint that an old end of the
-    log answered; a node that was rolled back from a step that its coordinator had not read."""
+    log answered; another end that opens no node, and stays old for longer than it was read again; a node that
+    was rolled back from a step that its coordinator had not read."""
     run_schedule(seed, Counter(), denials=with_denials(seed), replicas=with_replicas(seed))
 
 

@@ -15,13 +15,14 @@ from kcontrol.core.events import (
     InitProducer,
     NodeEffect,
     ProducerReady,
+    ProveEnd,
     Publish,
     RunStep,
     TransactionFailed,
 )
 from kcontrol.core.model import Command, CommandKind, FailureKind, Status
 from kcontrol.core.node.state import NodeMachine
-from tests.simulation.invariants import check_answers, check_noted, check_stopped, require
+from tests.simulation.invariants import check_answers, check_halt, check_noted, check_stopped, require
 from tests.simulation.world import World
 
 
@@ -61,15 +62,20 @@ class CoordinatorWitness:
             self.unread = self.unread and event.kind is not FailureKind.DENIED
         openable = "can't be opened" not in after.trouble.halt
         require(openable, "a node can always be opened, for its checkpoints are there", after.trouble.halt)
+        said = after.view.status()
+        if after.trouble.halt not in (before.trouble.halt, "" if said is None else said.reason):
+            check_halt(self.world, after.tenure.epoch, after.steps, after.trouble.halt)
         resigned = before.at is State.RESIGNED and not isinstance(event, Assigned)
         for effect in effects:
             self.check(effect, after, resigned)
 
     def check(self, effect: CoordinatorEffect, after: CoordinatorState, resigned: bool) -> None:
         """One thing that the coordinator is about to do."""
-        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | InitProducer):
+        if isinstance(
+            effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | ProveEnd | InitProducer
+        ):
             require(not resigned, "after resigning nothing is done", effect)
-        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint):
+        if isinstance(effect, Publish | AddPartitions | CommitStep | CommitCheckpoint | ProveEnd):
             require(
                 not self.unread, "nothing is published before the logs were read after InitProducer", effect
             )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from kcontrol.core.coordinator import checkpointing, stopping
 from kcontrol.core.coordinator.attempt import make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
+from kcontrol.core.coordinator.definition import refused
 from kcontrol.core.coordinator.look import Duty, Findings, Guard
 from kcontrol.core.coordinator.node_progress import (
     LOST,
@@ -32,9 +33,8 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import note_waiting
-from kcontrol.core.events import AddPartitions, CoordinatorEffect, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelineSpec
-from kcontrol.core.step.added_partitions import growth_refused
+from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
+from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, NodePhase, PipelineSpec
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
@@ -73,11 +73,31 @@ def _read_again(found: Findings) -> None:
 
 
 def _is_request_ahead(found: Findings) -> bool:
-    """Nothing older than what its asker has read may answer a request; it is read again, a few times."""
-    state, limits = found.turn.state, found.turn.limits()
-    if state.trouble.doubts < limits.max_attempts:
-        found.missing = checkpointing.unread_by_request(state)
+    """Nothing older than what its asker has read may answer a request."""
+    return _is_unproved(found, checkpointing.unread_by_request(found.turn.state))
+
+
+def _is_refusal_unproved(found: Findings) -> bool:
+    """The last step that was read was made by another definition, and need not be the last."""
+    state = found.turn.state
+    halts = found.spec is not None and not state.trouble.halt
+    return _is_unproved(found, refused(state, found.defined) if halts else "")
+
+
+def _is_unproved(found: Findings, what: str) -> bool:
+    """Whether there is something that what was read says, and nothing yet that proves that it was all."""
+    found.missing = "" if found.turn.state.transaction.proved else what
     return found.missing != ""
+
+
+def _prove(found: Findings) -> CoordinatorEffect:
+    """Coordinator and node may both have been told of an old end of the log."""
+    state = found.turn.state
+    if state.transaction.producer is None:
+        raise LookupError("a transaction without a producer")
+    text = f"{found.missing}. A broker may be behind: looking whether that is the end of the log first"
+    state.trouble = state.trouble.noted(FailureKind.BROKER, text)
+    return ProveEnd(*state.transaction.producer)
 
 
 def _take_resume(found: Findings) -> None:
@@ -119,27 +139,9 @@ def _take_note(found: Findings) -> None:
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.trouble.halt:
-            _halt_if(state, _refused(state, spec) or growth_refused(spec, state.steps, state.view))
+            _halt_if(state, refused(state, spec))
     if found.mode is not DesiredMode.STOPPED:
         stopping.forget_stop(state)
-
-
-def _refused(state: CoordinatorState, spec: PipelineSpec) -> str:
-    last = state.steps.last
-    if last is not None and spec.stateful and last.nodes != spec.nodes:
-        return (
-            f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step "
-            f"{last.step}; the definition submitted has nodes = {spec.nodes}. State is divided over the "
-            f"nodes and can't be divided anew yet: submit it with nodes = {last.nodes}, then resume the "
-            "pipeline, or give it a new name"
-        )
-    if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
-        return ""
-    return (
-        f"pipeline {state.pipeline} has changed: its log was made by definition {last.fingerprint} up to "
-        f"step {last.step}, the one submitted is {spec.fingerprint}. Submit the old definition, declare the "
-        "new one compatible with it, or give it a new name; then resume the pipeline"
-    )
 
 
 def _halt_if(state: CoordinatorState, why: str) -> None:
@@ -266,17 +268,7 @@ def _is_undefined(found: Findings) -> bool:
 
 
 def _is_beginning_missing(found: Findings) -> bool:
-    """Coordinator and node may both have been told of an old end of the log: it is read again, a few times."""
-    state, spec = found.turn.state, found.defined
-    if state.trouble.doubts < spec.limits.max_attempts:
-        found.missing = without_beginning(state, spec)
-    return found.missing != ""
-
-
-def _doubt(found: Findings) -> None:
-    turn, state = found.turn, found.turn.state
-    text = f"{found.missing}. A broker may be behind: reading the log again first"
-    state.trouble = state.trouble.doubted(text, turn.limits(), state.now_ms)
+    return _is_unproved(found, without_beginning(found.turn.state, found.defined))
 
 
 def _assemble(found: Findings) -> None:
@@ -284,7 +276,14 @@ def _assemble(found: Findings) -> None:
     found.waiting = assemble(found.turn, spec.nodes)
     if not found.waiting and not state.trouble.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said it.
-        _halt_if(state, gone_input(spec, state.steps, state.view))
+        found.gone = gone_input(spec, state.steps, state.view)
+        if state.transaction.proved:
+            _halt_if(state, found.gone)
+
+
+def _is_gone_unproved(found: Findings) -> bool:
+    """What is gone may have been read in a step that was not seen."""
+    return _is_unproved(found, found.gone)
 
 
 def _must_halt(found: Findings) -> bool:
@@ -395,12 +394,19 @@ LOOK: tuple[Guard | Duty, ...] = (
     ),
     Guard(
         RESTING,
-        "who asks for a checkpoint has read more of the log of steps than was read here",
+        "who asks for a checkpoint has read more of the log of steps, and its end is not proved",
         _is_request_ahead,
-        _C.LOG_AHEAD,
-        _doubt,
+        _C.UNPROVED,
+        _prove,
     ),
     Duty(RESTING, "a request to resume lifts a halt and sets all counts to zero", _take_resume),
+    Guard(
+        RESTING,
+        "by what was read the definition is refused, and the end of the log is not proved",
+        _is_refusal_unproved,
+        _C.UNPROVED,
+        _prove,
+    ),
     Duty(
         RESTING,
         "requests about inputs, the checkpoint under way and the definition are looked at",
@@ -433,11 +439,24 @@ LOOK: tuple[Guard | Duty, ...] = (
     Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
     # --- the next step
     Guard(_RUNNING, "there is no definition", _is_undefined, None),
-    Guard(_RUNNING, "what was read of the log opens no node", _is_beginning_missing, _C.LOG_AHEAD, _doubt),
+    Guard(
+        _RUNNING,
+        "what was read of the log opens no node, and its end is not proved",
+        _is_beginning_missing,
+        _C.UNPROVED,
+        _prove,
+    ),
     Duty(
         _RUNNING,
         "every node is told what it needs; once all are in place, it is seen to whether input is gone",
         _assemble,
+    ),
+    Guard(
+        _RUNNING,
+        "by what was read input is gone, and the end of the log is not proved",
+        _is_gone_unproved,
+        _C.UNPROVED,
+        _prove,
     ),
     Guard(_RUNNING, "a node, or input that is gone, halts it", _must_halt, _C.HALT, _roll_back),
     Duty(_RUNNING, "it is noted since when input waits", _note_waiting),

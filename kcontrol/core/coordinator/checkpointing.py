@@ -56,7 +56,7 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
         return
     unread = unread_by_request(state)
     if unread:
-        # Read again as often as it may be, the log has no such step.
+        # All that is committed is known, and there is no such step.
         _answer(state, request.request_id, 0, f"{unread}: nothing was saved; ask again")
         return
     saved = next((one.step for one in state.steps.checkpoints if one.request_id == request.request_id), 0)

@@ -29,6 +29,7 @@ from kcontrol.core.events import (
     CommitStep,
     ControlSeen,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     PartitionsAdded,
     ProducerReady,
@@ -98,6 +99,9 @@ def _handle(turn: Turn, event: CoordinatorEvent) -> None:
             _on_partitions_added(turn)
         case StepCommitted() | CheckpointCommitted():
             _on_committed(turn, event)
+        case EndProved():
+            turn.state.transaction = turn.state.transaction.acknowledged()
+            turn.go(Cause.PROVED)
         case TransactionFailed():
             _on_transaction_failed(turn, event)
         case Assigned():
@@ -334,6 +338,7 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
 
 
 def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
+    turn.state.transaction = turn.state.transaction.acknowledged()
     if isinstance(event, StepCommitted):
         turn.state.current = turn.state.current.acknowledged(event.step, turn.state.wall(turn.state.now_ms))
     turn.go(Cause.COMMITTED)
@@ -345,6 +350,8 @@ def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:
         _on_fenced(turn, event.error)
         return
     state.hearing = state.hearing.deaf()
+    if state.at in (State.COMMITTING, State.RECORDING):
+        state.transaction = state.transaction.in_doubt()
     if event.kind is FailureKind.DENIED:
         # The control log is read before the log of steps, and who may not read it can't come here.
         if state.at in (State.READING, State.CHECKING_CLAIM):

@@ -23,7 +23,9 @@ class Findings:
         self.nodes = 0 if self.spec is None else self.spec.nodes
         self.mode = DesiredMode.RUNNING if desired is None else desired.mode
         self.missing = ""
-        """What shows that the log of steps holds more than was read."""
+        """What shows that the log of steps holds more than was read, or has to be proved by its end."""
+        self.gone = ""
+        """Which input the next step begins with and is not there any more, by what was read."""
         self.in_place = False
         """All nodes are, so that they can make a step or save one."""
         self.saves = False

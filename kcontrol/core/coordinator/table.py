@@ -18,6 +18,8 @@ Five rules are the shape of the table:
   newest.
 - What nodes say they have read proves that a broker which was behind has answered READING; the way back there
   is through BACKING_OFF and FENCING, from wherever nothing is under way.
+- What was read may be old without anybody saying so. Before a person is called because of it, a record of the
+  coordinator's own is written (PROVING) and read beyond; a commit proves as much.
 - What Kafka does not allow leads to DENIED, which tries nothing until somebody asks for it, and
   then begins with CHECKING_CLAIM.
 - A newer claim leads to RESIGNED from everywhere, and from there only a new assignment leads on.
@@ -41,10 +43,12 @@ from kcontrol.core.events import (
     ControlSeen,
     CoordinatorEffect,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     InitProducer,
     PartitionsAdded,
     ProducerReady,
+    ProveEnd,
     Publish,
     ReadToEnds,
     Resign,
@@ -71,6 +75,7 @@ class State(StrEnum):
     COMMITTING = "committing"
     ADDING_LOG = "adding the log"
     RECORDING = "recording checkpoint"
+    PROVING = "proving the end"
     BACKING_OFF = "backing off"
     CHECKING_CLAIM = "checking claim"
     BACKING_OFF_FENCED = "backing off fenced"
@@ -110,6 +115,8 @@ class Cause(StrEnum):
     CLOSED = "all nodes closed"
     LIMITS_CHANGED = "transaction timeout changed"
     LOG_AHEAD = "a node has read more"
+    UNPROVED = "end of the log not proved"
+    PROVED = "end of the log proved"
     HALT = "halt"
     NEWER_CLAIM = "newer claim"
 
@@ -126,6 +133,7 @@ ASKS: dict[State, type[CoordinatorEffect]] = {
     State.COMMITTING: CommitStep,
     State.ADDING_LOG: AddPartitions,
     State.RECORDING: CommitCheckpoint,
+    State.PROVING: ProveEnd,
     State.BACKING_OFF: WakeAt,
     State.CHECKING_CLAIM: ReadToEnds,
     State.BACKING_OFF_FENCED: WakeAt,
@@ -139,6 +147,7 @@ ANSWERED_BY: dict[type[CoordinatorEffect], type[CoordinatorEvent]] = {
     AddPartitions: PartitionsAdded,
     CommitStep: StepCommitted,
     CommitCheckpoint: CheckpointCommitted,
+    ProveEnd: EndProved,
 }
 """The transactional effects, each answered by exactly one event: this one, or `TransactionFailed`."""
 
@@ -147,7 +156,7 @@ UNANSWERED = tuple(state for state, asked in ASKS.items() if asked in ANSWERED_B
 """A transactional effect is under way."""
 
 _S, _C = State, Cause
-_TRANSACTING = (_S.ADDING, _S.COMMITTING, _S.ADDING_LOG, _S.RECORDING)
+_TRANSACTING = (_S.ADDING, _S.COMMITTING, _S.ADDING_LOG, _S.RECORDING, _S.PROVING)
 _IN_CHARGE = tuple(state for state in State if state not in (_S.IDLE, _S.RESIGNED))
 _JUDGED = (PartitionsAdded, ControlSeen, Tick)
 """On these the attempt under way is looked at: as it begins, when anything is read, and as time passes."""
@@ -170,6 +179,9 @@ ROWS: tuple[Row[State, Cause], ...] = (
     ((_S.READY, _S.PAUSED, _S.STOPPING), Look, _C.SAVED, _S.ADDING_LOG),
     (_S.ADDING_LOG, PartitionsAdded, _C.PARTITIONS_ADDED, _S.RECORDING),
     (_S.RECORDING, CheckpointCommitted, _C.COMMITTED, _S.FENCING),
+    # --- before what was read calls a person: is it all that there is?
+    (RESTING, Look, _C.UNPROVED, _S.PROVING),
+    (_S.PROVING, EndProved, _C.PROVED, _S.FENCING),
     # --- what goes wrong with them
     ((_S.ADDING, _S.ADDING_LOG), PartitionsAdded, _C.OUT_OF_PLACE, _S.FENCING),
     (_S.ATTEMPTING, _JUDGED, _C.ATTEMPT_FAILED, _S.FENCING),

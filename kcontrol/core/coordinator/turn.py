@@ -80,6 +80,7 @@ class Turn:
                 | State.COMMITTING
                 | State.ADDING_LOG
                 | State.RECORDING
+                | State.PROVING
                 | State.RESIGNED
             ):
                 return None

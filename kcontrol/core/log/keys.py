@@ -32,6 +32,9 @@ from kcontrol.core.model import (
     Written,
 )
 
+BARRIER_KEY = "barrier"
+"""In the log of steps, of what a coordinator writes there to learn where it ends. It is never committed."""
+
 
 def spec_key(pipeline: str) -> str:
     """Of the pipeline's definition. A tombstone under it deletes the pipeline."""

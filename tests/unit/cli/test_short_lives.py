@@ -11,6 +11,15 @@ import psutil
 import pytest
 
 from kcontrol.apps.supervisor.children import Child, ChildError, Children
+from tests.support.processes import until
+
+
+def _arguments(process_id: int) -> list[str]:
+    """Of a process that has just been started; the system may show none for a moment, between its new memory
+    and what is written to it."""
+    process = psutil.Process(process_id)
+    until(lambda: bool(process.cmdline()), f"the arguments of process {process_id} are there", 30)
+    return process.cmdline()
 
 
 def test_a_child_that_dies_at_once_is_given_up_after_so_many_short_lives(tmp_path: Path) -> None:
@@ -42,7 +51,7 @@ def test_what_is_added_from_the_second_life_on(tmp_path: Path) -> None:
 
     def tell(name: str, what: str, process_id: int, code: int | None) -> None:
         if what == "started":
-            lives.append(psutil.Process(process_id).cmdline())
+            lives.append(_arguments(process_id))
             os.kill(process_id, signal.SIGKILL)
 
     async def run() -> None:

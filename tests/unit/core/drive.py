@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.table import State
 from kcontrol.core.events import (
     Assigned,
     ControlSeen,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     Joined,
     NodeEvent,
@@ -111,6 +113,8 @@ class CoordinatorDriver:
         self.beat = 0
         self.incarnations: dict[int, int] = {}
         self.producer_epoch = 0
+        self.proves = True
+        """What is to be proved of the end of the log of steps is proved at once: there is nothing more."""
         if spec is not None:
             self.see(spec)
         self.see(Desired("p", DesiredMode.RUNNING, "r0"))
@@ -119,7 +123,10 @@ class CoordinatorDriver:
         """One event; its effects without wake-ups. Its own publications come back through the log at once."""
         decision = coordinator.decide(self.state, event)
         self.state = decision.state
-        return [effect for effect in decision.effects if not isinstance(effect, WakeAt)]
+        effects: list[Any] = [effect for effect in decision.effects if not isinstance(effect, WakeAt)]
+        if self.proves and self.state.at is State.PROVING:
+            effects += [*self.feed(EndProved(self.log.now_ms)), *self.ready()]
+        return effects
 
     def see(self, record: ControlRecord | Tombstone) -> list[Any]:
         """A record of the control log."""

@@ -22,9 +22,11 @@ from kcontrol.core.events import (
     ControlSeen,
     CoordinatorEffect,
     CoordinatorEvent,
+    EndProved,
     EndsReached,
     InitProducer,
     ProducerReady,
+    ProveEnd,
     ReadToEnds,
     Resign,
     StepCommitted,
@@ -65,6 +67,7 @@ class World:
     fault: KcontrolError | None = None
     committed: list[tuple[StepBoundary, int]] = field(default_factory=list)
     recorded: list[tuple[object, ...]] = field(default_factory=list)
+    proved: list[tuple[int, int]] = field(default_factory=list)
     reads: int = 0
     log_end: int = 0
     settled: list[int] = field(default_factory=list)
@@ -125,6 +128,9 @@ class World:
         forget: Sequence[str],
     ) -> None:
         self.recorded.append((producer_id, producer_epoch, checkpoint, expected_offset, *forget))
+
+    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
+        self.proved.append((producer_id, producer_epoch))
 
     async def close(self) -> None: ...
 
@@ -303,6 +309,17 @@ def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytes
 
     drive(world, act)
     assert world.recorded == [(5, 6, made, 9, "step/1")]
+
+
+def test_the_end_is_proved_under_the_epoch_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [ProveEnd(5, 6)]})
+    world = World()
+
+    async def act(_session: CoordinatorSession) -> None:
+        await until(lambda: EndProved(1_000) in script.events)
+
+    drive(world, act)
+    assert world.proved == [(5, 6)]
 
 
 def test_a_resigned_session_returns_why(monkeypatch: pytest.MonkeyPatch) -> None:

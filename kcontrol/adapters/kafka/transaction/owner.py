@@ -20,7 +20,7 @@ from kcontrol.adapters.kafka.client.rpc import SETTLING, KafkaRpc, NotSentError
 from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
 from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.backoff import Tries
-from kcontrol.core.log.keys import key_of
+from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
 from kcontrol.settings.cluster import ClusterSettings
@@ -106,17 +106,30 @@ class KafkaTransaction:
         """The same with a checkpoint. Raises as `commit_step` does."""
         await self._commit_record((producer_id, producer_epoch), checkpoint, expected_offset, forget)
 
+    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
+        """Write a record whose acknowledgement says where the log ends, and leave its transaction open.
+
+        Raises FencedError, RetriableError, TopicError, or AccessError.
+        """
+        await self.add_partitions(producer_id, producer_epoch, [(self._topic, _STEPS_PARTITION)])
+        batch = [(BARRIER_KEY.encode(), None)]
+        if await self._write((producer_id, producer_epoch), batch) < 0:
+            raise RetriableError(f"topic {self._topic!r} has a record, and its broker does not say where")
+
+    async def _write(self, producer: tuple[int, int], batch: Sequence[tuple[bytes, bytes | None]]) -> int:
+        write = TransactionalWrite(self._partitions, self._id, producer, self._deadline_ms)
+        offset = await write.send(self._topic, _STEPS_PARTITION, batch)
+        if offset >= 0:
+            self._log_end = max(self._log_end, offset + len(batch))
+        return offset
+
     async def _commit_record(
         self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
     ) -> None:
         publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
         records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
-        write = TransactionalWrite(self._partitions, self._id, producer, self._deadline_ms)
-        batch = [*records, *((key.encode(), None) for key in forget)]
-        offset = await write.send(self._topic, _STEPS_PARTITION, batch)
-        if offset >= 0:
-            self._log_end = max(self._log_end, offset + len(batch))
+        offset = await self._write(producer, [*records, *((key.encode(), None) for key in forget)])
         if offset != expected_offset:
             raise UnseenRecordError(
                 f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was "

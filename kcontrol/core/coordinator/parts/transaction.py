@@ -17,6 +17,9 @@ class TransactionState:
     """The control log was read to its end since, so that a newer claim would be known."""
     steps_end: int = 0
     """Up to which offset the log of steps was read since: where the next record has to come to lie."""
+    proved: bool = False
+    """Whether all that is committed in the log of steps is known once it is read again: since it fenced all others
+    this owner has written there itself, and knows what became of it."""
 
     def fencing(self, timeout_ms: int) -> TransactionState:
         """InitProducer is asked for."""
@@ -34,6 +37,14 @@ class TransactionState:
         """Both logs were read to their ends."""
         return replace(self, looked=True, steps_end=steps_end)
 
+    def acknowledged(self) -> TransactionState:
+        """What was written to the log of steps lies there, and so does all that was before."""
+        return replace(self, proved=True)
+
+    def in_doubt(self) -> TransactionState:
+        """Something may have been committed there that nobody has acknowledged."""
+        return replace(self, proved=False)
+
     def gone(self) -> TransactionState:
-        """The producer must not be used any more."""
-        return replace(self, producer=None)
+        """The producer must not be used any more; another owner may write to the log of steps."""
+        return replace(self, producer=None, proved=False)

@@ -25,9 +25,6 @@ class TroubleState:
     retry: Retry = field(default_factory=Retry)
     halt: str = ""
     """Why the pipeline halted, '' if it has not."""
-    doubts: int = 0
-    """How often the log of steps was read again because what was read of it opens no node, or is older than what
-    somebody who asks for a checkpoint has read."""
 
     def noted(self, kind: FailureKind, text: str) -> TroubleState:
         """For the status alone."""
@@ -54,11 +51,6 @@ class TroubleState:
         return replace(
             self, failure=Failure(FailureKind.BROKER, text), retry=replace(self.retry, not_before_ms=until_ms)
         )
-
-    def doubted(self, text: str, limits: LimitsSpec, now_ms: int) -> TroubleState:
-        """A broker may be behind: what it has shown is read again, each time later."""
-        wait_ms = min(limits.max_backoff_ms, limits.backoff_ms << self.doubts)
-        return replace(self.put_off(text, now_ms + wait_ms), doubts=self.doubts + 1)
 
     def halted(self, why: str) -> TroubleState:
         """Until a person has looked; '' if there is no reason to."""
