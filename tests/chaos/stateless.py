@@ -11,24 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import LARGE_AMOUNT, MAX_RECORDS, NODES, PIPELINE
+from tests.chaos.names import LARGE_AMOUNT, NODES, PIPELINE
+from tests.chaos.parts import INPUTS, LIMITS, STEPS
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
-    inputs=[
-        kcontrol.KafkaInput(
-            "orders",
-            topic="orders",
-            value_format="json",
-            schema="id BIGINT, user STRING, amount BIGINT",
-            partitioned_by="user",
-        ),
-        kcontrol.KafkaInput("visits", topic="visits", partitioned_by="user"),
-    ],
+    inputs=INPUTS,
     outputs=[kcontrol.KafkaOutput("totals", topic="totals"), kcontrol.KafkaOutput("large", topic="large")],
     nodes=NODES,
-    steps=kcontrol.StepPolicy(min_records=1, max_delay="50 ms", max_records=MAX_RECORDS),
-    limits=kcontrol.Limits(heartbeat_timeout="5 s", max_lost=100, backoff="100 ms", max_backoff="2 s"),
+    steps=STEPS,
+    limits=LIMITS,
 )
 
 

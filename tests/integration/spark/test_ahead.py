@@ -22,7 +22,7 @@ from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.core.model import FailureKind
 from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import SparkSettingError, StepFailedError
-from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.conftest import RunScenario, Scenario
 from tests.integration.spark.stepper import Stepper
 from tests.support.processes import until
 
@@ -99,6 +99,14 @@ def patience(spark: SparkSession, milliseconds: str) -> Iterator[None]:
         spark.conf.unset(WAIT_SETTING)
 
 
+def run_upper(
+    spark: SparkSession, run_scenario: RunScenario, scenario: Scenario, milliseconds: str, **settings: Any
+) -> None:
+    """One query, whose jobs wait so long."""
+    with patience(spark, milliseconds):
+        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})}, **settings)
+
+
 def workers(spark: SparkSession) -> list[int]:
     """The Python processes that Spark's tasks run in."""
     jvm = psutil.Process(gateway_of(spark).proc.pid)
@@ -117,8 +125,7 @@ def test_the_next_step_is_run_by_the_job_that_waits_for_it(
             assert waiting.needed[number], "the step had a job of its own"
         assert written(stepper) == expected
 
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_a_step_of_another_shape_has_a_job_of_its_own(spark: SparkSession, run_scenario: RunScenario) -> None:
@@ -130,9 +137,7 @@ def test_a_step_of_another_shape_has_a_job_of_its_own(spark: SparkSession, run_s
         assert not waiting.needed[FIRST]
         assert written(stepper) == sorted([*expected, *(text.upper() for text in many)])
 
-    with patience(spark, LONG_MS):
-        layout = TaskLayout(records_per_task=4)
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})}, layout=layout)
+    run_upper(spark, run_scenario, scenario, LONG_MS, layout=TaskLayout(records_per_task=4))
 
 
 def test_a_job_that_no_step_comes_for_ends_by_itself(spark: SparkSession, run_scenario: RunScenario) -> None:
@@ -142,8 +147,7 @@ def test_a_job_that_no_step_comes_for_ends_by_itself(spark: SparkSession, run_sc
         await write(stepper, ["d"])
         assert written(stepper) == [*expected, "D"]
 
-    with patience(spark, SHORT_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, SHORT_MS)
 
 
 def test_an_engine_that_is_closed_leaves_no_job_behind(
@@ -159,8 +163,7 @@ def test_an_engine_that_is_closed_leaves_no_job_behind(
         assert not waiting.ended(FIRST)
         assert written(stepper) == [*expected, "D"]
 
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_an_attempt_that_is_given_up_takes_the_waiting_job_along(
@@ -181,8 +184,7 @@ def test_an_attempt_that_is_given_up_takes_the_waiting_job_along(
         await stepper.step()
         assert written(stepper) == [*expected, "D"]
 
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_workers_that_are_killed_while_they_wait_harm_no_step(
@@ -199,8 +201,7 @@ def test_workers_that_are_killed_while_they_wait_harm_no_step(
         assert written(stepper) == [*expected, "D"]
 
     caplog.set_level(logging.DEBUG, logger="kcontrol")
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_a_job_that_was_begun_ahead_and_fails_ends_its_attempt(
@@ -220,8 +221,7 @@ def test_a_job_that_was_begun_ahead_and_fails_ends_its_attempt(
         await stepper.abort()
         assert written(stepper) == expected
 
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_replays_are_begun_ahead_too_and_write_nothing(
@@ -239,8 +239,7 @@ def test_replays_are_begun_ahead_too_and_write_nothing(
         assert waiting.needed[FIRST - 1]
         assert written(stepper) == expected
 
-    with patience(spark, LONG_MS):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, LONG_MS)
 
 
 def test_it_is_switched_off_by_a_setting(spark: SparkSession, run_scenario: RunScenario) -> None:
@@ -249,8 +248,7 @@ def test_it_is_switched_off_by_a_setting(spark: SparkSession, run_scenario: RunS
         assert not waiting.asked
         assert written(stepper) == expected
 
-    with patience(spark, "0"):
-        run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})})
+    run_upper(spark, run_scenario, scenario, "0")
 
 
 def test_queries_that_share_the_executors_are_not_begun_ahead(

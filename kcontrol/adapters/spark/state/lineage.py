@@ -24,6 +24,8 @@ from kcontrol.adapters.spark.state.formats import CHANGELOG_VERSIONS
 
 STATE = "state"
 """In a query's directory: what its state stores keep."""
+SHARED = ("SSTs", "logs")
+"""In a store's directory: the immutable files that its snapshots share."""
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<8sBiii")
 _MAX_BLOCK_BYTES = 32 << 20

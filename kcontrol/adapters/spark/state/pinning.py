@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kcontrol.adapters.spark.state.formats import unique_ids
-from kcontrol.adapters.spark.state.lineage import STATE, StateVersion, lineage, shared_files
+from kcontrol.adapters.spark.state.lineage import SHARED, STATE, StateVersion, lineage, shared_files
 
 LOGS = ("commits", "offsets")
 OPERATOR_METADATA = "_metadata"
 
-_SHARED = ("SSTs", "logs")
 _STORE_FILE = re.compile(r"[0-9]+(_[0-9A-Fa-f-]+)?\.(zip|changelog|delta|snapshot)\Z")
 
 
@@ -64,14 +63,14 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
     found: set[tuple[str, str, str]] = set()
     for folder, folders, names in os.walk(query / STATE):
         directory = Path(folder)
-        if directory.name in _SHARED:
+        if directory.name in SHARED:
             continue
         store = {name for name in names if _STORE_FILE.match(name)}
         plain = [
             name for name in names if not is_stray(name) and not _STORE_FILE.match(_without_checksum(name))
         ]
         yield from ((directory / name).relative_to(query) for name in plain)
-        if not store and not set(folders) & set(_SHARED):
+        if not store and not set(folders) & set(SHARED):
             continue
         operator, partition = (*directory.relative_to(query / STATE).parts, "", "")[:2]
         version = _version(store, batch + 1, ids.get((operator, partition), ()))
@@ -122,7 +121,7 @@ def _files_of(directory: Path, store: set[str], version: StateVersion) -> list[s
 def _whole_store(directory: Path, names: Iterable[str]) -> Iterator[str]:
     """A store's own files and those that its snapshots share."""
     yield from (name for name in names if _STORE_FILE.match(name))
-    for shared in _SHARED:
+    for shared in SHARED:
         if (directory / shared).is_dir():
             yield from (
                 f"{shared}/{path.name}" for path in (directory / shared).iterdir() if not is_stray(path.name)

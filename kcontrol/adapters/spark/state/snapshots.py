@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kcontrol.adapters.spark.state.formats import unique_ids
-from kcontrol.adapters.spark.state.lineage import STATE, StateVersion, lineage
+from kcontrol.adapters.spark.state.lineage import SHARED, STATE, StateVersion, lineage
 
 MOST_CHANGES = 600
 """That a state store may build on without a snapshot. At 760 and more Spark's string is full."""
@@ -26,11 +26,11 @@ def changes_since_snapshot(query: Path, step: int) -> int:
         return 0
     most = 0
     for (operator, partition), ids in unique_ids(record).items():
-        for folder, _, names in os.walk(query / STATE / operator / partition):
-            with suppress(FileNotFoundError):  # Spark deletes what a snapshot has made superfluous
-                most = max(
-                    most, *(_changes(Path(folder), set(names), StateVersion(step, each)) for each in ids)
-                )
+        for folder, folders, names in os.walk(query / STATE / operator / partition):
+            folders[:] = [name for name in folders if name not in SHARED]
+            for unique_id in ids:
+                with suppress(FileNotFoundError):  # Spark deletes what a snapshot has made superfluous
+                    most = max(most, _changes(Path(folder), set(names), StateVersion(step, unique_id)))
     return most
 
 
