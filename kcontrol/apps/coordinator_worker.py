@@ -16,16 +16,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import faust
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
-from kcontrol.adapters.kafka.admin.groups import check_may_join
+from kcontrol.adapters.kafka.admin.groups import check_may_join, remove_members
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.coordinator_partitions import PartitionSessions
+from kcontrol.apps.coordinator_presence import CoordinatorPresence, locks_of
 from kcontrol.backoff import Backoff
 from kcontrol.errors import AccessError, ClusterError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
@@ -67,10 +70,14 @@ def run_coordinator(
     """
     asyncio.run(check_may_join(settings))
     tries = RESTARTS.begin()
-    with tempfile.TemporaryDirectory(prefix="kcontrol-faust-") as datadir:
+    presence = CoordinatorPresence(locks_of(settings))
+    presence.show()
+    with ExitStack() as stack:
+        stack.callback(presence.hide)
+        datadir = stack.enter_context(tempfile.TemporaryDirectory(prefix="kcontrol-faust-"))
         while True:
             began = time.monotonic()
-            life = _Life(settings, partitions, options, Path(datadir), ready)
+            life = _Life(settings, partitions, options, presence, Path(datadir), ready)
             try:
                 life.run()
             except Exception:  # noqa: BLE001 - logged whole; the next incarnation starts from the logs, not from this one's state
@@ -102,11 +109,14 @@ class _Life:
         settings: ClusterSettings,
         partitions: int,
         options: WorkerOptions,
+        presence: CoordinatorPresence,
         datadir: Path,
         ready: Callable[[], None],
     ) -> None:
         self._options = options
         self._ready = ready
+        self._presence = presence
+        self._remove = partial(remove_members, settings)
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         names = settings.names()
@@ -118,6 +128,7 @@ class _Life:
             self._loop,
             options.session_timeout_s,
             options.instance,
+            presence.client_id,
             datadir,
         )
         self._listen(names.control_topic())
@@ -138,10 +149,14 @@ class _Life:
     def run(self) -> None:
         """Block until the worker has ended; raises what it crashed of."""
         try:
-            self._loop.run_until_complete(self._worker.start())
+            self._loop.run_until_complete(self._work())
         finally:
             self._loop.run_until_complete(self._sessions.stop())
             self._worker.stop_and_shutdown()
+
+    async def _work(self) -> None:
+        async with self._presence.watching(self._remove):
+            await self._worker.start()
 
     def _listen(self, control_topic: str) -> None:
         topic = self._app.topic(

@@ -21,7 +21,10 @@ from kcontrol.adapters.kafka.client.options import Security, security_of
 from kcontrol.settings.cluster import ClusterSettings
 
 HEARTBEAT_PARTS = 3
-"""Heartbeats within one session timeout."""
+"""Heartbeats within one session timeout, at least."""
+
+LONGEST_HEARTBEAT_S = 0.5
+"""By its next heartbeat a member learns that another one has gone."""
 
 REQUEST_PARTS = 2
 """Faust gives a broker that hangs up after so many session timeouts. It must be longer than one: joining the
@@ -37,12 +40,14 @@ def make_app(
     loop: asyncio.AbstractEventLoop,
     session_timeout_s: float,
     instance: str | None,
+    client_id: str,
     datadir: Path,
 ) -> faust.App:
     """A Faust app that consumes nothing yet.
 
     instance: name of a static member (KIP-345): a process that is started again under the same name gets its
-    partitions back at once instead of after the session timeout.
+    partitions back at once instead of after the session timeout. client_id: by which others can tell this
+    member from those of other processes.
     """
     options: dict[str, Any] = {"consumer_group_instance_id": instance} if instance else {}
     credentials = _credentials(security_of(settings))
@@ -59,7 +64,8 @@ def make_app(
         topic_allow_declare=False,
         web_enabled=False,
         broker_session_timeout=session_timeout_s,
-        broker_heartbeat_interval=session_timeout_s / HEARTBEAT_PARTS,
+        broker_client_id=client_id,
+        broker_heartbeat_interval=min(session_timeout_s / HEARTBEAT_PARTS, LONGEST_HEARTBEAT_S),
         broker_request_timeout=session_timeout_s * REQUEST_PARTS,
         broker_commit_interval=1.0,
         consumer_auto_offset_reset="latest",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
-from aiokafka.protocol.group import HeartbeatRequest
+from aiokafka.protocol.admin import DescribeGroupsRequest
+from aiokafka.protocol.group import HeartbeatRequest, LeaveGroupRequest
 
+from kcontrol.adapters.kafka.client.codes import ErrorCode, describe_code
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
@@ -18,6 +21,8 @@ _log = logging.getLogger(__name__)
 TIMEOUT_MS = 20_000
 _NOBODY = "kcontrol-nobody"
 _NO_GENERATION = -1
+_UNKNOWN_MEMBER_ID = 25
+"""It has left meanwhile."""
 
 
 async def check_may_join(settings: ClusterSettings) -> None:
@@ -44,3 +49,29 @@ async def check_may_join(settings: ClusterSettings) -> None:
     finally:
         await rpc.close()
     rpc.raise_if_denied(code, right)
+
+
+async def remove_members(settings: ClusterSettings, client_ids: Collection[str]) -> list[str]:
+    """Take those of these clients that are members of the coordinators' group out of it, as if they had left:
+    their partitions go to others at once. The client ids of those that were taken out.
+
+    Raises RetriableError, AccessError, ClusterError.
+    """
+    group = settings.names().coordinator_group()
+    right = group_right(group, Operation.READ)
+    rpc = KafkaRpc(settings)
+    try:
+        node = await rpc.group_coordinator(group)
+        described = (await rpc.send(node, DescribeGroupsRequest([group]))).to_object()["groups"][0]
+        rpc.raise_if_denied(described["error_code"], right)
+        if described["error_code"] != ErrorCode.NONE:
+            raise RetriableError(f"group {group!r}: {describe_code(described['error_code'])}")
+        found = [each for each in described["members"] if each["client_id"] in client_ids]
+        for member in found:
+            answer = await rpc.send(node, LeaveGroupRequest(group, member["member_id"]))
+            rpc.raise_if_denied(answer.error_code, right)
+            if answer.error_code not in (ErrorCode.NONE, _UNKNOWN_MEMBER_ID):
+                raise RetriableError(f"group {group!r}: {describe_code(answer.error_code)}")
+        return [each["client_id"] for each in found]
+    finally:
+        await rpc.close()

@@ -1,0 +1,76 @@
+"""Two real coordinators on one machine: whoever is killed is replaced at once, long before Kafka misses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.settings.cluster import ClusterSettings
+from tests.integration.cli.conftest import Command
+from tests.support.processes import KcontrolProcess, until
+from tests.unit.core.made import SPEC
+
+PATIENCE_S = 60.0
+SESSION_TIMEOUT_S = 4 * PATIENCE_S
+"""Kafka alone would hand over when every test here has long failed."""
+
+
+@pytest.fixture
+def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSettings:
+    """With a group of its own, and a pipeline `p` that waits for a node."""
+    own = settings.model_copy(update={"prefix": f"c{unique}"})
+    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{own.prefix}"\n')
+    ensure_topics(own, "p")
+
+    async def define() -> None:
+        log = await KafkaControlLog.open(own, "p")
+        try:
+            await log.append([SPEC])
+        finally:
+            await log.close()
+
+    asyncio.run(define())
+    return own
+
+
+@contextmanager
+def coordinator(cluster: ClusterSettings, home: Path, name: str, *more: str) -> Iterator[KcontrolProcess]:
+    """Ready."""
+    log = home / f"{name}.log"
+    arguments = ["--bootstrap-servers", cluster.bootstrap_servers]
+    timeout = ["--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
+    env = {"XDG_DATA_HOME": str(home / "home")}
+    with KcontrolProcess("coordinator", *arguments, *timeout, *more, log=log, env=env, cwd=home) as process:
+        process.says("the coordinator is ready", PATIENCE_S)
+        yield process
+
+
+def in_charge(command: Command) -> int:
+    """The process id of the coordinator whose claim is the newest; 0 as long as there is none."""
+    told = json.loads(command("status", "p", "--json").stdout)["coordinator"]
+    return int(told.rpartition(":")[2]) if told else 0
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_a_coordinator_that_is_killed_is_replaced_at_once(
+    cluster: ClusterSettings, command: Command, tmp_path: Path, static: bool
+) -> None:
+    names = [["--instance", f"{cluster.prefix}-{one}"] if static else [] for one in "ab"]
+    with (
+        coordinator(cluster, tmp_path, "a", *names[0]) as first,
+        coordinator(cluster, tmp_path, "b", *names[1]) as second,
+    ):
+        processes = {one.pid: one for one in (first, second)}
+        until(lambda: in_charge(command) in processes, "one of them is in charge", PATIENCE_S, first.text)
+        victim = processes.pop(in_charge(command))
+        (other,) = processes.values()
+        victim.kill()
+        until(lambda: in_charge(command) == other.pid, "the other takes over", PATIENCE_S, other.text)
+        assert "has died; its pipelines are shared out anew" in other.text()
