@@ -6,22 +6,19 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator.decide import CoordinatorState, Decision
+from kcontrol.core.coordinator.decide import CoordinatorState
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
     CommitCheckpoint,
     CommitStep,
     ControlSeen,
-    CoordinatorEffect,
-    CoordinatorEvent,
     EndProved,
     EndsReached,
     InitProducer,
@@ -31,16 +28,12 @@ from kcontrol.core.events import (
     Resign,
     StepCommitted,
     StepSeen,
-    Tick,
     TransactionFailed,
 )
 from kcontrol.core.model import (
-    Checkpoint,
-    ControlRecord,
     FailureKind,
     Logged,
     LoggedStep,
-    StepBoundary,
     Tombstone,
 )
 from kcontrol.errors import (
@@ -54,152 +47,9 @@ from kcontrol.errors import (
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
-from tests.support.samples import boundary, desired
+from tests.support.samples import boundary
 from tests.unit.core.made import checkpoint
-
-
-@dataclass
-class World:
-    """Logs and a transaction that do what a test says; the ports of one session."""
-
-    control: deque[Logged] = field(default_factory=deque)
-    steps: list[LoggedStep] = field(default_factory=list)
-    fault: KcontrolError | None = None
-    committed: list[tuple[StepBoundary, int]] = field(default_factory=list)
-    recorded: list[tuple[object, ...]] = field(default_factory=list)
-    proved: list[tuple[int, int]] = field(default_factory=list)
-    reads: int = 0
-    log_end: int = 0
-    settled: list[int] = field(default_factory=list)
-    said: list[ControlRecord] = field(default_factory=list)
-    shown: int = 1_000
-    """Where the broker that is asked says that the control log ends."""
-
-    def now_ms(self) -> int:
-        return 1_000
-
-    def monotonic_ms(self) -> int:
-        return 1_000
-
-    async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
-        self.said += records
-        return list(range(len(records)))
-
-    async def read_to_end(self) -> list[Logged]:
-        self.reads += 1
-        return self._taken(self.shown)
-
-    async def read_through(self, offset: int) -> list[Logged]:
-        return self._taken(offset + 1)
-
-    def _taken(self, end: int) -> list[Logged]:
-        found = [one for one in self.control if one.offset < end]
-        self.control = deque(one for one in self.control if one.offset >= end)
-        return found
-
-    async def tail(self) -> AsyncIterator[list[Any]]:
-        yield []
-
-    async def init_producer(self, timeout_ms: int) -> tuple[int, int]:
-        if self.fault is not None:
-            raise self.fault
-        return 5, 6
-
-    async def add_partitions(
-        self, producer_id: int, producer_epoch: int, partitions: Sequence[tuple[str, int]]
-    ) -> None: ...
-
-    async def commit_step(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        boundary: StepBoundary,
-        expected_offset: int,
-        forget: Sequence[str] = (),
-    ) -> None:
-        self.committed.append((boundary, expected_offset))
-
-    async def commit_checkpoint(
-        self,
-        producer_id: int,
-        producer_epoch: int,
-        checkpoint: Checkpoint,
-        expected_offset: int,
-        forget: Sequence[str],
-    ) -> None:
-        self.recorded.append((producer_id, producer_epoch, checkpoint, expected_offset, *forget))
-
-    async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
-        self.proved.append((producer_id, producer_epoch))
-
-    async def close(self) -> None: ...
-
-
-class Steps:
-    """The steps log of a World."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    async def read_to_end(self) -> list[LoggedStep]:
-        return self._world.steps
-
-    @property
-    def position(self) -> int:
-        return len(self._world.steps)
-
-    async def read_settled(self, at_least: int) -> list[LoggedStep]:
-        self._world.settled.append(at_least)
-        return self._world.steps
-
-    async def tail(self) -> AsyncIterator[list[LoggedStep]]:
-        yield []
-
-    async def close(self) -> None: ...
-
-
-def logged(offset: int) -> Logged:
-    return Logged(offset, 0, desired("p", f"r{offset}"))
-
-
-class Script:
-    """Stands in for the state machine: writes down the events and answers an event's class with effects,
-    once."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[type, list[CoordinatorEffect]]) -> None:
-        self.events: list[CoordinatorEvent] = []
-        self._answers = answers
-        monkeypatch.setattr("kcontrol.sessions.coordinator.decide", self._decide)
-
-    def _decide(self, state: CoordinatorState, event: CoordinatorEvent) -> Decision:
-        if not isinstance(event, Tick):
-            self.events.append(event)
-        return Decision(state, tuple(self._answers.pop(type(event), [])))
-
-    def offsets(self) -> list[int]:
-        return [event.logged.offset for event in self.events if isinstance(event, ControlSeen)]
-
-
-def session(world: World) -> CoordinatorSession:
-    state = CoordinatorState.initial("p", transactional_id="t", steps_topic="s")
-    return CoordinatorSession(state, CoordinatorPorts(world, world, Steps(world), world), deadline_ms=1_000)
-
-
-def drive(world: World, act: Callable[[CoordinatorSession], Awaitable[None]]) -> None:
-    async def run() -> None:
-        made = session(world)
-        running = asyncio.create_task(made.run())
-        await act(made)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(asyncio.wait_for(run(), 20))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for is a list that the session fills
-            await asyncio.sleep(0.001)
+from tests.unit.sessions.scripted import Script, Steps, World, drive, logged, session, until
 
 
 def test_each_record_is_seen_once_and_in_order_whether_pushed_or_read(
