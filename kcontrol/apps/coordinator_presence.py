@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from kcontrol.backoff import Backoff
 from kcontrol.errors import ClusterError, RetriableError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.locks import LockedError, holder_of, lock
@@ -27,6 +28,8 @@ from kcontrol.settings.places import data_home
 _log = logging.getLogger("kcontrol.coordinator")
 
 LOOK_EVERY_S = 0.25
+TRIES = Backoff(first_ms=250, longest_ms=5_000)
+"""At taking somebody out of a group that does not answer."""
 _HIDDEN = "."
 
 Remove = Callable[[Collection[str]], Awaitable[list[str]]]
@@ -44,9 +47,10 @@ def locks_of(settings: ClusterSettings) -> Path:
 class CoordinatorPresence:
     """Of one coordinator process. `client_id` is its name in the group, and that of its lock."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, look_every_s: float = LOOK_EVERY_S) -> None:
         self.client_id = f"kcontrol-coordinator-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._directory = directory
+        self._look_every_s = look_every_s
         self._file: BinaryIO | None = None
 
     def show(self) -> None:
@@ -93,19 +97,21 @@ class CoordinatorPresence:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self, remove: Remove) -> None:
+        tries = TRIES.begin()
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(self._look_every_s)
             dead = self.dead()
-            if dead:
-                await self._bury(dead, remove)
+            if not dead:
+                continue
+            try:
+                self._bury(dead, await remove(dead))
+                tries.succeeded()
+            except (RetriableError, ClusterError) as error:
+                _log.warning("a coordinator on this machine has died and is still in the group: %s", error)
+                await tries.wait()
 
-    async def _bury(self, dead: list[str], remove: Remove) -> None:
-        """Their locks go only when they are out of the group for certain."""
-        try:
-            removed = await remove(dead)
-        except (RetriableError, ClusterError) as error:
-            _log.warning("a coordinator on this machine has died and is still in the group: %s", error)
-            return
+    def _bury(self, dead: list[str], removed: list[str]) -> None:
+        """Their locks go when they are out of the group for certain."""
         for name in removed:
             _log.info("coordinator %s has died; its pipelines are shared out anew", name)
         for name in dead:

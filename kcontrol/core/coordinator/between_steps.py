@@ -34,7 +34,7 @@ from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.coordinator.waiting import note_waiting
 from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, FailureKind, NodePhase, PipelineSpec
+from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelineSpec
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
@@ -84,20 +84,18 @@ def _is_refusal_unproved(found: Findings) -> bool:
     return _is_unproved(found, refused(state, found.defined) if halts else "")
 
 
-def _is_unproved(found: Findings, what: str) -> bool:
-    """Whether there is something that what was read says, and nothing yet that proves that it was all."""
-    found.missing = "" if found.turn.state.transaction.proved else what
-    return found.missing != ""
+def _is_unproved(found: Findings, why: str) -> bool:
+    """Whether a person is to be told something that rests on what was read, and nothing proves yet that this was
+    all."""
+    return why != "" and not found.turn.state.transaction.proved
 
 
 def _prove(found: Findings) -> CoordinatorEffect:
     """Coordinator and node may both have been told of an old end of the log."""
-    state = found.turn.state
-    if state.transaction.producer is None:
+    producer = found.turn.state.transaction.producer
+    if producer is None:
         raise LookupError("a transaction without a producer")
-    text = f"{found.missing}. A broker may be behind: looking whether that is the end of the log first"
-    state.trouble = state.trouble.noted(FailureKind.BROKER, text)
-    return ProveEnd(*state.transaction.producer)
+    return ProveEnd(*producer)
 
 
 def _take_resume(found: Findings) -> None:

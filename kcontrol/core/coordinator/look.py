@@ -23,7 +23,7 @@ class Findings:
         self.nodes = 0 if self.spec is None else self.spec.nodes
         self.mode = DesiredMode.RUNNING if desired is None else desired.mode
         self.missing = ""
-        """What shows that the log of steps holds more than was read, or has to be proved by its end."""
+        """What shows that the log of steps holds more than was read."""
         self.gone = ""
         """Which input the next step begins with and is not there any more, by what was read."""
         self.in_place = False
