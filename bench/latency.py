@@ -1,10 +1,10 @@
 """End to end: from a producer's clock just before it sends a record to a read_committed
 consumer's just after it has it.
 
-A steady stream goes through a stateless pipeline that makes a step as soon as anything is there, so that
-latency is what is left of the step before, the step, and its commit. The same producer and consumer without a
-pipeline between them are measured
-first: what they and the broker take is in every figure.
+A steady stream goes through a pipeline that makes a step as soon as anything is there, so that latency is
+what is left of the step before, the step, and its commit: one without state, and a running count by key, of
+which every record makes its key's row anew. The same producer and consumer without a pipeline between them are
+measured first: what they and the broker take is in every figure.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from statistics import median
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from bench.figures import Spread, Tail
 from bench.kcontrol_side import measured_steps
@@ -29,9 +29,11 @@ from bench.topics import VALUE_BYTES, create_topics
 from examples.processes import now_ms
 from examples.step_feed import Boundary
 
-SOURCE = "stream"
 PARTITIONS = CORES = 2
 MAX_STEP_RECORDS = 100_000
+WORKLOADS = ("passthrough", "aggregate")
+KEYS = 1_000
+"""Each record has the key after that of the one before it: a step of fewer records has none twice."""
 ARRIVAL_S = 60.0
 """For everything that was sent to arrive, after the last of it was sent."""
 POLL_S = 0.1
@@ -40,12 +42,14 @@ NUMBER_DIGITS = 12
 
 @dataclass(frozen=True)
 class Latency:
-    """In milliseconds, of every record that was sent in the measured time. direct: without a pipeline.
+    """Of one workload, in milliseconds, of every record that was sent in the measured time. direct: without a
+    pipeline.
 
     steps, step_records, step_ms: those that were committed in that time, their median size,
     and from boundary to boundary.
     """
 
+    workload: str
     records_per_s: int
     piped: Tail
     direct: Tail
@@ -80,7 +84,8 @@ class Sender:
         number = len(self.sent_ns)
         value = (b"%0*d" % (NUMBER_DIGITS, number)).ljust(VALUE_BYTES, b".")
         self.sent_ns.append(time.monotonic_ns())
-        self._producer.produce(self._topic, value, partition=number % PARTITIONS, on_delivery=self._delivered)
+        key = b"%d" % (number % KEYS)
+        self._producer.produce(self._topic, value, key, number % PARTITIONS, on_delivery=self._delivered)
         self._producer.poll(0)
 
     def start(self) -> None:
@@ -112,9 +117,15 @@ class Sender:
 
 
 class Receiver:
-    """Reads a topic from its beginning, read_committed, and remembers when each record came."""
+    """Reads a topic from its beginning, read_committed, and remembers when each record came.
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    numbers: which records a message tells of.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, numbers: Callable[[Message], Iterable[int]]
+    ) -> None:
+        self._numbers = numbers
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -140,12 +151,37 @@ class Receiver:
             if message.error() is not None:
                 raise KafkaException(message.error())
             at_ns = time.monotonic_ns()
-            number = int(message.value()[:NUMBER_DIGITS])
-            if self.came_ns.setdefault(number, at_ns) != at_ns:
-                raise RuntimeError(f"record {number} came twice")
+            for number in self._numbers(message):
+                if self.came_ns.setdefault(number, at_ns) != at_ns:
+                    raise RuntimeError(f"record {number} came twice")
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def copied(message: Message) -> list[int]:
+    """Of a record as it was sent."""
+    return [int(_bytes(message.value())[:NUMBER_DIGITS])]
+
+
+class Counted:
+    """Of a key's count, which comes with each step that has touched the key: the records that were counted since
+    the last one."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def __call__(self, message: Message) -> range:
+        key, count = int(_bytes(message.key())), int(_bytes(message.value()).partition(b",")[0])
+        before = self._counts.get(key, 0)
+        self._counts[key] = count
+        return range(key + before * KEYS, key + count * KEYS, KEYS)
+
+
+def _bytes(part: str | bytes | None) -> bytes:
+    if not isinstance(part, bytes):
+        raise RuntimeError(f"a record of another kind: {part!r}")
+    return part
 
 
 @dataclass(frozen=True)
@@ -158,17 +194,31 @@ class Interval:
     took: Tail
 
 
-def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str], None]) -> Latency:
-    """First without a pipeline, then with one. Raises RuntimeError when a record is lost or comes twice."""
-    places = Places(bootstrap_servers, SOURCE, PARTITIONS, CORES)
-    direct_topic, name = "direct", f"bench-latency-{uuid.uuid4().hex[:8]}"
-    create_topics(bootstrap_servers, SOURCE, direct_topic, name, partitions=PARTITIONS)
-    with _streaming(bootstrap_servers, direct_topic, direct_topic, stream) as (sender, receiver):
+def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str], None]) -> list[Latency]:
+    """First without a pipeline, then with each. Raises RuntimeError when a record is lost or comes twice."""
+    topic = "direct"
+    create_topics(bootstrap_servers, topic, partitions=PARTITIONS)
+    with _streaming(bootstrap_servers, topic, topic, stream, copied) as (sender, receiver):
         sender.start()
         direct = _measure(sender, receiver, stream.warm_up_s / 4, stream.measured_s / 4)
     say(f"without a pipeline: {direct.took.median:.1f} ms, 99 % within {direct.took.p99:.1f} ms")
-    with running(places, name, "passthrough", MAX_STEP_RECORDS, min_records=1) as pipeline:
-        with _streaming(bootstrap_servers, SOURCE, name, stream) as (sender, receiver):
+    found = []
+    for workload in WORKLOADS:
+        found.append(_piped(bootstrap_servers, workload, stream, direct))
+        tail = found[-1].piped
+        say(f"{workload}: {tail.median:.1f} ms, 99 % within {tail.p99:.1f} ms")
+    return found
+
+
+def _piped(bootstrap_servers: str, workload: str, stream: Stream, direct: Interval) -> Latency:
+    """Through a pipeline with topics of its own."""
+    name = f"bench-latency-{uuid.uuid4().hex[:8]}"
+    source = f"{name}-source"
+    places = Places(bootstrap_servers, source, PARTITIONS, CORES)
+    create_topics(bootstrap_servers, source, name, partitions=PARTITIONS)
+    numbers = Counted() if workload == "aggregate" else copied
+    with running(places, name, workload, MAX_STEP_RECORDS, min_records=1) as pipeline:
+        with _streaming(bootstrap_servers, source, name, stream, numbers) as (sender, receiver):
             # The first step waits for Spark to start and takes long: no stream shall pile up before it.
             sender.send()
             pipeline.await_steps(bool, "1")
@@ -176,17 +226,21 @@ def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str],
             piped = _measure(sender, receiver, stream.warm_up_s, stream.measured_s)
         pipeline.stop()
         steps = pipeline.feed.steps
-    return latency(stream.records_per_s, piped, direct, steps)
+    return latency(workload, stream.records_per_s, piped, direct, steps)
 
 
 @contextmanager
 def _streaming(
-    bootstrap_servers: str, source: str, sink: str, stream: Stream
+    bootstrap_servers: str,
+    source: str,
+    sink: str,
+    stream: Stream,
+    numbers: Callable[[Message], Iterable[int]],
 ) -> Iterator[tuple[Sender, Receiver]]:
     """A stream into one topic, and who reads what comes of it out of another."""
     sender, receiver = (
         Sender(bootstrap_servers, source, stream.records_per_s),
-        Receiver(bootstrap_servers, sink),
+        Receiver(bootstrap_servers, sink, numbers),
     )
     try:
         yield sender, receiver
@@ -231,7 +285,9 @@ def delays_ms(sent_ns: Sequence[int], came_ns: Mapping[int, int], numbers: range
     return [(came_ns[number] - sent_ns[number]) / 1e6 for number in numbers]
 
 
-def latency(records_per_s: int, piped: Interval, direct: Interval, steps: Sequence[Boundary]) -> Latency:
+def latency(
+    workload: str, records_per_s: int, piped: Interval, direct: Interval, steps: Sequence[Boundary]
+) -> Latency:
     """steps: all of the log; those that were committed in the interval of the pipeline count."""
     within = [step["step"] for step in steps[1:] if piped.begin_ms <= step["committed_ms"] <= piped.end_ms]
     measured = [
@@ -244,6 +300,7 @@ def latency(records_per_s: int, piped: Interval, direct: Interval, steps: Sequen
             "no step was committed in the measured time: this machine is too busy for the stream"
         )
     return Latency(
+        workload,
         records_per_s,
         piped.took,
         direct.took,

@@ -39,7 +39,7 @@ class Findings:
     rest: RestEffect | None = None
     scales: Sequence[ScaleRun] = ()
     saving: Sequence[SavingCost] = ()
-    latency: Latency | None = None
+    latency: Sequence[Latency] = ()
     memory: Sequence[MemoryUse] = ()
     profile: Profile | None = None
     planning: Sequence[PlanningGain] = ()
@@ -72,7 +72,7 @@ def to_json(findings: Findings, large: int) -> str:
             "nodes": [asdict(each) for each in scaled(findings.scales)],
             "node_runs": [asdict(each) for each in findings.scales],
             "checkpoints": [asdict(each) for each in findings.saving],
-            "latency_ms": None if findings.latency is None else asdict(findings.latency),
+            "latency_ms": [asdict(each) for each in findings.latency],
             "memory": [asdict(each) for each in findings.memory],
             "profile": None if findings.profile is None else asdict(findings.profile),
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
@@ -263,25 +263,29 @@ def _show_saving(console: Console, saving: Sequence[SavingCost]) -> None:
         console.print(table)
 
 
-def _show_latency(console: Console, found: Latency | None) -> None:
-    if found is None:
+def _show_latency(console: Console, found: Sequence[Latency]) -> None:
+    if not found:
         return
-    title = f"from producer to read_committed consumer at {found.records_per_s:,} records/s, ms"
+    title = f"from producer to read_committed consumer at {found[0].records_per_s:,} records/s, ms"
     table = Table("", "records", "median", "99th percentile", "greatest", title=title)
-    for name, tail in (("without a pipeline", found.direct), ("through kcontrol", found.piped)):
+    for name, tail in (
+        ("without a pipeline", found[0].direct),
+        *((each.workload, each.piped) for each in found),
+    ):
         table.add_row(
             name, f"{tail.count:,}", *(f"{each:,.1f}" for each in (tail.median, tail.p99, tail.greatest))
         )
     console.print(table)
-    table = Table(
-        "steps", "records a step", "ms from step to step", *PHASES, title="the steps meanwhile, ms (medians)"
-    )
-    table.add_row(
-        f"{found.steps:,}",
-        f"{found.step_records:,.0f}",
-        _spread(found.step_ms),
-        *_phase_figures(found.phases),
-    )
+    title = "the steps meanwhile, ms (medians)"
+    table = Table("", "steps", "records a step", "ms from step to step", *PHASES, title=title)
+    for each in found:
+        table.add_row(
+            each.workload,
+            f"{each.steps:,}",
+            f"{each.step_records:,.0f}",
+            _spread(each.step_ms),
+            *_phase_figures(each.phases),
+        )
     console.print(table)
 
 
