@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import attempt, between_steps, status
+from kcontrol.core.coordinator import attempt, between_steps, definition, status
 from kcontrol.core.coordinator import decide as coordinator
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
@@ -148,7 +148,7 @@ def _added_partitions_are_forgotten_with_the_node_that_saw_them() -> Patches:
 
 
 def _keyed_partitions_are_taken_up_on_several_nodes() -> Patches:
-    return (patch.object(between_steps, "growth_refused", lambda spec, steps, view: ""),)
+    return (patch.object(definition, "growth_refused", lambda spec, steps, view: ""),)
 
 
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"

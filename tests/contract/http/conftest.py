@@ -79,8 +79,12 @@ class Api:
     async def definition(self) -> PipelineSpec:
         """As a node would submit it, of topics that are there; the server has read everything."""
         await self.reaches(9, 9)
-        assert await self.projections.until(lambda: not self.projections.blocked(), DEADLINE_S)
+        await self.all_read()
         return replace(self.told.spec, fingerprint="f" * 64, outputs=(await self.writes(),))
+
+    async def all_read(self) -> None:
+        """Until the server has read all partitions of the control topic, those without pipelines too."""
+        assert await self.projections.until(lambda: not self.projections.blocked(), DEADLINE_S)
 
     async def seen(self, offset: int, steps: int = 0) -> None:
         """Until the server has read the control record at this offset and so many steps."""

@@ -60,6 +60,7 @@ def test_list_spec_inputs_and_nodes(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.begin()
         await api.seen(await api.told.received(9, 0))
+        await api.all_read()
         (line,) = (await api.get("/v1/pipelines"))["pipelines"]
         waiting = (line["waiting"], line["waiting_ms"] >= 0, line["step_ms"])
         assert (line["pipeline"], line["phase"], line["step"], waiting) == (
