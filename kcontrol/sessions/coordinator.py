@@ -94,14 +94,15 @@ class CoordinatorSession:
         self._deadline_ms = deadline_ms
         self._observer = observer
         self._new_id = new_id
-        self._publisher = Publisher(ports.control, self._log, deadline_ms)
+        self._publisher = Publisher(ports.control, self._log, deadline_ms, self._published)
         self._ticker = Ticker(ports.clock, self._tick)
         self._reading = asyncio.Lock()
         self._pushed: deque[tuple[int, Logged | None]] = deque()
         self._folded = False
         self._begun = False
         self._catching_up = False
-        self._agent_is_late = False
+        # Right after an assignment it has yet to seek and to fetch, which takes a second and more.
+        self._agent_is_late = True
         self._next_offset = 0
         self._heard_ms = 0
         self._ticked_ms = 0
@@ -168,6 +169,11 @@ class CoordinatorSession:
         self._next_offset = max(self._next_offset, offset)
         self._catching_up = False
         self._take_pushed()
+
+    def _published(self, offset: int) -> None:
+        """What follows waits for the session's own words (the claim above all), not for Faust."""
+        if self._agent_is_late and offset >= self._next_offset:
+            self._spawn(self._read_control(partial(self._ports.control.read_through, offset)))
 
     def _see(self, offset: int, logged: Logged | None) -> None:
         if offset < self._next_offset:

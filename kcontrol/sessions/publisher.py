@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from kcontrol.core.events import Publish
 from kcontrol.sessions.ports import ControlLog
@@ -18,8 +19,16 @@ from kcontrol.sessions.retrying import until_deadline
 class Publisher:
     """Appends to one control log. `run` is to be kept running as a task of the session."""
 
-    def __init__(self, control: ControlLog, log: logging.Logger, deadline_ms: int) -> None:
+    def __init__(
+        self,
+        control: ControlLog,
+        log: logging.Logger,
+        deadline_ms: int,
+        acknowledged: Callable[[int], None] = lambda _offset: None,
+    ) -> None:
+        """acknowledged: told the offset of the last record of each append."""
         self._control = control
+        self._acknowledged = acknowledged
         self._log = log
         self._deadline_ms = deadline_ms
         self._waiting: deque[Publish] = deque()
@@ -44,12 +53,14 @@ class Publisher:
             self._arrived.clear()
             while self._waiting:
                 batch = self._take()
-                await until_deadline(
+                offsets = await until_deadline(
                     lambda batch=batch: self._control.append(batch.records, batch.forget),  # type: ignore[misc]
                     "writing to the control topic",
                     self._log,
                     self._deadline_ms,
                 )
+                if offsets:
+                    self._acknowledged(offsets[-1])
             self._idle.set()
 
     def _take(self) -> Publish:

@@ -92,10 +92,7 @@ def _is_unproved(found: Findings, why: str) -> bool:
 
 def _prove(found: Findings) -> CoordinatorEffect:
     """Coordinator and node may both have been told of an old end of the log."""
-    producer = found.turn.state.transaction.producer
-    if producer is None:
-        raise LookupError("a transaction without a producer")
-    return ProveEnd(*producer)
+    return ProveEnd(*found.turn.state.transaction.owner())
 
 
 def _take_resume(found: Findings) -> None:
@@ -365,9 +362,7 @@ def _is_due(found: Findings) -> bool:
 
 def _open_outputs(found: Findings) -> CoordinatorEffect:
     state = found.turn.state
-    if state.transaction.producer is None:
-        raise LookupError("a transaction without a producer")
-    return AddPartitions(*state.transaction.producer, output_partitions(state, found.defined))
+    return AddPartitions(*state.transaction.owner(), output_partitions(state, found.defined))
 
 
 # --- the list -----------------------------------------------------------------------------------------------

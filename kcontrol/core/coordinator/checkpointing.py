@@ -245,9 +245,7 @@ def can_record(turn: Turn) -> bool:
 
 def open_log(state: CoordinatorState) -> AddPartitions:
     """What the transaction that records it begins with."""
-    if state.transaction.producer is None:
-        raise LookupError("a transaction without a producer")
-    return AddPartitions(*state.transaction.producer, ((state.steps_topic, 0),))
+    return AddPartitions(*state.transaction.owner(), ((state.steps_topic, 0),))
 
 
 def _parts(state: CoordinatorState, saving: Saving) -> tuple[SavedPart, ...]:

@@ -41,7 +41,7 @@ def test_an_input_is_paused_and_read_again(run: Run, again: str, kind: str) -> N
         old = await api.get(paused["outcome"])
         assert (old["state"], old["superseded_by"]) == ("superseded", resumed["request_id"])
         async with api.another() as other:
-            assert await other.projections.until(lambda: not other.projections.blocked(), 20)
+            await other.all_read()
             assert (await other.get(resumed["outcome"], min_control_offset=resumed["control_offset"]))[
                 "state"
             ] == "pending"

@@ -244,7 +244,7 @@ def test_checkpoints_that_are_in_the_log(run: Run) -> None:
 def test_nothing_is_there_that_was_never_submitted(run: Run) -> None:
     async def scenario(api: Api) -> None:
         await api.told.say(CheckpointRequest("p", "r"))
-        assert await api.projections.until(lambda: not api.projections.blocked(), 20)
+        await api.all_read()
         missing = await api.get("/v1/pipelines/p", 404)
         assert (missing["status"], missing["instance"]) == (404, "/v1/pipelines/p")
         assert "kcontrol run" in missing["detail"]

@@ -37,7 +37,7 @@ def test_what_is_wanted_is_a_record_and_is_done_when_it_is_acknowledged(
         done = await api.get(accepted["outcome"], min_control_offset=offset)
         assert done["state"] == "done"
         async with api.another() as other:
-            assert await other.projections.until(lambda: not other.projections.blocked(), 20)
+            await other.all_read()
             assert (await other.get(accepted["outcome"], min_control_offset=offset))["state"] == "done"
 
     run(scenario)
@@ -100,7 +100,7 @@ def test_a_checkpoint_is_refused_while_the_pipeline_is_stopped_and_not_while_it_
 
 def test_requests_to_a_pipeline_that_is_not_there_write_nothing(run: Run) -> None:
     async def scenario(api: Api) -> None:
-        assert await api.projections.until(lambda: not api.projections.blocked(), 20)
+        await api.all_read()
         await api.post(f"{P}/pause", 404)
         assert await api.told.control.read_to_end() == []
 

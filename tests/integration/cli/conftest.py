@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -9,8 +10,11 @@ from typing import Protocol
 
 import pytest
 
+from kcontrol.adapters.kafka.admin.cluster import ensure_topics
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.processes import run_kcontrol
+from tests.unit.core.made import SPEC
 
 
 class Command(Protocol):
@@ -35,3 +39,24 @@ def command(settings: ClusterSettings, tmp_path: Path) -> Command:
 def unique() -> str:
     """A part of a name that no other test has."""
     return secrets.token_hex(3)
+
+
+def own_cluster(settings: ClusterSettings, prefix: str, directory: Path) -> ClusterSettings:
+    """Names of its own, which commands in the directory find in its `kcontrol.toml`, and topics for `p`."""
+    own = settings.model_copy(update={"prefix": prefix})
+    (directory / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{prefix}"\n')
+    ensure_topics(own, "p")
+    return own
+
+
+def define(cluster: ClusterSettings) -> None:
+    """The pipeline `p`, which has a node and no file: it never makes a step."""
+
+    async def append() -> None:
+        log = await KafkaControlLog.open(cluster, "p")
+        try:
+            await log.append([SPEC])
+        finally:
+            await log.close()
+
+    asyncio.run(append())

@@ -3,7 +3,6 @@ for something, and it is done."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -14,16 +13,14 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.java import find_java
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.core.model import PipelinePhase
 from kcontrol.settings.cluster import ClusterSettings
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.expected import missing
+from tests.integration.cli.conftest import define, own_cluster
 from tests.support.looking import control_view
 from tests.support.processes import KcontrolProcess, until
-from tests.unit.core.made import SPEC
 
 PAGE = "docs/howto/control-events.md"
 PATIENCE_S = 90.0
@@ -42,18 +39,8 @@ def shown() -> list[Block]:
 @pytest.fixture
 def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> Iterator[ClusterSettings]:
     """With a coordinator that looks after `p`, which is no node's and so never makes a step."""
-    own = settings.model_copy(update={"prefix": f"e{unique}"})
-    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{own.prefix}"\n')
-    ensure_topics(own, "p")
-
-    async def submit() -> None:
-        log = await KafkaControlLog.open(own, "p")
-        try:
-            await log.append([SPEC])
-        finally:
-            await log.close()
-
-    asyncio.run(submit())
+    own = own_cluster(settings, f"e{unique}", tmp_path)
+    define(own)
     env = {"KCONTROL_BOOTSTRAP_SERVERS": own.bootstrap_servers}
     with KcontrolProcess("coordinator", log=tmp_path / "coordinator.log", env=env, cwd=tmp_path) as process:
         process.says("is ready", PATIENCE_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.cli.conftest import Command
+from tests.integration.cli.conftest import Command, define, own_cluster
 from tests.support.processes import KcontrolProcess, until
-from tests.unit.core.made import SPEC
 
 PATIENCE_S = 60.0
 SESSION_TIMEOUT_S = 4 * PATIENCE_S
@@ -25,18 +21,8 @@ SESSION_TIMEOUT_S = 4 * PATIENCE_S
 @pytest.fixture
 def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSettings:
     """With a group of its own, and a pipeline `p` that waits for a node."""
-    own = settings.model_copy(update={"prefix": f"c{unique}"})
-    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{own.prefix}"\n')
-    ensure_topics(own, "p")
-
-    async def define() -> None:
-        log = await KafkaControlLog.open(own, "p")
-        try:
-            await log.append([SPEC])
-        finally:
-            await log.close()
-
-    asyncio.run(define())
+    own = own_cluster(settings, f"c{unique}", tmp_path)
+    define(own)
     return own
 
 

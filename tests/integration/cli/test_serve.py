@@ -15,7 +15,6 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -33,7 +32,7 @@ from kcontrol.core.model import (
     StepBoundary,
 )
 from kcontrol.settings.cluster import ClusterSettings
-from tests.integration.cli.conftest import Command
+from tests.integration.cli.conftest import Command, own_cluster
 from tests.integration.cli.test_errors import sentence
 from tests.support.http_world import Told
 from tests.support.processes import KcontrolProcess, until
@@ -47,10 +46,7 @@ PATIENCE_S = 40.0
 @pytest.fixture
 def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSettings:
     """Names of its own, which commands in this directory find in its `kcontrol.toml`."""
-    own = settings.model_copy(update={"prefix": f"w{unique}"})
-    (tmp_path / "kcontrol.toml").write_text(f'[kafka]\nprefix = "{own.prefix}"\n')
-    ensure_topics(own, "p")
-    return own
+    return own_cluster(settings, f"w{unique}", tmp_path)
 
 
 def tell(

@@ -47,6 +47,10 @@ class World:
     said: list[ControlRecord] = field(default_factory=list)
     shown: int = 1_000
     """Where the broker that is asked says that the control log ends."""
+    keeps: bool = False
+    """Whether what the session says is in the log, too."""
+    through: list[int] = field(default_factory=list)
+    """How far it was read by offset."""
 
     def now_ms(self) -> int:
         return 1_000
@@ -55,14 +59,18 @@ class World:
         return 1_000
 
     async def append(self, records: Sequence[ControlRecord], forget: Sequence[str] = ()) -> list[int]:
+        offsets = [len(self.said) + number for number in range(len(records))]
         self.said += records
-        return list(range(len(records)))
+        if self.keeps:
+            self.control += [Logged(at, 0, record) for at, record in zip(offsets, records, strict=True)]
+        return offsets
 
     async def read_to_end(self) -> list[Logged]:
         self.reads += 1
         return self._taken(self.shown)
 
     async def read_through(self, offset: int) -> list[Logged]:
+        self.through.append(offset)
         return self._taken(offset + 1)
 
     def _taken(self, end: int) -> list[Logged]:

@@ -24,6 +24,7 @@ from kcontrol.core.events import (
     InitProducer,
     ProducerReady,
     ProveEnd,
+    Publish,
     ReadToEnds,
     Resign,
     StepCommitted,
@@ -47,7 +48,7 @@ from kcontrol.errors import (
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from tests.simulation.specs import simulated_spec
-from tests.support.samples import boundary
+from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
 from tests.unit.sessions.scripted import Script, Steps, World, drive, logged, session, until
 
@@ -90,6 +91,35 @@ def test_what_lies_before_a_pushed_record_is_read_although_a_broker_is_behind(
 
     drive(world, act)
     assert script.offsets() == [0, 1, 2, 3, 4]
+
+
+def test_its_own_claim_is_read_at_once_while_faust_pushes_nothing_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A takeover waits for the claim, and Faust for a second and more until it fetches after an assignment."""
+    script = Script(monkeypatch, {Assigned: [Publish((desired("p", "claim"),))]})
+    world = World(shown=0, keeps=True)
+
+    async def act(_session: CoordinatorSession) -> None:
+        await until(lambda: script.offsets() == [0])
+
+    drive(world, act)
+    assert world.through == [0]
+
+
+def test_once_faust_pushes_what_it_says_itself_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(monkeypatch, {ControlSeen: [Publish((desired("p", "word"),))]})
+    world = World(shown=0, keeps=True)
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: any(isinstance(event, Assigned) for event in script.events))
+        made.push(0, logged(0))
+        await until(lambda: len(world.said) == 1)
+        made.push(1, logged(1))
+        await until(lambda: script.offsets() == [0, 1])
+
+    drive(world, act)
+    assert world.through == []
 
 
 @pytest.mark.parametrize("fenced", [True, False])

@@ -21,6 +21,12 @@ class TransactionState:
     """Whether all that is committed in the log of steps is known once it is read again: since it fenced all others
     this owner has written there itself, and knows what became of it."""
 
+    def owner(self) -> tuple[int, int]:
+        """(producer id, producer epoch), where there must be one. Raises LookupError: there is none."""
+        if self.producer is None:
+            raise LookupError("a transaction without a producer")
+        return self.producer
+
     def fencing(self, timeout_ms: int) -> TransactionState:
         """InitProducer is asked for."""
         return replace(self, producer=None, timeout_ms=timeout_ms)
