@@ -104,7 +104,7 @@ async def _resolved(
     spec = build_spec(pipeline, inputs, outputs, queries)
     if earlier is not None and earlier.nodes != spec.nodes:
         check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
-        spec = succeed(spec, earlier, fingerprint(pipeline.with_nodes(earlier.nodes), queries))
+        spec = succeed(spec, earlier, fingerprint(pipeline, queries, earlier.nodes))
     else:
         spec = succeed(spec, earlier)
     refuse_shared_outputs(spec, specs.values())

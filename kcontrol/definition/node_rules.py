@@ -9,12 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kcontrol.core.model import InputSpec, OutputSpec
+from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
 
-def check_nodes(
+def check_work(pipeline: Pipeline, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
+    """Raise ConfigurationError if a node would have nothing to read, or no partition of an output that is
+    shared out."""
+    where = _where(pipeline)
+    reading = {node for each in inputs for node in each.node_of}
+    if len(reading) < pipeline.nodes:
+        most = max(len(each.start_offsets) for each in inputs)
+        raise ConfigurationError(
+            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
+        )
+    for output in outputs:
+        if output.node == SHARED_OUT and output.partitions < pipeline.nodes:
+            raise ConfigurationError(
+                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} "
+                f"partitions, so some nodes could write nothing to it; it needs at least {pipeline.nodes}, or "
+                "node=, with inputs that the same node reads alone"
+            )
+
+
+def check_keys(
     pipeline: Pipeline,
     inputs: Sequence[InputSpec],
     outputs: Sequence[OutputSpec],
@@ -22,27 +41,24 @@ def check_nodes(
     gathers: bool,
     brings_key: Collection[str],
 ) -> None:
-    """Raise ConfigurationError if several nodes could give another result than one. gathers: queries bring
-    rows together, by keys. brings_key: outputs with keyed rows."""
+    """Raise ConfigurationError if several nodes could give another result than one.
+
+    inputs: of the queries that are at home on no one node. outputs: that are shared out. gathers: those queries
+    bring rows together, by keys. brings_key: outputs with keyed rows.
+    """
     if pipeline.nodes == 1:
         return
-    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
-    most = max(len(each.start_offsets) for each in inputs)
-    if pipeline.nodes > most:
-        raise ConfigurationError(
-            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
-        )
-    for output in outputs:
-        if output.partitions < pipeline.nodes:
-            raise ConfigurationError(
-                f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} "
-                f"partitions, so some nodes could write nothing to it; it needs at least {pipeline.nodes}"
-            )
+    where = _where(pipeline)
     keyed = [each for each in outputs if each.key or each.name in brings_key]
     if not gathers and not keyed:
         return
     why = "it keeps state or groups rows" if gathers else f"output {keyed[0].name!r} has keys"
     for each in inputs:
+        if each.node != SHARED_OUT:
+            raise ConfigurationError(
+                f"{where}: {why}, and input {each.name!r}, which node {each.node} reads alone, is read together "
+                "with inputs that are not that node's: pin all of them to one node, or none"
+            )
         if not each.partitioned_by:
             raise ConfigurationError(
                 f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: "
@@ -66,7 +82,7 @@ def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has
     """
     if pipeline.nodes == 1:
         return
-    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}: query {query!r}"
+    where = f"{_where(pipeline)}: query {query!r}"
     by = ", ".join(
         f"input {each.name!r} "
         + (f"is partitioned by {each.partitioned_by!r}" if each.partitioned_by else "does not say by what")
@@ -85,6 +101,10 @@ def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has
             "rows would be late on one node and not on another, and windows would not close where nothing "
             "comes. Use one node (nodes = 1)"
         )
+
+
+def _where(pipeline: Pipeline) -> str:
+    return f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
 
 
 def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:

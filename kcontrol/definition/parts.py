@@ -59,6 +59,8 @@ class KafkaInput:
     look_bytes_per_s: so much of what arrives each node looks at, to tell offsets that hold no record (markers
         of transactions, aborted records, gaps of compaction) from records; what is beyond counts as records.
         Input that is busier than that goes over the wire once, other input twice.
+    node: the one node that reads all of it, so that a query which reads nothing else needs no other node's
+        rows. None: its partitions are shared out among the nodes.
     """
 
     name: str
@@ -73,6 +75,7 @@ class KafkaInput:
     partitioned_by: str | None = None
     include_headers: bool = False
     look_bytes_per_s: Annotated[int, Field(ge=1)] = 4_194_304
+    node: Annotated[int, Field(ge=0)] | None = None
 
     def __post_init__(self) -> None:
         check_part_name("input", self.name)
@@ -83,6 +86,11 @@ class KafkaInput:
             raise ConfigurationError(
                 f"{where}: on_bad_record = {self.on_bad_record!r} needs value_format='json' or 'avro': "
                 "raw values are never bad"
+            )
+        if self.node is not None and self.partitioned_by is not None:
+            raise ConfigurationError(
+                f"{where}: node = {self.node} and partitioned_by = {self.partitioned_by!r} exclude each other: "
+                "all keys of an input that one node reads are on that node, and of a shared one on several"
             )
         if (self.on_bad_record == "dead_letter") != (self.dead_letter_topic is not None):
             raise ConfigurationError(
@@ -115,6 +123,8 @@ class KafkaOutput:
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
         to that relative tolerance). Shown in every boundary.
     compression: of the record batches.
+    node: the one node that writes all of it; its query may read inputs of that node alone. So it may have fewer
+        partitions than there are nodes. None: its partitions are shared out among the nodes.
     """
 
     name: str
@@ -125,6 +135,7 @@ class KafkaOutput:
     schema: Any = None
     digest: str = "exact"
     compression: Compression = "none"
+    node: Annotated[int, Field(ge=0)] | None = None
 
     def __post_init__(self) -> None:
         check_part_name("output", self.name)

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 
 from kcontrol.definition.errors import definition
 from kcontrol.definition.frames import FrameQuery, frame_queries
+from kcontrol.definition.homes import check_pins
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.query_errors import query_error
@@ -86,6 +87,7 @@ class Pipeline:
         _check_different(self.name, "input", [each.name for each in self.inputs])
         _check_different(self.name, "output", [each.name for each in self.outputs])
         self._check_topics()
+        check_pins(self)
 
     def with_nodes(self, nodes: int) -> Pipeline:
         """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself

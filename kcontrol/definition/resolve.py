@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcontrol.core.model import (
+    SHARED_OUT,
     CheckpointSpec,
     InputSpec,
     LateRowsPolicy,
@@ -25,7 +26,8 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.step.offsets import dealt_to
 from kcontrol.definition.frames import OutputMode
-from kcontrol.definition.node_rules import check_nodes, check_query
+from kcontrol.definition.homes import check_busy, check_home
+from kcontrol.definition.node_rules import check_keys, check_query, check_work
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
@@ -60,6 +62,7 @@ class QueryFacts:
     scattered: a text for each operator that needs rows of several nodes, such as 'groups
     by origin'; empty with one node.
     gathers: it brings rows together, with or without state.
+    inputs: that it reads; empty: any of the pipeline's.
     """
 
     name: str
@@ -70,6 +73,7 @@ class QueryFacts:
     has_watermark: bool = False
     scattered: tuple[str, ...] = ()
     gathers: bool = False
+    inputs: tuple[str, ...] = ()
 
 
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
@@ -113,16 +117,23 @@ def build_spec(
     written = [_output_spec(each, outputs[each.name]) for each in pipeline.outputs]
     for each in pipeline.inputs:
         if each.dead_letter_topic is not None:
-            written.append(
-                _dead_letter_spec(
-                    each.dead_letter_output, each.dead_letter_topic, outputs[each.dead_letter_output]
-                )
-            )
+            found = outputs[each.dead_letter_output]
+            written.append(_dead_letter_spec(each, each.dead_letter_topic, found))
     stateful = any(query.stateful_operators for query in queries)
-    brings_key = {name for query in queries if query.brings_key for name in query.outputs}
-    gathers = stateful or any(query.gathers for query in queries)
-    check_nodes(pipeline, read, written, gathers=gathers, brings_key=brings_key)
-    for query in queries:
+    homes = [_home(pipeline, query, written) for query in queries]
+    check_busy(pipeline, homes)
+    shared = [query for query, home in zip(queries, homes, strict=True) if home == SHARED_OUT]
+    brings_key = {name for query in shared if query.brings_key for name in query.outputs}
+    gathers = any(query.gathers or query.stateful_operators for query in shared)
+    check_work(pipeline, read, written)
+    check_keys(
+        pipeline,
+        [each for each in read if any(each.name in (query.inputs or (each.name,)) for query in shared)],
+        [each for each in written if each.node == SHARED_OUT],
+        gathers=gathers,
+        brings_key=brings_key,
+    )
+    for query in shared:
         check_query(pipeline, query.name, query.scattered, has_watermark=query.has_watermark)
     return PipelineSpec(
         pipeline=pipeline.name,
@@ -151,17 +162,23 @@ def build_spec(
     )
 
 
+def _home(pipeline: Pipeline, query: QueryFacts, written: Sequence[OutputSpec]) -> int:
+    mine = [each for each in written if each.name in query.outputs]
+    return check_home(pipeline, query.name, query.inputs, mine, brings_key=query.brings_key)
+
+
 def _checkpoint_spec(checkpoint: CheckpointPolicy | None, stateful: bool) -> CheckpointSpec:
     if checkpoint is None or (checkpoint.location is None and not stateful):
         return CheckpointSpec("", 0, 0, -1)
     return checkpoint.to_spec()
 
 
-def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> str:
-    """SHA-256, in hexadecimal, of the structure (see the top of this file)."""
+def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts], nodes: int | None = None) -> str:
+    """SHA-256, in hexadecimal, of the structure (see the top of this file). nodes: in place of the
+    pipeline's own."""
     structure = {
         "version": FINGERPRINT_VERSION,
-        "nodes": pipeline.nodes,
+        "nodes": nodes or pipeline.nodes,
         "inputs": [_input_structure(each) for each in pipeline.inputs],
         "outputs": [_output_structure(each) for each in pipeline.outputs],
         "queries": [
@@ -180,26 +197,41 @@ def _input_structure(source: KafkaInput) -> list[Any]:
     return [
         *(source.name, source.topic, source.value_format, schema_text(source.schema)),
         *(source.on_bad_record, source.dead_letter_topic, source.partitioned_by),
+        *_pin(source.node),
     ]
 
 
 def _output_structure(sink: KafkaOutput) -> list[Any]:
-    return [sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest]
+    return [
+        *(sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest),
+        *_pin(sink.node),
+    ]
+
+
+def _pin(node: int | None) -> list[int]:
+    """Nothing where there is none, so that fingerprints of before are as they were."""
+    return [] if node is None else [node]
 
 
 def _input_spec(source: KafkaInput, facts: FoundInput, nodes: int) -> InputSpec:
+    pinned = _node(source.node)
     return InputSpec(
         name=source.name,
         topic=source.topic,
         topic_id=facts.topic_id,
         start_offsets=facts.start_offsets,
-        node_of=tuple(dealt_to(partition, nodes) for partition in range(len(facts.start_offsets))),
+        node_of=tuple(dealt_to(partition, nodes, pinned) for partition in range(len(facts.start_offsets))),
         value_format=source.value_format or "raw",
         on_bad_record=source.bad_records,
         dead_letter_output=source.dead_letter_output,
         partitioned_by=source.partitioned_by or "",
         look_bytes_per_s=source.look_bytes_per_s,
+        node=pinned,
     )
+
+
+def _node(pinned: int | None) -> int:
+    return SHARED_OUT if pinned is None else pinned
 
 
 def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
@@ -211,10 +243,16 @@ def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
         key=sink.key or "",
         value_format=sink.value_format or "raw",
         digest=sink.digest,
+        node=_node(sink.node),
     )
 
 
-def _dead_letter_spec(name: str, topic: str, facts: OutputFacts) -> OutputSpec:
+def _dead_letter_spec(source: KafkaInput, topic: str, facts: OutputFacts) -> OutputSpec:
+    """What one node reads it alone writes."""
     return OutputSpec(
-        name, topic, facts.topic_id, facts.partitions, key="", value_format="raw", digest="exact"
+        *(source.dead_letter_output, topic, facts.topic_id, facts.partitions),
+        key="",
+        value_format="raw",
+        digest="exact",
+        node=_node(source.node),
     )

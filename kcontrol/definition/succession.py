@@ -3,10 +3,10 @@ a declared change, or an error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec, PipelineSpec
 from kcontrol.core.step.offsets import ADDED_BEGINS_AT
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
@@ -18,7 +18,8 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
     of_earlier_size: the fingerprint of the same definition with as many nodes as `earlier` has; a pipeline
     without state may change their number without saying so (`check_resize`).
 
-    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible,
+    Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, or
+    what one node has to itself has changed, which no boundary tells of the steps before;
     InputGoneError if an input's topic is not the one that the earlier steps have read, and ConfigurationError
     if it has more partitions since, and the state of its keys is on several nodes.
     """
@@ -31,6 +32,7 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
             "another name, undo the change, or, if its state and log still fit, add "
             f"compatible_with=[{earlier.fingerprint!r}] to the Pipeline"
         )
+    _refuse_moved(spec, earlier)
     before = {each.name: each for each in earlier.inputs}
     history = dict.fromkeys((*spec.compatible_with, *earlier.compatible_with, earlier.fingerprint))
     return replace(
@@ -66,6 +68,28 @@ def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) ->
                 )
 
 
+def _refuse_moved(spec: PipelineSpec, earlier: PipelineSpec) -> None:
+    """A step that is run again is dealt out by the newest spec."""
+    pairs: list[tuple[str, Sequence[InputSpec | OutputSpec], Sequence[InputSpec | OutputSpec]]] = [
+        ("input", spec.inputs, earlier.inputs),
+        ("output", spec.outputs, earlier.outputs),
+    ]
+    for what, now, then in pairs:
+        before = {each.name: each.node for each in then}
+        for each in now:
+            was = before.get(each.name, each.node)
+            if was != each.node:
+                raise SpecChangedError(
+                    f"pipeline {spec.pipeline!r}: {what} {each.name!r} was {_whose(was)}, and is "
+                    f"{_whose(each.node)} now; its steps could not be run again as they were. Undo the change, "
+                    "or give the pipeline another name"
+                )
+
+
+def _whose(node: int) -> str:
+    return "shared out among the nodes" if node == SHARED_OUT else f"node {node}'s alone"
+
+
 def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) -> InputSpec:
     pipeline = spec.pipeline
     if before is None or before.topic != source.topic:
@@ -77,7 +101,7 @@ def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) 
             "any more; give the pipeline another name"
         )
     added = len(source.start_offsets) - len(before.start_offsets)
-    if added > 0 and spec.stateful and spec.nodes > 1:
+    if added > 0 and spec.stateful and spec.nodes > 1 and source.node == SHARED_OUT:
         raise ConfigurationError(
             f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has "
             f"{len(source.start_offsets)} partitions, the pipeline was made with "

@@ -43,6 +43,7 @@ from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
     IN_WORK_DIR,
+    SHARED_OUT,
     CheckpointSpec,
     InputSpec,
     LayoutSpec,
@@ -80,6 +81,7 @@ from kcontrol.core.model.words import (
 __all__ = [
     "EMPTY_DIGEST",
     "IN_WORK_DIR",
+    "SHARED_OUT",
     "BadRecords",
     "Checkpoint",
     "CheckpointAnswer",

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.words import BadRecords, LateRowsPolicy
 
+SHARED_OUT = -1
+"""In place of a node: the partitions are shared out among all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -27,6 +30,8 @@ class InputSpec:
     """Column by which equal keys always share a partition, or ''."""
     look_bytes_per_s: int = 4_194_304
     """So much of what arrives a node looks at, to tell offsets that hold no record from records."""
+    node: int = SHARED_OUT
+    """The one node that reads it; -1: its partitions are shared out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,8 @@ class OutputSpec:
     value_format: str
     digest: str
     """'exact', 'count', or 'float:TOLERANCE'."""
+    node: int = SHARED_OUT
+    """The one node that writes it; -1: its partitions are shared out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 On one node always. On several, equal keys must go on meeting on one node, with their state and with the
 output partition that it alone writes; a producer deals keys out by the number of partitions, so another
 number sends keys to other nodes. What a pipeline says of its keys is `partitioned_by`, without which one that
-needs them is refused from the start.
+needs them is refused from the start. An input that one node reads alone grows as on one node.
 """
 
 from __future__ import annotations
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.model import SHARED_OUT, InputSpec, PipelineSpec
 from kcontrol.core.step.offsets import arrived, is_paused, named_partitions, seen_partitions
 
 
@@ -20,7 +20,7 @@ def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> 
     if spec.nodes == 1:
         return ""
     for item in spec.inputs:
-        if is_paused(view, item) or not (spec.stateful or item.partitioned_by):
+        if item.node != SHARED_OUT or is_paused(view, item) or not (spec.stateful or item.partitioned_by):
             continue
         named, told = named_partitions(steps, item), len(item.start_offsets)
         now = max(told, seen_partitions(item, arrived(spec, item, view)))

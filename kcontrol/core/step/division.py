@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import InputRange, PipelineSpec
+from kcontrol.core.model import SHARED_OUT, InputRange, PipelineSpec
 from kcontrol.core.step.offsets import arrived, dealt_to, is_paused, next_offset, partition_count
 from kcontrol.core.step.skips import skips_due
 
@@ -40,11 +40,18 @@ def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
     partition follows from the number."""
     if nodes == spec.nodes:
         return spec
-    dealt = (
-        replace(each, node_of=tuple(dealt_to(p, nodes) for p in range(len(each.node_of))))
-        for each in spec.inputs
-    )
-    return replace(spec, nodes=nodes, inputs=tuple(dealt))
+    dealt = []
+    for each in spec.inputs:
+        pinned = _pinned(each.node, nodes)
+        node_of = tuple(dealt_to(p, nodes, pinned) for p in range(len(each.node_of)))
+        dealt.append(replace(each, node_of=node_of, node=pinned))
+    outputs = tuple(replace(each, node=_pinned(each.node, nodes)) for each in spec.outputs)
+    return replace(spec, nodes=nodes, inputs=tuple(dealt), outputs=outputs)
+
+
+def _pinned(node: int, nodes: int) -> int:
+    """A node that there was not can't have had anything to itself."""
+    return node if node < nodes else SHARED_OUT
 
 
 def offsets_in(ranges: Sequence[InputRange]) -> int:

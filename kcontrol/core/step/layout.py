@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.core.model import (
+    SHARED_OUT,
     InputRange,
     InputSpec,
     Layout,
     LayoutSpec,
     OutputLayout,
+    OutputSpec,
     PipelineSpec,
     SourceSplit,
 )
@@ -53,22 +55,25 @@ def writers_of(spec: PipelineSpec, layout: Layout, node: int) -> tuple[tuple[int
     then says so. An output that the layout does not name was none of the step's, and nobody wrote to it.
 
     With several nodes an output with as many partitions as an input follows that input's assignment, because
-    equal keys then meet in the partition of the same number; any other output is dealt out in turn.
+    equal keys then meet in the partition of the same number; any other output is dealt out in turn. One that is
+    pinned to a node is that node's.
     """
     counts = {output.output: output.partitions for output in layout.outputs}
     return tuple(
         tuple(
             partition
-            for partition, writer in enumerate(_writer_of(spec, counts.get(output.name, 0)))
+            for partition, writer in enumerate(_writer_of(spec, output, counts.get(output.name, 0)))
             if writer == node
         )
         for output in spec.outputs
     )
 
 
-def _writer_of(spec: PipelineSpec, partitions: int) -> tuple[int, ...]:
+def _writer_of(spec: PipelineSpec, output: OutputSpec, partitions: int) -> tuple[int, ...]:
+    if output.node != SHARED_OUT:
+        return (output.node,) * partitions
     for item in spec.inputs:
-        if len(item.node_of) == partitions:
+        if item.node == SHARED_OUT and len(item.node_of) == partitions:
             return item.node_of
     return tuple(partition % spec.nodes for partition in range(partitions))
 

@@ -13,22 +13,22 @@ from collections.abc import Mapping
 from kcontrol.core.log import keys
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import InputSpec, PipelineSpec, Received, ReceivedPartition
+from kcontrol.core.model import SHARED_OUT, InputSpec, PipelineSpec, Received, ReceivedPartition
 
 ADDED_BEGINS_AT = 0
 """A partition that was added holds only records that no step has seen; if its first ones have expired, that
 is a gap."""
 
 
-def dealt_to(partition: int, nodes: int) -> int:
+def dealt_to(partition: int, nodes: int, pinned: int = SHARED_OUT) -> int:
     """The node that reads a partition, in a spec that is made again and for every
-    partition that is added later."""
-    return partition % nodes
+    partition that is added later. pinned: the node that reads all of the input."""
+    return partition % nodes if pinned == SHARED_OUT else pinned
 
 
 def node_of(item: InputSpec, nodes: int, partition: int) -> int:
     """The node that reads a partition, whether the spec knows it or it was added since."""
-    return item.node_of[partition] if partition < len(item.node_of) else dealt_to(partition, nodes)
+    return item.node_of[partition] if partition < len(item.node_of) else dealt_to(partition, nodes, item.node)
 
 
 def first_offset(item: InputSpec, partition: int) -> int:

@@ -10,9 +10,18 @@ from math import ceil, floor
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kcontrol.core.model import BadRecords, InputRange, InputSpec, LayoutSpec, OutputSpec, PipelineSpec
+from kcontrol.core.model import (
+    SHARED_OUT,
+    BadRecords,
+    InputRange,
+    InputSpec,
+    LayoutSpec,
+    OutputSpec,
+    PipelineSpec,
+)
 from kcontrol.core.step.division import clipped, offsets_in
 from kcontrol.core.step.layout import layout_of, writers_of
+from kcontrol.core.step.offsets import dealt_to
 from tests.unit.core.made import SPEC
 
 ranges = st.lists(st.integers(0, 200), min_size=1, max_size=8).map(
@@ -98,25 +107,30 @@ def test_no_partition_starves_beside_one_that_is_always_full(
 
 
 specs = st.builds(
-    lambda input_partitions, output_partitions, nodes, tasks, per_task: spec_of(
-        input_partitions, output_partitions, nodes, LayoutSpec(tasks, per_task, 3)
+    lambda input_partitions, output_partitions, nodes, tasks, per_task, pinned: spec_of(
+        input_partitions, output_partitions, nodes, LayoutSpec(tasks, per_task, 3), pinned
     ),
     st.integers(1, 8),
     st.lists(st.integers(1, 8), min_size=1, max_size=3),
     st.integers(1, 3),
     st.integers(1, 6),
     st.integers(1, 60),
+    st.lists(st.integers(SHARED_OUT, 2), min_size=4, max_size=4),
 )
 
 
 def spec_of(
-    input_partitions: int, output_partitions: list[int], nodes: int, limits: LayoutSpec
+    input_partitions: int, output_partitions: list[int], nodes: int, limits: LayoutSpec, pinned: list[int]
 ) -> PipelineSpec:
-    node_of = tuple(partition % nodes for partition in range(input_partitions))
-    item = InputSpec("in", "t", "id", (0,) * input_partitions, node_of, "raw", BadRecords.HALT, "", "")
+    """pinned: whose the input and the outputs are, as far as there are such nodes."""
+    of_input, *of_outputs = (node if node < nodes else SHARED_OUT for node in pinned)
+    node_of = tuple(dealt_to(partition, nodes, of_input) for partition in range(input_partitions))
+    item = InputSpec(
+        *("in", "t", "id", (0,) * input_partitions, node_of, "raw", BadRecords.HALT, "", ""), node=of_input
+    )
     outputs = tuple(
-        OutputSpec(f"o{i}", f"t{i}", "", count, "", "raw", "exact")
-        for i, count in enumerate(output_partitions)
+        OutputSpec(f"o{i}", f"t{i}", "", count, "", "raw", "exact", node)
+        for i, (count, node) in enumerate(zip(output_partitions, of_outputs, strict=False))
     )
     return replace(SPEC, nodes=nodes, inputs=(item,), outputs=outputs, layout=limits)
 
@@ -168,3 +182,5 @@ def test_every_output_partition_has_exactly_one_writer_however_wide_the_topic_is
                 for partition in writers_of(since, layout, node)[index]
             ]
             assert sorted(writers) == list(range(output.partitions))
+            if output.node != SHARED_OUT:
+                assert writers_of(since, layout, output.node)[index] == tuple(range(output.partitions))

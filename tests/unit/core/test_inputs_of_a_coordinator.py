@@ -371,6 +371,13 @@ def test_keyed_partitions_that_were_added_everywhere_are_read_after_a_new_start(
     assert driver.state.at is State.ADDING
 
 
+def test_partitions_that_are_added_to_the_input_of_one_node_are_read_by_it_with_its_state() -> None:
+    whole = replace(STATEFUL_ON_TWO.inputs[0], node_of=(1, 1), node=1)
+    driver = in_place(replace(STATEFUL_ON_TWO, inputs=(whole,)), (FIRST_OF_TWO,))
+    received(driver, "in", (0, 6), (0, 1), (0, 4), number=1)
+    assert driver.state.at is State.ADDING
+
+
 def test_a_paused_input_stays_as_it_was_when_partitions_are_added() -> None:
     driver = in_place(STATEFUL_ON_TWO, (FIRST_OF_TWO,))
     pause(driver, name="in")

@@ -18,6 +18,7 @@ from kcontrol.core.events import (
     RunStep,
 )
 from kcontrol.core.model import (
+    SHARED_OUT,
     CheckpointPart,
     CheckpointSpec,
     Command,
@@ -29,6 +30,7 @@ from kcontrol.core.model import (
     Resume,
     Written,
 )
+from kcontrol.core.step.division import of_size
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary, checkpoint
 from tests.unit.core.test_node import opened, work_of
@@ -98,6 +100,21 @@ def test_with_state_another_size_is_refused(desired: DesiredMode) -> None:
     driver.see(replace(ONE, stateful=True))
     driver.see(Resume("p", "r11"))
     assert driver.state.at is not State.HALTED
+
+
+def test_what_a_node_has_to_itself_is_shared_out_in_a_size_in_which_there_is_no_such_node() -> None:
+    pinned = replace(
+        TWO,
+        inputs=(replace(TWO.inputs[0], node_of=(1, 1), node=1),),
+        outputs=(replace(TWO.outputs[0], node=1),),
+    )
+    alone, three = of_size(pinned, 1), of_size(pinned, 3)
+    assert (alone.inputs[0].node_of, alone.inputs[0].node, alone.outputs[0].node) == (
+        (0, 0),
+        SHARED_OUT,
+        SHARED_OUT,
+    )
+    assert (three.inputs[0].node_of, three.outputs[0].node) == ((1, 1), 1)
 
 
 def test_before_the_first_step_any_size_will_do() -> None:

@@ -103,11 +103,11 @@ class SparkEngine:
         spool: Spool | None = None,
     ) -> None:
         _check_spec(spec, bound)
+        self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
         self._environment, self._said_otherwise = place.environment, ""
         self._compares, self._compression = compares, compression or {}
-        self._bound = bound
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained

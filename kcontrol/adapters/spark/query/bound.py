@@ -4,10 +4,11 @@ plan."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
+from kcontrol.core.model import SHARED_OUT, PipelineSpec
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
 
@@ -65,6 +66,7 @@ class BoundQuery:
             has_watermark=self.has_watermark,
             scattered=self.scattered,
             gathers=self.gathers,
+            inputs=self.inputs,
         )
 
 
@@ -82,6 +84,17 @@ class BoundQueries:
     def names(self) -> tuple[str, ...]:
         """As PipelineSpec.queries wants them."""
         return tuple(query.name for query in self.queries)
+
+    def on_node(self, spec: PipelineSpec, node: int) -> BoundQueries:
+        """Those that the node runs: all but queries whose every input another node reads alone. Run here they
+        would give what a query gives of no rows at all, such as a count of 0."""
+        homes = {item.name: item.node for item in spec.inputs}
+        mine = [
+            query
+            for query in self.queries
+            if {homes.get(name, SHARED_OUT) for name in query.inputs} & {node, SHARED_OUT}
+        ]
+        return replace(self, queries=tuple(mine))
 
     @property
     def recorded(self) -> tuple[str, ...]:
