@@ -1,8 +1,8 @@
 """Brings a page to an address, and tells what it waits for when it does not get there.
 
-On a machine that does much else a browser now and then begins a page and never ends it, although a page takes less
-than a second. No test here is about that, so the page is loaded once more; what was under way is printed both
-times, on the page's side and on the server's, with how long this process itself stood still.
+Now and then, on a machine that does much else, a browser begins a page and does not end it; why is not known yet. No
+test here is about that, so the page is loaded once more; what was under way is printed both times, on the page's side
+and on the server's, with what the browser's processes do and how long this one stood still.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+import psutil
 from playwright.async_api import Page, Request
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
@@ -65,6 +66,7 @@ class Loading:
             yield f"    {request.method} {request.url}, for {now - since:.1f} s"
         yield f"  the server: {self._server.state()}"
         yield f"  the longest that this process stood still: {max(still):.1f} s"
+        yield from _browser()
         yield f"  load average: {', '.join(f'{each:.1f}' for each in os.getloadavg())}"
 
 
@@ -84,3 +86,15 @@ async def _stillness() -> AsyncIterator[list[float]]:
         yield longest
     finally:
         beating.cancel()
+
+
+def _browser() -> Iterator[str]:
+    """What its processes are and do. One that is younger than its browser has been started again, or for this
+    page."""
+    now = time.time()
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            kinds = [each for each in process.cmdline() if "type=" in each] or [process.name()]
+            age_s, cpu = now - process.create_time(), process.cpu_times()
+            busy = f"{process.status()}, {age_s:.0f} s old, {cpu.user + cpu.system:.1f} s of processor"
+            yield f"  {process.pid} {' '.join(kinds)}: {busy}"
