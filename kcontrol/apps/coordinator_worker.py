@@ -15,16 +15,16 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import faust
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
+from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S, join_again
 from kcontrol.adapters.kafka.admin.groups import check_may_join, remove_members
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.coordinator_partitions import PartitionSessions
@@ -46,7 +46,7 @@ class WorkerOptions:
     """How a coordinator process takes part in its group.
 
     session_timeout_s: after so long without a heartbeat its partitions go to another
-    worker. instance: see `make_app`.
+    worker. instance, settle_s: see `make_app`.
     stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is
     gone.
     observer: looks on at the sessions.
@@ -54,6 +54,7 @@ class WorkerOptions:
 
     session_timeout_s: float = MIN_SESSION_TIMEOUT_S
     instance: str | None = None
+    settle_s: float = DEFAULT_SETTLE_S
     stop_timeout_s: float = 10.0
     observer: CoordinatorObserver = NOBODY
 
@@ -116,7 +117,7 @@ class _Life:
         self._options = options
         self._ready = ready
         self._presence = presence
-        self._remove = partial(remove_members, settings)
+        self._settings = settings
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         names = settings.names()
@@ -130,7 +131,9 @@ class _Life:
             options.instance,
             presence.client_id,
             datadir,
+            options.settle_s,
         )
+        self._has_partitions = False
         self._listen(names.control_topic())
         self._worker = _SignalledWorker(self._app, self._loop, self._sessions.stop, options.stop_timeout_s)
 
@@ -155,8 +158,24 @@ class _Life:
             self._worker.stop_and_shutdown()
 
     async def _work(self) -> None:
-        async with self._presence.watching(self._remove):
-            await self._worker.start()
+        settling = asyncio.create_task(self._settle())
+        try:
+            async with self._presence.watching(self._remove):
+                await self._worker.start()
+        finally:
+            settling.cancel()
+
+    async def _remove(self, client_ids: Collection[str]) -> list[str]:
+        removed = await remove_members(self._settings, client_ids)
+        if removed:
+            join_again(self._app)  # By its next heartbeat this member would learn of it, too.
+        return removed
+
+    async def _settle(self) -> None:
+        """Ask for a share once it may have one. Who has partitions by then had a part in it."""
+        await asyncio.sleep(self._options.settle_s)
+        if not self._has_partitions:
+            join_again(self._app)
 
     def _listen(self, control_topic: str) -> None:
         topic = self._app.topic(
@@ -177,6 +196,7 @@ class _Life:
 
     async def _on_assigned(self, _app: faust.App, assigned: Any, **_: Any) -> None:
         partitions = {part.partition for part in assigned}
+        self._has_partitions = bool(partitions)
         _log.info(
             "assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none"
         )

@@ -1,0 +1,126 @@
+"""Starts the fork server of this process, and has the session that is made next use it.
+
+Only where Spark runs in this machine's processes alone, from the PySpark that is installed here, with this
+Python: elsewhere executors would look for a launcher that they do not have. Spark is told of it in the two ways
+in which it learns of a Python: the JVM by its environment, PySpark by its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+from kcontrol.adapters.spark.fork_server.launcher import ADDRESS
+from kcontrol.adapters.spark.fork_server.serving import THREADS
+from kcontrol.adapters.spark.internals import spark_home
+from kcontrol.settings.places import cache_home
+
+_log = logging.getLogger("kcontrol.node")
+
+PYTHON = "PYSPARK_PYTHON"
+SWITCH = "KCONTROL_FORK"
+"""The environment variable by which it can be done without: `0`."""
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+_LONGEST_ADDRESS = 100
+"""Bytes that a socket's path may have everywhere."""
+
+_running: tuple[subprocess.Popen[bytes], str] | None = None
+"""The server of this process, and the path of its socket."""
+
+
+@contextmanager
+def forking(master: str | None) -> Iterator[None]:
+    """While the block runs, a JVM and a session that are made use the server of this process, if it can be
+    used at all."""
+    found = _begun() if _is_local(master) and _fits() else None
+    if found is None:
+        yield
+        return
+    before = {name: os.environ.get(name) for name in (PYTHON, ADDRESS)}
+    os.environ[PYTHON], os.environ[ADDRESS] = found
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def begin(master: str | None) -> None:
+    """Start it now, for the session that is made later."""
+    if _is_local(master) and _fits():
+        _begun()
+
+
+def _is_local(master: str | None) -> bool:
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
+def _fits() -> bool:
+    return (
+        os.environ.get(SWITCH) != "0"
+        and hasattr(os, "fork")
+        and os.environ.get(PYTHON) in (None, sys.executable)
+        and "PYSPARK_GATEWAY_PORT" not in os.environ
+        and spark_home().resolve() == Path(pyspark.__file__).resolve().parent
+    )
+
+
+def _begun() -> tuple[str, str] | None:
+    """The launcher, and the path of the socket."""
+    global _running
+    try:
+        launcher = _launcher()
+        if _running is None or _running[0].poll() is not None:
+            _running = _started()
+    except OSError as error:
+        _log.info("Spark's Python processes are started one by one: %s", error)
+        return None
+    return (launcher, _running[1])
+
+
+def _launcher() -> str:
+    """A program that Spark can start: it starts Python for nothing but the launcher. Made once, at a place that
+    nobody clears away while a node runs."""
+    text = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(_LAUNCHER))} "$@"\n'
+    path = cache_home() / f"python-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = path.with_suffix(f".{os.getpid()}")
+        made.write_text(text, encoding="utf-8")
+        made.chmod(0o755)
+        made.replace(path)
+    return str(path)
+
+
+def _started() -> tuple[subprocess.Popen[bytes], str]:
+    directory = Path(tempfile.mkdtemp(prefix="kcontrol-fork-"))
+    address = str(directory / "socket")
+    if len(os.fsencode(address)) > _LONGEST_ADDRESS:
+        directory.rmdir()
+        raise OSError(f"the path {address} is too long for a socket")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kcontrol.adapters.spark.fork_server.serving", address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={
+            **os.environ,
+            # As Spark sets them for its workers: what is forked can't have others.
+            "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
+            os.fsdecode(THREADS): os.environ.get(os.fsdecode(THREADS), "1"),
+            "PYTHONUNBUFFERED": "YES",
+        },
+    )
+    return process, address
