@@ -21,7 +21,7 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
-from kcontrol.adapters.spark.fork_server import starting as fork_server
+from kcontrol.adapters.spark.fork_server.starting import forks
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session, which_master
@@ -202,7 +202,7 @@ async def _serve(asked: _Asked) -> Exit | None:
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
-    fork_server.begin(which_master(asked.master))  # It is ready by the time that Spark is.
+    forks.begin(which_master(asked.master))  # It is ready by the time that Spark is.
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from kcontrol.adapters.spark.fork_server.launcher import ADDRESS
-from kcontrol.adapters.spark.fork_server.starting import PYTHON, SWITCH, forking
+from kcontrol.adapters.spark.fork_server.launcher import ADDRESS, HERE
+from kcontrol.adapters.spark.fork_server.starting import PYTHON, SWITCH, Forks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
@@ -47,14 +48,25 @@ time.sleep(600)
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """The environment of the JVM of a session that uses the server, with modules `look` and `wait`."""
-    for name in (PYTHON, SWITCH):
+    for name in (PYTHON, SWITCH, "PYTEST_CURRENT_TEST"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "look.py").write_text(LOOK, encoding="utf-8")
     (tmp_path / "wait.py").write_text(WAIT, encoding="utf-8")
-    with forking("local[2]"):
+    forks = Forks()
+    with forks.forking("local[2]"):
+        await_server()
         yield {**os.environ, **HASH_SEED, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]])}
     assert PYTHON not in os.environ
     assert ADDRESS not in os.environ
+    forks.close()
+
+
+def await_server() -> None:
+    """Until it has imported all: who does not get an answer for seconds is started and not forked."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(PATIENCE_S)
+        asking.connect(os.environ[ADDRESS])
+        assert asking.recv(1) == HERE
 
 
 def look(environment: dict[str, str], directory: Path, python: str = "") -> dict[str, Any]:
@@ -67,7 +79,7 @@ def look(environment: dict[str, str], directory: Path, python: str = "") -> dict
     assert process.returncode == 3, errors
     assert "an error" in errors
     found: dict[str, Any] = json.loads(out)
-    return {**found, "forked": found.pop("pid") != process.pid, "parent": found["parent"]}
+    return {"forked": found.pop("pid") != process.pid, **found}
 
 
 def waiting(environment: dict[str, str]) -> tuple[subprocess.Popen[str], psutil.Process]:
@@ -130,9 +142,11 @@ def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
 
 PARENT = """
 import os, subprocess, sys
-from kcontrol.adapters.spark.fork_server.starting import PYTHON, forking
+from kcontrol.adapters.spark.fork_server.starting import PYTHON, Forks
+from tests.unit.spark.test_fork_server import await_server
 
-with forking("local[2]"):
+with Forks().forking("local[2]"):
+    await_server()
     command = [os.environ[PYTHON], "-m", "wait"]
     with subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": "0"}) as process:
         process.wait()
@@ -149,11 +163,11 @@ def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_i
         forked = psutil.Process(int(process.stdout.readline()))
         server = forked.parent()
         assert server is not None
-        socket = Path(server.cmdline()[-1])
+        address = Path(server.cmdline()[-2])
         process.kill()
         forked.wait(PATIENCE_S)
         server.wait(PATIENCE_S)
-        assert not socket.parent.exists()
+        assert not address.parent.exists()
 
 
 @pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "local-cluster[1,1,1024]", None])
@@ -161,7 +175,7 @@ def test_where_executors_may_be_elsewhere_spark_starts_python_itself(
     master: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(PYTHON, raising=False)
-    with forking(master):
+    with Forks().forking(master):
         assert PYTHON not in os.environ
 
 
@@ -173,5 +187,5 @@ def test_a_python_that_the_user_has_chosen_is_used(
 ) -> None:
     monkeypatch.setenv(name, value)
     before = dict(os.environ)
-    with forking("local[2]"):
+    with Forks().forking("local[2]"):
         assert dict(os.environ) == before

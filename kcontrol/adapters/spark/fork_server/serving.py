@@ -1,5 +1,5 @@
-"""The fork server itself: `python -m` this, with the path of its socket, and a pipe of its parent's as standard
-input.
+"""The fork server itself: `python -m` this, with the path of its socket, the number of its descriptor, and a pipe
+of its parent's as standard input.
 
 It begins no thread, for what it forks goes on as if it had been started by itself: with the arguments,
 environment, directory, descriptors and module path that Spark gave it. What an import may have looked at must
@@ -42,7 +42,6 @@ THREADS = b"OMP_NUM_THREADS"
 """Spark sets it for tasks alone; what plans computes nothing."""
 END_S = 2.0
 """A process that is to end has so long to do it well."""
-BACKLOG = 128
 _MOST_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 4096
 _COMMAND_CHARACTERS = 15
@@ -77,12 +76,9 @@ def differing(own: Mapping[bytes, bytes], theirs: Mapping[bytes, bytes]) -> list
 class ForkServer:
     """Serves until its parent closes the pipe; in a child, `serve` returns what is to be run."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, listening: socket.socket) -> None:
+        self._path, self._listening = path, listening
         self._environment = dict(os.environb)
-        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listening.bind(str(path))
-        self._listening.listen(BACKLOG)
         self._children: dict[int, _Child] = {}
         """By the descriptor of its launcher."""
         self._wakeups = os.pipe()
@@ -280,7 +276,8 @@ def warm_up() -> None:
 def main() -> None:
     """Returns when the parent is gone, or as the process that was forked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent.
-    starting, server = Starting(), ForkServer(Path(sys.argv[1]))
+    starting = Starting()
+    server = ForkServer(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
     warm_up()
     request = server.serve()
     if request is not None:

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import shlex
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,6 @@ from pathlib import Path
 import pyspark
 
 from kcontrol.adapters.spark.fork_server.launcher import ADDRESS
-from kcontrol.adapters.spark.fork_server.serving import THREADS
 from kcontrol.adapters.spark.internals import spark_home
 from kcontrol.settings.places import cache_home
 
@@ -30,38 +30,63 @@ _log = logging.getLogger("kcontrol.node")
 PYTHON = "PYSPARK_PYTHON"
 SWITCH = "KCONTROL_FORK"
 """The environment variable by which it can be done without: `0`."""
+THREADS = "OMP_NUM_THREADS"
 _LAUNCHER = Path(__file__).with_name("launcher.py")
+BACKLOG = 128
 _LONGEST_ADDRESS = 100
 """Bytes that a socket's path may have everywhere."""
 
-_running: tuple[subprocess.Popen[bytes], str] | None = None
-"""The server of this process, and the path of its socket."""
+
+class Forks:
+    """The fork server of this process, which ends with it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._address = ""
+
+    @contextmanager
+    def forking(self, master: str | None) -> Iterator[None]:
+        """While the block runs, a JVM and a session that are made for this master use the server, if it can be
+        used at all."""
+        python = self.begin(master)
+        if not python:
+            yield
+            return
+        before = {name: os.environ.get(name) for name in (PYTHON, ADDRESS)}
+        os.environ[PYTHON], os.environ[ADDRESS] = python, self._address
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def begin(self, master: str | None) -> str:
+        """Start it now, for a session of this master that is made later: what Spark is to start as its Python;
+        '' if it can't be used."""
+        if not (_is_local(master) and _fits()):
+            return ""
+        try:
+            launcher = _launcher()
+            if self._process is None or self._process.poll() is not None:
+                self._process, self._address = _started()
+        except OSError as error:
+            _log.info("Spark's Python processes are started one by one: %s", error)
+            return ""
+        return launcher
+
+    def close(self) -> None:
+        """End it, and all that it has forked."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
 
 
-@contextmanager
-def forking(master: str | None) -> Iterator[None]:
-    """While the block runs, a JVM and a session that are made use the server of this process, if it can be
-    used at all."""
-    found = _begun() if _is_local(master) and _fits() else None
-    if found is None:
-        yield
-        return
-    before = {name: os.environ.get(name) for name in (PYTHON, ADDRESS)}
-    os.environ[PYTHON], os.environ[ADDRESS] = found
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def begin(master: str | None) -> None:
-    """Start it now, for the session that is made later."""
-    if _is_local(master) and _fits():
-        _begun()
+forks = Forks()
+"""One for each process, as there is one JVM."""
 
 
 def _is_local(master: str | None) -> bool:
@@ -76,19 +101,6 @@ def _fits() -> bool:
         and "PYSPARK_GATEWAY_PORT" not in os.environ
         and spark_home().resolve() == Path(pyspark.__file__).resolve().parent
     )
-
-
-def _begun() -> tuple[str, str] | None:
-    """The launcher, and the path of the socket."""
-    global _running
-    try:
-        launcher = _launcher()
-        if _running is None or _running[0].poll() is not None:
-            _running = _started()
-    except OSError as error:
-        _log.info("Spark's Python processes are started one by one: %s", error)
-        return None
-    return (launcher, _running[1])
 
 
 def _launcher() -> str:
@@ -111,16 +123,17 @@ def _started() -> tuple[subprocess.Popen[bytes], str]:
     if len(os.fsencode(address)) > _LONGEST_ADDRESS:
         directory.rmdir()
         raise OSError(f"the path {address} is too long for a socket")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kcontrol.adapters.spark.fork_server.serving", address],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        env={
-            **os.environ,
-            # As Spark sets them for its workers: what is forked can't have others.
-            "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
-            os.fsdecode(THREADS): os.environ.get(os.fsdecode(THREADS), "1"),
-            "PYTHONUNBUFFERED": "YES",
-        },
-    )
+    # As Spark sets them for its workers: what is forked can't have others.
+    seed, threads = os.environ.get("PYTHONHASHSEED", "0"), os.environ.get(THREADS, "1")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(address)
+        listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
+        number = listening.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kcontrol.adapters.spark.fork_server.serving", address, str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(number,),
+            env={**os.environ, "PYTHONHASHSEED": seed, THREADS: threads, "PYTHONUNBUFFERED": "YES"},
+        )
     return process, address

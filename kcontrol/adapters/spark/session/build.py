@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.fork_server.starting import forking
+from kcontrol.adapters.spark.fork_server.starting import forks
 from kcontrol.adapters.spark.internals import check, check_version, jvm
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
@@ -71,7 +71,7 @@ def session(
     }
     for name, value in values.items():
         builder = builder.config(name, value)
-    with forking(values.get("spark.master", master)):
+    with forks.forking(values.get("spark.master", master)):
         if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
             launch_hushed(
                 {"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values}
