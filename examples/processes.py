@@ -20,7 +20,7 @@ import psutil
 
 END_TIMEOUT_S = 20.0
 SHOWN_LOG_LINES = 40
-FORK_SERVER = "kcontrol.adapters.spark.fork_server.serving"
+FORK_SERVER = "kcontrol.adapters.spark.session.fork_server.serving"
 LAUNCHER = "fork_server/launcher.py"
 FORKED = {
     "python_streamin": ["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"],

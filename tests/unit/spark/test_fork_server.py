@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from kcontrol.adapters.spark.fork_server.launcher import ADDRESS, HERE
-from kcontrol.adapters.spark.fork_server.starting import PYTHON, SWITCH, Forks
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE
+from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, SWITCH, Forks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 
@@ -142,7 +142,7 @@ def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
 
 PARENT = """
 import os, subprocess, sys
-from kcontrol.adapters.spark.fork_server.starting import PYTHON, Forks
+from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
 from tests.unit.spark.test_fork_server import await_server
 
 with Forks().forking("local[2]"):

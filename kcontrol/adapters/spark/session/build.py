@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.fork_server.starting import forks
+from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.internals import check, check_version, jvm
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyspark
 
-from kcontrol.adapters.spark.fork_server.launcher import ADDRESS
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS
 from kcontrol.adapters.spark.internals import spark_home
 from kcontrol.settings.places import cache_home
 
@@ -33,6 +33,7 @@ SWITCH = "KCONTROL_FORK"
 THREADS = "OMP_NUM_THREADS"
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 BACKLOG = 128
+END_TIMEOUT_S = 20.0
 _LONGEST_ADDRESS = 100
 """Bytes that a socket's path may have everywhere."""
 
@@ -81,7 +82,11 @@ class Forks:
         """End it, and all that it has forked."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._process.wait()
+            try:
+                self._process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._process = None
 
 
@@ -130,7 +135,13 @@ def _started() -> tuple[subprocess.Popen[bytes], str]:
         listening.listen(BACKLOG)  # Who comes before the server has imported anything waits for it.
         number = listening.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "kcontrol.adapters.spark.fork_server.serving", address, str(number)],
+            [
+                sys.executable,
+                "-m",
+                "kcontrol.adapters.spark.session.fork_server.serving",
+                address,
+                str(number),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             pass_fds=(number,),

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from marshal import loads
 from pathlib import Path
 
-from kcontrol.adapters.spark.fork_server.launcher import (
+from kcontrol.adapters.spark.session.fork_server.launcher import (
     ADDRESS,
     FORKED,
     HERE,
