@@ -26,6 +26,7 @@ from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session, which_master
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
+from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
@@ -202,6 +203,8 @@ async def _serve(asked: _Asked) -> Exit | None:
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
+    if asked.standby:
+        await _before(stop, until_it_goes_on(cluster, pipeline.name))
     forks.begin(which_master(asked.master))  # It is ready by the time that Spark is.
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
