@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.core.model import DesiredMode
@@ -26,12 +25,12 @@ LOOK_EVERY_S = 0.2
 async def until_it_goes_on(cluster: ClusterSettings, pipeline: str, at_most_s: float = AT_MOST_S) -> None:
     """Return when a step is committed that was not there before; at once if the pipeline has made none yet, or
     is not to run."""
-    until = time.monotonic() + at_most_s
     try:
         async with asyncio.timeout(at_most_s), pipeline_logs(cluster, pipeline) as logs:
-            first = await _newest(logs)
-            while first and time.monotonic() < until and await _newest(logs) in (0, first):
+            first = newest = await _newest(logs)
+            while newest and newest == first:
                 await asyncio.sleep(LOOK_EVERY_S)
+                newest = await _newest(logs)
     except (KcontrolError, TimeoutError) as error:
         _log.debug("the start of Spark is not put off: %s", error)
 

@@ -21,10 +21,10 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.adapters.metrics.nodes import NodeMetrics
 from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
-from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session, which_master
+from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.before_spark import check_before_spark

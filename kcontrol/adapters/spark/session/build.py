@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.java import Java, find_java
-from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.internals import check, check_version, jvm
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
 from kcontrol.errors import SparkSettingError
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pyspark
 
-from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS
 from kcontrol.adapters.spark.internals import spark_home
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS
 from kcontrol.settings.places import cache_home
 
 _log = logging.getLogger("kcontrol.node")
