@@ -235,6 +235,7 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
         asked.tell(what, {"standby": what})
 
     service, ended = NodeService(spark, asked.cluster, pipeline, options), None
+    taken: PipelineSpec | None = None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
         if asked.standby:
@@ -244,9 +245,10 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
             if released.anew:
                 ended = Exit(released.reason, replaced=False, shut_down=True)
                 return ended
+            taken = released.spec
             tell(f"takes over: {released.reason}")
         try:
-            ended = await _before(stop, service.run(bound, joined))
+            ended = await _before(stop, service.run(bound, joined, taken))
         finally:
             watchdog.end_within(watchdog.limits.end_ms / 1000)
         return ended
