@@ -23,8 +23,7 @@ from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
-from kcontrol.adapters.spark.session.build import session, which_master
-from kcontrol.adapters.spark.session.fork_server.starting import forks
+from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.before_spark import check_before_spark
@@ -205,7 +204,7 @@ async def _serve(asked: _Asked) -> Exit | None:
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
     if asked.standby:
         await _before(stop, until_it_goes_on(cluster, pipeline.name))
-    forks.begin(which_master(asked.master))  # It is ready by the time that Spark is.
+    begin_forking(asked.master)
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():

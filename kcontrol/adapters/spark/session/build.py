@@ -56,8 +56,7 @@ def session(
     extra = dict(settings or {})
     _refuse_contradictions(extra)
     java = find_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    _set_environment()
     builder = SparkSession.Builder().appName(app_name)
     master = which_master(master)
     if master is not None:
@@ -82,6 +81,17 @@ def session(
     if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
         _silence(spark)
     return spark
+
+
+def begin_forking(master: str | None) -> None:
+    """Have what Python processes are forked from ready by the time that the session of this master is made."""
+    _set_environment()
+    forks.begin(which_master(master))
+
+
+def _set_environment() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
 
 
 def which_master(master: str | None) -> str | None:

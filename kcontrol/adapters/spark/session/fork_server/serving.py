@@ -118,20 +118,17 @@ class ForkServer:
         except (OSError, ValueError, EOFError):
             launcher.close()  # Its launcher has given up, and runs it by itself.
             return None
-        try:
-            if differing(self._environment, request.environment):
-                with suppress(OSError):
-                    launcher.sendall(REFUSED)
-                launcher.close()
-                return None
-            pid = os.fork()
-            if not pid:
-                self._become_child(launcher)
-                return request
-        finally:
-            if not self._is_child:
-                for descriptor in request.descriptors:
-                    os.close(descriptor)
+        pid = None if differing(self._environment, request.environment) else _forked()
+        if pid == 0:
+            self._become_child(launcher)
+            return request
+        for descriptor in request.descriptors:
+            os.close(descriptor)
+        if pid is None:
+            with suppress(OSError):
+                launcher.sendall(REFUSED)
+            launcher.close()
+            return None
         self._children[launcher.fileno()] = child = _Child(pid, launcher)
         poller.register(launcher, select.POLLIN)
         try:
@@ -140,10 +137,7 @@ class ForkServer:
             self._lost_launcher(poller, child)
         return None
 
-    _is_child = False
-
     def _become_child(self, launcher: socket.socket) -> None:
-        self._is_child = True
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in self._wakeups:
@@ -194,6 +188,14 @@ class ForkServer:
         with suppress(OSError):
             self._path.unlink()
             self._path.parent.rmdir()
+
+
+def _forked() -> int | None:
+    """None where there can't be another process."""
+    try:
+        return os.fork()
+    except OSError:
+        return None
 
 
 def _received(launcher: socket.socket) -> Request:
@@ -275,13 +277,13 @@ def warm_up() -> None:
 
 def main() -> None:
     """Returns when the parent is gone, or as the process that was forked."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent.
+    # Ctrl-C ends the parent. PySpark starts its JVM, and so all of that, without it, too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     starting = Starting()
     server = ForkServer(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
     warm_up()
     request = server.serve()
     if request is not None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         starting.become(request)
 
 
