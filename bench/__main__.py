@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from bench.memory import measure_memory
 from bench.nodes import measure_nodes
 from bench.planning import measure_planning
 from bench.processor import measure_profile
-from bench.recovery import measure_recovery
+from bench.recovery import CASES, measure_recovery
 from bench.report import Findings, show, to_json
 from bench.rest import measure_rest
 from bench.settings import measure_settings
@@ -57,6 +58,12 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first"
     )
+    parser.add_argument(
+        "--killed",
+        choices=CASES,
+        action="append",
+        help="of the part `recovery`, only what is killed here; may be given again",
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -72,7 +79,7 @@ def main() -> int:
             compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
     for part in PARTS:
         if options.only in (None, part):
-            measure(part, console, findings, options.data_dir, options.quick)
+            measure(part, console, findings, options.data_dir, options.quick, options.killed or CASES)
     large = measurements[0].step_records
     if options.json:
         print(to_json(findings, large))
@@ -81,11 +88,18 @@ def main() -> int:
     return 0
 
 
-def measure(part: str, console: Console, findings: Findings, data_dir: Path | None, quick: bool) -> None:
-    """One part by its name, on a broker of its own."""
+def measure(
+    part: str,
+    console: Console,
+    findings: Findings,
+    data_dir: Path | None,
+    quick: bool,
+    killed: Sequence[str] = CASES,
+) -> None:
+    """One part by its name, on a broker of its own. killed: of `recovery`, which cases."""
     console.print(part)
     if part == "recovery":
-        findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1)
+        findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from examples.processes import KcontrolProcess
+from examples.processes import KcontrolProcess, command_of
 
 JVM = "JVM"
 WORKER = "worker"
@@ -16,7 +16,7 @@ WORKER_MODULES = ("warm_daemon", "pyspark.daemon", "pyspark.worker")
 
 
 def kind_of(command: Sequence[str]) -> str:
-    """What a child of a node is, by its command line."""
+    """What a child of a node is, by its command line (see `command_of`)."""
     if command and Path(command[0]).name == "java":
         return JVM
     if any(PLANNER_MODULE in word for word in command):
@@ -44,7 +44,7 @@ def processes_of(coordinator: KcontrolProcess, node: KcontrolProcess) -> Iterato
         jvms = set()
         for process, known in family.items():
             try:
-                kind = known or kind_of(process.cmdline())
+                kind = known or kind_of(command_of(process))
                 if kind == JVM and process.ppid() in jvms:
                     continue  # The JVM itself, for the moment that it takes to become a command.
             except psutil.Error:

@@ -16,13 +16,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 END_TIMEOUT_S = 20.0
 SHOWN_LOG_LINES = 40
+FORK_SERVER = "kcontrol.adapters.spark.session.fork_server.serving"
+LAUNCHER = "fork_server/launcher.py"
+FORKED = {
+    "python_streamin": ["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"],
+    "warm_daemon": ["python", "-m", "kcontrol.adapters.spark.session.warm_daemon", "pyspark.worker"],
+    "daemon": ["python", "-m", "pyspark.daemon"],
+}
+"""By the name of the process, which has at most 15 letters."""
 
 
 def now_ms() -> float:
     """The clock that boundaries are stamped with: all processes are on one machine."""
     return time.time() * 1_000
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its command line; of what a fork server has forked, what it was forked for; nothing for the launcher beside
+    it, which is no more than its handle. Raises psutil.Error."""
+    command = process.cmdline()
+    if any(word.endswith(LAUNCHER) for word in command):
+        return []
+    return FORKED.get(process.name(), command) if FORK_SERVER in command else command
 
 
 @dataclass

@@ -27,7 +27,7 @@ from kcontrol.settings.places import data_home
 
 _log = logging.getLogger("kcontrol.coordinator")
 
-LOOK_EVERY_S = 0.25
+LOOK_EVERY_S = 0.1
 TRIES = Backoff(first_ms=250, longest_ms=5_000)
 """At taking somebody out of a group that does not answer."""
 _HIDDEN = "."

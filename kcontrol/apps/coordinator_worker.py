@@ -15,16 +15,16 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import faust
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
+from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S, join_again
 from kcontrol.adapters.kafka.admin.groups import Membership, check_may_join, remove_members
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.apps.coordinator_membership import LOOK_EVERY_S, MISSED_LOOKS, watch_membership
@@ -48,7 +48,7 @@ class WorkerOptions:
     """How a coordinator process takes part in its group.
 
     session_timeout_s: after so long without a heartbeat its partitions go to another
-    worker. instance: see `make_app`.
+    worker. instance, settle_s: see `make_app`.
     stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is
     gone. crash_stop_timeout_s: nor does the end of a worker that has crashed.
     look_every_s, missed_looks: see `watch_membership`.
@@ -57,6 +57,7 @@ class WorkerOptions:
 
     session_timeout_s: float = MIN_SESSION_TIMEOUT_S
     instance: str | None = None
+    settle_s: float = DEFAULT_SETTLE_S
     stop_timeout_s: float = 10.0
     crash_stop_timeout_s: float = 180.0
     look_every_s: float = LOOK_EVERY_S
@@ -122,7 +123,6 @@ class _Life:
         self._options = options
         self._ready = ready
         self._presence = presence
-        self._remove = partial(remove_members, settings)
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
@@ -137,7 +137,9 @@ class _Life:
             options.instance,
             presence.client_id,
             datadir,
+            options.settle_s,
         )
+        self._has_partitions = False
         self._listen(names.control_topic())
         self._worker = _SignalledWorker(self._app, self._loop, self._sessions.stop, options.stop_timeout_s)
 
@@ -163,8 +165,12 @@ class _Life:
                 self._worker.stop_and_shutdown()
 
     async def _work(self) -> None:
-        async with self._presence.watching(self._remove):
-            await first_to_end(self._worker.start(), self._watch())
+        settling = asyncio.create_task(self._settle())
+        try:
+            async with self._presence.watching(self._remove):
+                await first_to_end(self._worker.start(), self._watch())
+        finally:
+            settling.cancel()
 
     async def _watch(self) -> None:
         membership = Membership(self._settings, self._presence.client_id)
@@ -178,6 +184,18 @@ class _Life:
             await self._worker.wait_until_stopped()
         finally:
             await membership.close()
+
+    async def _remove(self, client_ids: Collection[str]) -> list[str]:
+        removed = await remove_members(self._settings, client_ids)
+        if removed:
+            join_again(self._app)  # By its next heartbeat this member would learn of it, too.
+        return removed
+
+    async def _settle(self) -> None:
+        """Ask for a share once it may have one. Who has partitions by then had a part in it."""
+        await asyncio.sleep(self._options.settle_s)
+        if not self._has_partitions:
+            join_again(self._app)
 
     def _listen(self, control_topic: str) -> None:
         topic = self._app.topic(
@@ -198,6 +216,7 @@ class _Life:
 
     async def _on_assigned(self, _app: faust.App, assigned: Any, **_: Any) -> None:
         partitions = {part.partition for part in assigned}
+        self._has_partitions = bool(partitions)
         _log.info(
             "assigned partitions of the control topic: %s", ", ".join(map(str, sorted(partitions))) or "none"
         )

@@ -122,14 +122,20 @@ class NodeService:
         finally:
             jvm.close()
 
-    async def run(self, bound: BoundQueries, joined: Callable[[PipelineSpec], None] = lambda _: None) -> Exit:
+    async def run(
+        self,
+        bound: BoundQueries,
+        joined: Callable[[PipelineSpec], None] = lambda _: None,
+        taken: PipelineSpec | None = None,
+    ) -> Exit:
         """Submit, join and work until this incarnation of the node is over; cancel it to end it earlier.
 
-        joined: called when the spec is in the log. Raises what `submit` and `NodeSession.run` raise.
+        joined: called when the spec is in the log. taken: the spec that is there, of whoever takes over what runs
+        and submits nothing. Raises what `submit` and `NodeSession.run` raise.
         """
         for warning in bound.warnings:
             _log.warning("%s", warning)
-        spec = await submit(
+        spec = taken or await submit(
             self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions
         )
         for warning in checkpoint_warnings(spec, first_step=1):

@@ -32,10 +32,12 @@ NOTICE_EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class WaitOver:
-    """Why the wait is over. anew: the process is to begin again, not to take the number."""
+    """Why the wait is over. anew: the process is to begin again, not to take the number. spec: what is to be run
+    with the number; the definition in the log."""
 
     reason: str
     anew: bool = False
+    spec: PipelineSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Standby:
         now_ms, heard_s = SystemClock().now_ms(), time.monotonic() - (self._heard_since or time.monotonic())
         reason = why_free(logs, self._node, now_ms, round(heard_s * 1000), self._presence.gone)
         if reason:
-            return WaitOver(reason)
+            return WaitOver(reason, spec=spec)
         self._say(f"stands by for {_name(holder(logs, self._node))}")
         return None
 

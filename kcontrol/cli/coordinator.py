@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S
+from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.metrics.coordinators import CoordinatorMetrics
 from kcontrol.adapters.metrics.making import make_registry
@@ -44,6 +45,14 @@ _log = logging.getLogger("kcontrol.coordinator")
     show_default=True,
     help="Seconds without a heartbeat after which another coordinator takes over.",
 )
+@click.option(
+    "--settle",
+    "settle_s",
+    type=click.FloatRange(0.0, 86_400.0),
+    default=DEFAULT_SETTLE_S,
+    show_default=True,
+    help="Seconds after its start before it takes pipelines from coordinators that are at work.",
+)
 @listen_options("the REST interface and metrics in this process", "http-", None)
 @lifeline_option
 @beats_option
@@ -53,6 +62,7 @@ _log = logging.getLogger("kcontrol.coordinator")
 def coordinator(
     instance: str | None,
     session_timeout_s: float,
+    settle_s: float,
     host: str,
     port: int | None,
     token_file: Path | None,
@@ -87,13 +97,13 @@ def coordinator(
             click.echo(json.dumps(facts) if as_json else text)
 
     if listener is None:
-        run_coordinator(cluster, partitions, WorkerOptions(session_timeout_s, instance), ready)
+        run_coordinator(cluster, partitions, WorkerOptions(session_timeout_s, instance, settle_s), ready)
         return
     # Whoever serves nothing need not wait for the libraries of a server.
     from kcontrol.apps.http_server import serve_interface
 
     registry = make_registry()
-    options = WorkerOptions(session_timeout_s, instance, observer=CoordinatorMetrics(registry))
+    options = WorkerOptions(session_timeout_s, instance, settle_s, observer=CoordinatorMetrics(registry))
     source = KafkaProjectionSource(cluster)
     with listener.in_thread(lambda: serve_interface(listener, cluster, source, registry, [assigned.check])):
         run_coordinator(cluster, partitions, options, ready)

@@ -23,8 +23,9 @@ from kcontrol.adapters.profiling.jvm import Jvm
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.adapters.spark.query.bind import bind
-from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
+from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
@@ -201,6 +202,9 @@ async def _serve(asked: _Asked) -> Exit | None:
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
+    if asked.standby:
+        await _before(stop, until_it_goes_on(cluster, pipeline.name))
+    begin_forking(asked.master)
     makes_outputs = asked.options.output_partitions is not None
     await _before(stop, _check(cluster, pipeline, makes_outputs=makes_outputs))
     if stop.is_set():
@@ -230,6 +234,7 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
         asked.tell(what, {"standby": what})
 
     service, ended = NodeService(spark, asked.cluster, pipeline, options), None
+    taken: PipelineSpec | None = None
     try:
         bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
         if asked.standby:
@@ -239,9 +244,10 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
             if released.anew:
                 ended = Exit(released.reason, replaced=False, shut_down=True)
                 return ended
+            taken = released.spec
             tell(f"takes over: {released.reason}")
         try:
-            ended = await _before(stop, service.run(bound, joined))
+            ended = await _before(stop, service.run(bound, joined, taken))
         finally:
             watchdog.end_within(watchdog.limits.end_ms / 1000)
         return ended

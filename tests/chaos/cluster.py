@@ -189,9 +189,9 @@ def _is_worker(command: list[str]) -> bool:
 
 
 def _command(process: psutil.Process) -> list[str]:
-    """Its command line; empty if it has ended meanwhile."""
+    """Empty if it has ended meanwhile."""
     try:
-        return process.cmdline()
+        return processes.command_of(process)
     except (psutil.NoSuchProcess, psutil.ZombieProcess, psutil.AccessDenied):
         return []
 

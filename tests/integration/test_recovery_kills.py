@@ -4,6 +4,7 @@ data; the oracle says whether anything was lost or doubled."""
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +70,9 @@ def test_each_process_killed_and_paused_one_after_the_other_and_together(
     node.says("joins", PATIENCE_S)
     orders.produce(100)
     running.until_step(1)
+    if sys.platform.startswith("linux"):
+        names = {each.name() for each in node.descendants()}
+        assert names >= {"python_streamin", "warm_daemon"}, "planners and workers are forked"
 
     coordinator.kill()
     orders.produce(100)

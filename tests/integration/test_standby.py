@@ -3,12 +3,14 @@ silent, and whoever had it stands by in its turn."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from kcontrol.apps.after_you import until_it_goes_on
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.story import PATIENCE_S, Story
 from tests.support.orders import PIPELINE_FILE
@@ -42,6 +44,17 @@ class Pair:
         return found
 
 
+async def _waits_for_a_step(settings: ClusterSettings, story: Story) -> None:
+    """Whoever is to stand by begins when the pipeline goes on, and not before."""
+    begins = asyncio.create_task(until_it_goes_on(settings, story.orders.name, 10 * PATIENCE_S))
+    await asyncio.to_thread(story.status)
+    assert not begins.done()
+    await asyncio.to_thread(story.orders.produce, 100)
+    await asyncio.wait_for(begins, PATIENCE_S)
+    nobody = story.orders.name + "-unknown"
+    await asyncio.wait_for(until_it_goes_on(settings, nobody, 10 * PATIENCE_S), PATIENCE_S)
+
+
 def test_who_stands_by_takes_over_and_back(settings: ClusterSettings, tmp_path: Path) -> None:
     story = Story(settings, tmp_path, "standby")
     orders, pair = story.orders, Pair(story)
@@ -61,6 +74,9 @@ def test_who_stands_by_takes_over_and_back(settings: ClusterSettings, tmp_path: 
         assert f"takes over: process {first} on " in pair.text("node-0-standby")
         assert "which was node 0, has ended" in pair.text("node-0-standby")
         pair.says("node-0", f"stands by for process {second} on ")
+
+        asyncio.run(_waits_for_a_step(settings, story))
+        orders.until_done("a step more", PATIENCE_S)
 
         os.kill(second, signal.SIGSTOP)
         orders.produce(100)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import faust
 from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 
+from kcontrol.adapters.faust.assignor import DEFAULT_SETTLE_S, SettledAssignor
 from kcontrol.adapters.kafka.client.options import Security, security_of
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -42,12 +44,14 @@ def make_app(
     instance: str | None,
     client_id: str,
     datadir: Path,
+    settle_s: float = DEFAULT_SETTLE_S,
 ) -> faust.App:
     """A Faust app that consumes nothing yet.
 
     instance: name of a static member (KIP-345): a process that is started again under the same name gets its
     partitions back at once instead of after the session timeout. client_id: by which others can tell this
-    member from those of other processes.
+    member from those of other processes. settle_s: it takes nothing from others before it has been there for so
+    long.
     """
     options: dict[str, Any] = {"consumer_group_instance_id": instance} if instance else {}
     credentials = _credentials(security_of(settings))
@@ -70,6 +74,7 @@ def make_app(
         broker_commit_interval=1.0,
         consumer_auto_offset_reset="latest",
         stream_wait_empty=False,
+        PartitionAssignor=partial(SettledAssignor, settle_s=settle_s),
         **options,
     )
 

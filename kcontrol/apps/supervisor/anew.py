@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from kcontrol.adapters.spark.internals import active_context, own_gateway
+from kcontrol.adapters.spark.session.fork_server.starting import forks
 
 JVM_END_TIMEOUT_S = 20.0
 
@@ -47,4 +48,5 @@ def begin_anew() -> NoReturn:
     """Run this process's command again, in its place."""
     sys.stdout.flush()
     sys.stderr.flush()
+    forks.close()  # It is no child that whoever comes next would know of.
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -46,6 +46,11 @@ def in_charge(command: Command) -> int:
     return int(told.rpartition(":")[2]) if told else 0
 
 
+def share_of(process: KcontrolProcess) -> str:
+    """The partitions that it was assigned last, as it says them."""
+    return process.text().rpartition("assigned partitions of the control topic: ")[2].splitlines()[0]
+
+
 @pytest.mark.parametrize("static", [False, True])
 def test_a_coordinator_that_is_killed_is_replaced_at_once(
     cluster: ClusterSettings, command: Command, tmp_path: Path, static: bool
@@ -62,6 +67,23 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
         victim.kill()
         until(lambda: in_charge(command) == other.pid, "the other takes over", PATIENCE_S, other.text)
         assert "has died; its pipelines are shared out anew" in other.text()
+        victim.start()
+        until(lambda: victim.text().count("the coordinator is ready") == 2, "it is back", PATIENCE_S)
+        assert share_of(victim) == "none", "what has just been taken over stays where it is"
+        assert in_charge(command) == other.pid
+
+
+def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(
+    cluster: ClusterSettings, tmp_path: Path
+) -> None:
+    with (
+        coordinator(cluster, tmp_path, "a") as first,
+        coordinator(cluster, tmp_path, "b") as second,
+        coordinator(cluster, tmp_path, "c", "--settle", "2") as third,
+    ):
+        until(lambda: share_of(third) != "none", "it has a share", PATIENCE_S, third.text)
+        assert share_of(first) != "none"
+        assert share_of(second) == "none"
 
 
 def test_a_coordinator_that_its_group_has_lost_joins_anew(cluster: ClusterSettings, tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from kcontrol.adapters.spark.internals import check, check_version, jvm
 from kcontrol.adapters.spark.session.class_archive import start_options
 from kcontrol.adapters.spark.session.collector import collector_option, spark_defaults
 from kcontrol.adapters.spark.session.conf import SETTINGS, Need, check_master
+from kcontrol.adapters.spark.session.fork_server.starting import forks
 from kcontrol.adapters.spark.session.jvm_words import launch_hushed, logging_option
 from kcontrol.errors import SparkSettingError
 
+LOCAL = "local[*]"
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"
 """Spark's setting for options of the driver's JVM that come before those of the user."""
 _REPEATING = (
@@ -54,30 +56,49 @@ def session(
     extra = dict(settings or {})
     _refuse_contradictions(extra)
     java = find_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    _set_environment()
     builder = SparkSession.Builder().appName(app_name)
+    master = which_master(master)
     if master is not None:
         check_master(master)
         builder = builder.master(master)
-    elif "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
-        builder = builder.master("local[*]")
     values = {
         **_jvm_options(java, extra),
         **_QUIET,
         **{setting.name: setting.value for setting in SETTINGS},
         **extra,
     }
-    if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
-        launch_hushed({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values})
     for name, value in values.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with forks.forking(values.get("spark.master", master)):
+        if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
+            launch_hushed(
+                {"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values}
+            )
+        spark = builder.getOrCreate()
     check(spark)
     spark.sparkContext.setLogLevel(log_level)
     if not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
         _silence(spark)
     return spark
+
+
+def begin_forking(master: str | None) -> None:
+    """Have what Python processes are forked from ready by the time that the session of this master is made."""
+    _set_environment()
+    forks.begin(which_master(master))
+
+
+def _set_environment() -> None:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+
+
+def which_master(master: str | None) -> str | None:
+    """The master URL of the session for which nobody, or somebody, names one; None where Spark decides."""
+    if master is None and "MASTER" not in os.environ and "SPARK_ENV_LOADED" not in os.environ:
+        return LOCAL
+    return master
 
 
 def _silence(spark: SparkSession) -> None:

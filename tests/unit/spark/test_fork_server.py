@@ -1,0 +1,191 @@
+"""Processes that are forked when Spark starts a Python: they find what a Python of their own would, and end with
+whoever started them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from kcontrol.adapters.spark.session.fork_server.launcher import ADDRESS, HERE
+from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, SWITCH, Forks
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+
+PATIENCE_S = 120.0
+HASH_SEED = {"PYTHONHASHSEED": "0"}
+"""As PySpark sets it for its workers."""
+
+LOOK = """
+import sys
+there = sorted(each for each in ("pyspark", "pyarrow", "pandas") if each in sys.modules)
+import json, os
+print(json.dumps({
+    "pid": os.getpid(), "parent": os.getppid(), "there": there, "name": __name__,
+    "main": sys.modules["__main__"].__dict__ is globals(), "arguments": sys.argv[1:], "first": sys.path[0],
+    "said": os.environ.get("SPARK_SAID"), "more": os.environ.get("MORE"),
+    "hash": hash("some text"), "read": sys.stdin.read(),
+}))
+print("an error", file=sys.stderr)
+sys.exit(3)
+"""
+WAIT = """
+import os, sys, time
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The environment of the JVM of a session that uses the server, with modules `look` and `wait`."""
+    for name in (PYTHON, SWITCH, "PYTEST_CURRENT_TEST"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "look.py").write_text(LOOK, encoding="utf-8")
+    (tmp_path / "wait.py").write_text(WAIT, encoding="utf-8")
+    forks = Forks()
+    with forks.forking("local[2]"):
+        await_server()
+        yield {**os.environ, **HASH_SEED, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path[1:]])}
+    assert PYTHON not in os.environ
+    assert ADDRESS not in os.environ
+    forks.close()
+
+
+def await_server() -> None:
+    """Until it has imported all: who does not get an answer for seconds is started and not forked."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(PATIENCE_S)
+        asking.connect(os.environ[ADDRESS])
+        assert asking.recv(1) == HERE
+
+
+def look(environment: dict[str, str], directory: Path, python: str = "") -> dict[str, Any]:
+    command = [python or environment[PYTHON], "-m", "look", "a", "b c"]
+    with subprocess.Popen(
+        command, env=environment, cwd=directory, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        out, errors = process.communicate("what it reads", PATIENCE_S)
+    assert process.returncode == 3, errors
+    assert "an error" in errors
+    found: dict[str, Any] = json.loads(out)
+    return {"forked": found.pop("pid") != process.pid, **found}
+
+
+def waiting(environment: dict[str, str]) -> tuple[subprocess.Popen[str], psutil.Process]:
+    """What Spark has started, and the process that was forked for it."""
+    process = subprocess.Popen(
+        [environment[PYTHON], "-m", "wait"], env=environment, text=True, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    forked = psutil.Process(int(process.stdout.readline()))
+    assert forked.pid != process.pid
+    return process, forked
+
+
+def test_a_forked_process_is_what_a_started_one_would_be(started: dict[str, str], tmp_path: Path) -> None:
+    environment = {**started, "SPARK_SAID": "something"}
+    forked, plain = look(environment, tmp_path), look(environment, tmp_path, sys.executable)
+    assert (forked.pop("forked"), plain.pop("forked")) == (True, False)
+    assert forked.pop("parent") != plain.pop("parent")
+    assert (forked.pop("there"), plain.pop("there")) == (["pandas", "pyarrow", "pyspark"], [])
+    assert forked == plain
+    assert forked["read"] == "what it reads"
+
+
+def test_what_an_import_may_have_seen_otherwise_is_started_and_not_forked(
+    started: dict[str, str], tmp_path: Path
+) -> None:
+    found = look({**started, "MORE": "of the user"}, tmp_path)
+    assert (found["forked"], found["more"]) == (False, "of the user")
+    assert look(started, tmp_path)["forked"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_who_ends_what_was_started_ends_what_was_forked(started: dict[str, str], number: int) -> None:
+    process, forked = waiting(started)
+    process.send_signal(number)
+    forked.wait(PATIENCE_S)
+    assert process.wait(PATIENCE_S) == -number
+
+
+def test_who_waits_for_what_was_started_learns_of_the_end_of_what_was_forked(started: dict[str, str]) -> None:
+    process, forked = waiting(started)
+    forked.kill()
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGKILL
+
+
+def test_without_its_server_nothing_goes_on_and_what_comes_is_started(
+    started: dict[str, str], tmp_path: Path
+) -> None:
+    process, forked = waiting(started)
+    server = forked.parent()
+    assert server is not None
+    server.kill()
+    if sys.platform.startswith("linux"):
+        forked.wait(PATIENCE_S)
+    else:
+        forked.kill()
+    assert process.wait(PATIENCE_S) == 1
+    assert not look(started, tmp_path)["forked"]
+
+
+PARENT = """
+import os, subprocess, sys
+from kcontrol.adapters.spark.session.fork_server.starting import PYTHON, Forks
+from tests.unit.spark.test_fork_server import await_server
+
+with Forks().forking("local[2]"):
+    await_server()
+    command = [os.environ[PYTHON], "-m", "wait"]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": "0"}) as process:
+        process.wait()
+"""
+
+
+def test_the_server_and_all_that_it_has_forked_end_with_the_process_that_began_it(
+    started: dict[str, str],
+) -> None:
+    environment = {name: value for name, value in started.items() if name not in (PYTHON, ADDRESS)}
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        forked = psutil.Process(int(process.stdout.readline()))
+        server = forked.parent()
+        assert server is not None
+        address = Path(server.cmdline()[-2])
+        process.kill()
+        forked.wait(PATIENCE_S)
+        server.wait(PATIENCE_S)
+        assert not address.parent.exists()
+
+
+@pytest.mark.parametrize("master", ["spark://one:7077", "yarn", "local-cluster[1,1,1024]", None])
+def test_where_executors_may_be_elsewhere_spark_starts_python_itself(
+    master: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(PYTHON, raising=False)
+    with Forks().forking(master):
+        assert PYTHON not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(PYTHON, "another-python"), (SWITCH, "0"), ("PYSPARK_GATEWAY_PORT", "1")]
+)
+def test_a_python_that_the_user_has_chosen_is_used(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    before = dict(os.environ)
+    with Forks().forking("local[2]"):
+        assert dict(os.environ) == before
