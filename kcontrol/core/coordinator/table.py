@@ -101,6 +101,7 @@ class Cause(StrEnum):
     ALL_WRITTEN = "all nodes have written"
     SAVED = "checkpoint saved"
     COMMITTED = "committed"
+    FOLLOWED = "committed, and the next epoch told"
     ATTEMPT_FAILED = "attempt failed"
     BROKER_FAILED = "broker fault"
     DENIED = "not allowed"
@@ -129,7 +130,6 @@ ASKS: dict[State, type[CoordinatorEffect]] = {
     State.FENCING: InitProducer,
     State.READING: ReadToEnds,
     State.ADDING: AddPartitions,
-    State.ATTEMPTING: Publish,
     State.COMMITTING: CommitStep,
     State.ADDING_LOG: AddPartitions,
     State.RECORDING: CommitCheckpoint,
@@ -174,6 +174,7 @@ ROWS: tuple[Row[State, Cause], ...] = (
     (_S.READY, Look, _C.DUE, _S.ADDING),
     (_S.ADDING, PartitionsAdded, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
     (_S.ATTEMPTING, _JUDGED, _C.ALL_WRITTEN, _S.COMMITTING),
+    (_S.COMMITTING, StepCommitted, _C.FOLLOWED, _S.ASSEMBLING),
     (_S.COMMITTING, StepCommitted, _C.COMMITTED, _S.FENCING),
     # --- a checkpoint that all nodes have saved, in a transaction of its own
     ((_S.READY, _S.PAUSED, _S.STOPPING), Look, _C.SAVED, _S.ADDING_LOG),

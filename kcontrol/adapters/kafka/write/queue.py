@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcontrol.adapters.kafka.client.background import RawClient
-from kcontrol.adapters.kafka.client.codes import Verdict, describe_code
+from kcontrol.adapters.kafka.client.codes import ErrorCode, Verdict, describe_code
 from kcontrol.adapters.kafka.client.leaders import NoPartitionError, TopicInfo
 from kcontrol.adapters.kafka.client.partitions import Bound
 from kcontrol.adapters.kafka.client.produce_protocol import ProduceAnswer
@@ -159,6 +159,10 @@ class ProduceQueue:
             case Verdict.FINE:
                 self._written(progress, batch, answer.base_offset)
             case Verdict.PASSING | Verdict.OTHER_COORDINATOR | Verdict.UNCERTAIN:
+                await self._wait([progress], describe_code(answer.code))
+            case Verdict.FENCED if answer.code == ErrorCode.INVALID_TXN_STATE and progress.from_ < 0:
+                # The coordinator may show a step while it still adds the partitions. Who is too late, and not too
+                # early, is told so by the epoch of the next transaction.
                 await self._wait([progress], describe_code(answer.code))
             case Verdict.OTHER_LEADER | Verdict.MAYBE_GONE:
                 await self._again([progress], describe_code(answer.code))
