@@ -58,6 +58,7 @@ from kcontrol.core.model import (
     Replaying,
     Resume,
     Status,
+    StepBoundary,
     Tombstone,
 )
 
@@ -217,8 +218,11 @@ def _on_step(turn: Turn, event: StepSeen) -> None:
 
 
 def _take_in(state: CoordinatorState, logged: LoggedStep) -> bool:
-    """One record of the log of steps; whether it is a step."""
+    """One record of the log of steps; whether it is a step that was not known yet, by the answer to its commit or by
+    reading."""
     before = state.steps.last_offset
+    if isinstance(logged.record, StepBoundary) and logged.offset <= before:
+        return False
     state.steps = steps_view.evolve(state.steps, logged)
     if isinstance(logged.record, Checkpoint):
         checkpointing.on_recorded(state, logged.record)

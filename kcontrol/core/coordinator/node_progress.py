@@ -52,8 +52,8 @@ class Readiness(Enum):
     BROKEN = auto()
     """It says that a person must look."""
     FINISHING = auto()
-    """It has written the last committed step, and holds it as soon as it has read the boundary: what is asked of it
-    now it does then."""
+    """It has written the last step, which this coordinator has committed just now, and holds it as soon as it has
+    read the boundary: what is asked of it now it does then."""
     IN_PLACE = auto()
 
 
@@ -152,7 +152,8 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
         if said.step >= committed:
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
-        place = Readiness.FINISHING if last is not None and said.attempt == last.token else Readiness.BUSY
+        own = state.transaction.followed and last is not None and said.attempt == last.token
+        place = Readiness.FINISHING if own else Readiness.BUSY
         text = f"node {node} finishes step {said.step + 1}"
         return Standing(place, ("finish", said.step), text, limits.replay_timeout_ms)
     if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (

@@ -32,7 +32,7 @@ class TransactionState:
 
     def fencing(self, timeout_ms: int) -> TransactionState:
         """InitProducer is asked for."""
-        return replace(self, producer=None, timeout_ms=timeout_ms)
+        return replace(self, producer=None, timeout_ms=timeout_ms, followed=False)
 
     def ready(self, producer_id: int, producer_epoch: int) -> TransactionState:
         """It is answered. Somebody else may be in charge."""
