@@ -54,7 +54,7 @@ def _run_cores(seed: int, faults: Counter[str], to_progress: bool) -> int:
 
 
 def _run_sessions(seed: int, faults: Counter[str], to_progress: bool) -> int:
-    return len(run_sessions(seed, faults).fleet.trace)
+    return len(run_sessions(seed, faults, epochs=with_epochs(seed)).fleet.trace)
 
 
 def main(arguments: list[str]) -> int:

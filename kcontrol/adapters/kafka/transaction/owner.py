@@ -139,8 +139,8 @@ class KafkaTransaction:
     ) -> NextTransaction | None:
         publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
-        records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
-        records += [(key.encode(), None) for key in forget]
+        own = (key_of(record).encode(), self._codec.encode(record))
+        records = [*schemas, own, *((key.encode(), None) for key in forget)]
         offset = await self._write(producer, records)
         if offset != expected_offset:
             raise UnseenRecordError(
