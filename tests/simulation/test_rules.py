@@ -28,8 +28,8 @@ from kcontrol.core.coordinator.parts.current import Plan
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.events import DropParts, EngineFailed, FinishStep, Resign, RunStep
-from kcontrol.core.log import control_view, steps_view
+from kcontrol.core.events import DropParts, EngineFailed, FinishStep, Resign
+from kcontrol.core.log import control_view
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
@@ -40,7 +40,6 @@ from kcontrol.core.model import (
     FailureKind,
     Layout,
     LimitsSpec,
-    LoggedStep,
     PipelineSpec,
     StepBoundary,
     Written,
@@ -82,51 +81,6 @@ def _zombies_fence_and_go_on() -> Patches:
         *_no_resignation(),
         *_states_need_no_echo(),
     )
-
-
-def _any_epoch_that_is_told_is_begun_with() -> Patches:
-    """Also that of a commit whose boundary nobody takes in."""
-    right = coordinator._take_in
-
-    def take_in(state: CoordinatorState, logged: LoggedStep) -> bool:
-        return state.at is not State.ASSEMBLING and right(state, logged)
-
-    return (patch.object(coordinator, "_take_in", take_in),)
-
-
-def _a_boundary_counts_as_often_as_it_is_told() -> Patches:
-    def take_in(state: CoordinatorState, logged: LoggedStep) -> bool:
-        before = state.steps.last_offset
-        state.steps = steps_view.evolve(state.steps, logged)
-        if isinstance(logged.record, Checkpoint):
-            coordinator.checkpointing.on_recorded(state, logged.record)
-        if state.steps.last_offset == before:
-            return False
-        state.current, state.trouble = state.current.over(), state.trouble.progressed()
-        return True
-
-    return (patch.object(coordinator, "_take_in", take_in),)
-
-
-def _who_attempts_anything_is_as_good_as_in_place() -> Patches:
-    def change(state: CoordinatorState, number: int, limits: LimitsSpec, found: Standing) -> Standing:
-        busy = found.place in (Readiness.BUSY, Readiness.DANGLING) and state.transaction.followed
-        return replace(found, place=Readiness.FINISHING) if busy else found
-
-    return _with_standing(change)
-
-
-def _a_node_begins_before_it_has_read_the_boundary() -> Patches:
-    def step(turn: NodeTurn, command: Command) -> None:
-        state, work = turn.state, command.work
-        if state.at not in (NodeState.IDLE, NodeState.WRITTEN) or work is None or work.step > state.step + 2:
-            return
-        node_commands.done(state, command)
-        state.work, state.begun_ms = work, state.now_ms
-        state.at = NodeState.WRITING
-        turn.effects.append(RunStep(work, None))
-
-    return (patch.object(node_commands, "_step", step),)
 
 
 def _the_boundary_says_something_else_than_the_plan() -> Patches:
@@ -453,20 +407,6 @@ RULES = (
         "whoever begins at a checkpoint knows all that counts",
     ),
     Rule(_a_stop_saves_nothing, "a stop saves the last step, or says why not", likely=(user_asks,)),
-    Rule(_any_epoch_that_is_told_is_begun_with, _PROGRESS, 30, epochs=True),
-    Rule(_a_boundary_counts_as_often_as_it_is_told, _PROGRESS, epochs=True),
-    Rule(
-        _who_attempts_anything_is_as_good_as_in_place,
-        "nobody beyond the slowest by more than one step",
-        50,
-        epochs=True,
-    ),
-    Rule(
-        _a_node_begins_before_it_has_read_the_boundary,
-        "an attempt is taken back before the next one runs",
-        50,
-        epochs=True,
-    ),
 )
 
 
