@@ -63,4 +63,4 @@ class TransactionState:
 
     def gone(self) -> TransactionState:
         """The producer must not be used any more; another owner may write to the log of steps."""
-        return replace(self, producer=None, proved=False)
+        return replace(self, producer=None, proved=False, followed=False)
