@@ -115,12 +115,30 @@ class PartitionsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class Following:
+    """The transaction after one that was committed, where Kafka gives each an epoch of its own (KIP-890).
+
+    logged: the boundary, where it lies. steps_end: where the log of steps ends, if nothing came to lie there but
+    what this owner has written.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    logged: LoggedStep
+    steps_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepCommitted:
-    """Answer to `CommitStep`: the boundary is in the log and readers see the step. Its
-    `StepSeen` follows or went before."""
+    """Answer to `CommitStep`: the boundary is in the log and readers see the step.
+
+    following: the next transaction, where the answer tells. The boundary is known by it, and read no more; else
+    its `StepSeen` follows or went before.
+    """
 
     step: int
     now_ms: int
+    following: Following | None = None
 
 
 @dataclass(frozen=True, slots=True)

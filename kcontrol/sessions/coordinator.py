@@ -32,6 +32,7 @@ from kcontrol.core.events import (
     CoordinatorEvent,
     EndProved,
     EndsReached,
+    Following,
     InitProducer,
     PartitionsAdded,
     ProducerReady,
@@ -47,7 +48,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.failures import kind_of
 from kcontrol.core.log.definitions import is_deletion
-from kcontrol.core.model import FailureKind, Logged, PipelineSpec
+from kcontrol.core.model import FailureKind, Logged, LoggedStep, PipelineSpec
 from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.sessions.ports import Clock, ControlLog, OwnedStepsLog, Transaction
@@ -309,8 +310,12 @@ class CoordinatorSession:
     async def _commit_step(self, effect: CommitStep) -> CoordinatorEvent:
         boundary = replace(effect.boundary, committed_ms=self._ports.clock.now_ms())
         producer = effect.producer_id, effect.producer_epoch
-        await self._ports.transaction.commit_step(*producer, boundary, effect.expected_offset)
-        return StepCommitted(boundary.step, self._now_ms())
+        found = await self._ports.transaction.commit_step(*producer, boundary, effect.expected_offset)
+        if found is None:
+            return StepCommitted(boundary.step, self._now_ms())
+        self._ports.steps.pass_over(found.offset + 1)
+        following = Following(*found.producer, LoggedStep(found.offset, boundary), found.end)
+        return StepCommitted(boundary.step, self._now_ms(), following)
 
     async def _commit_checkpoint(self, effect: CommitCheckpoint) -> CoordinatorEvent:
         made, at = effect.checkpoint, effect.expected_offset

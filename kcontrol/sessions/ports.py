@@ -111,6 +111,10 @@ class OwnedStepsLog(StepsLog, Protocol):
         """
         ...
 
+    def pass_over(self, offset: int) -> None:
+        """Read on from there: what lies between is the owner's own, and known."""
+        ...
+
 
 class StepsArchive(StepsLog, Protocol):
     """A steps log of which old parts can be read again."""
@@ -187,6 +191,19 @@ class ProjectionSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class NextTransaction:
+    """What the answer to a commit says of the transaction after it, where Kafka gives each an epoch of its own.
+
+    producer: its id and epoch. offset: of the record that was committed. end: where the steps topic ends when the
+    commit's marker is in it, if all that came between is that.
+    """
+
+    producer: tuple[int, int]
+    offset: int
+    end: int
+
+
 class Transaction(Protocol):
     """The step's transaction, owned by the coordinator."""
 
@@ -212,9 +229,9 @@ class Transaction(Protocol):
         boundary: StepBoundary,
         expected_offset: int,
         forget: Sequence[str] = (),
-    ) -> None:
+    ) -> NextTransaction | None:
         """Write the boundary and the tombstones to the steps partition inside the transaction
-        (acks=all), then EndTxn(commit).
+        (acks=all), then EndTxn(commit). None: it takes another `init_producer` to know the next transaction.
 
         expected_offset: the end up to which the steps topic was read before the step was decided. Raises
         UnseenRecordError, and commits nothing, if what was written does not begin exactly there.

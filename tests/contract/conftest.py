@@ -7,11 +7,13 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
+from kcontrol.adapters.kafka.transaction import owner
 from kcontrol.settings.cluster import ClusterSettings
 from tests.contract.worlds import OUT, KafkaWorld, MemoryWorld, SimulatedWorld, World
 from tests.support.ports import free_ports
@@ -42,11 +44,21 @@ def proxied_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied
 _IN_MEMORY = {"memory": MemoryWorld, "simulated": SimulatedWorld}
 
 
+@pytest.fixture(params=[False, True], ids=["", "epochs told"])
+def tells_epochs(request: pytest.FixtureRequest) -> bool:
+    """Whether Kafka gives each transaction an epoch of its own, and tells it with the end of the one before."""
+    return bool(request.param)
+
+
 @pytest.fixture(params=[*_IN_MEMORY, "kafka"])
-def run(request: pytest.FixtureRequest) -> Run:
+def run(request: pytest.FixtureRequest, tells_epochs: bool, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`run(scenario)` runs a coroutine function in a world of its own, to its end or to the deadline."""
     if (world := _IN_MEMORY.get(request.param)) is not None:
-        return lambda scenario: asyncio.run(asyncio.wait_for(_in(world, scenario), _DEADLINE_S))
+        made = partial(world, tells_epochs)
+        return lambda scenario: asyncio.run(asyncio.wait_for(_in(made, scenario), _DEADLINE_S))
+    if not tells_epochs:
+        # As of a cluster whose transaction.version is below 2, which takes the same requests.
+        monkeypatch.setattr(owner, "has_epoch_for_each", lambda answer: False)
     proxied = request.getfixturevalue("proxied_broker")
     return lambda scenario: asyncio.run(asyncio.wait_for(_on_kafka(scenario, proxied), _DEADLINE_S))
 

@@ -169,6 +169,77 @@ def test_who_was_fenced_can_not_prove_anything(run: Run) -> None:
     run(scenario)
 
 
+def test_the_answer_to_a_commit_begins_the_next_transaction_where_epochs_are_told(
+    run: Run, tells_epochs: bool
+) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log, watched = await world.transaction(), await world.steps(), await world.steps()
+        producer, end, made = await transaction.init_producer(TIMEOUT_MS), 0, []
+        used = {producer}
+        for step in range(1, 6):
+            await transaction.add_partitions(*producer, world.partitions())
+            await world.write(producer, step % 2, f"of step {step}")
+            made.append(boundary(world.pipeline, step, producer))
+            following = await transaction.commit_step(*producer, made[-1], end)
+            if not tells_epochs:
+                assert following is None
+                return
+            assert following is not None
+            producer, end = following.producer, following.end
+            used.add(producer)
+            log.pass_over(following.offset + 1)
+        assert len(used) == 6
+        assert await _wait_for(watched, 5) == [
+            LoggedStep(offset, record) for offset, record in zip(await _offsets(world), made, strict=True)
+        ]
+        await transaction.init_producer(TIMEOUT_MS)
+        assert await log.read_settled(transaction.log_end) == []
+        assert log.position == end
+
+    run(scenario)
+
+
+async def _offsets(world: World) -> list[int]:
+    return [logged.offset for logged in await (await world.steps()).read_to_end()]
+
+
+def test_who_was_told_the_next_epoch_is_fenced_as_any_owner(run: Run, tells_epochs: bool) -> None:
+    async def scenario(world: World) -> None:
+        old, new = await world.transaction(), await world.transaction()
+        producer = await _begin(world, old)
+        following = await old.commit_step(*producer, boundary(world.pipeline, 1, producer), 0)
+        if not tells_epochs:
+            return
+        assert following is not None
+        made = await _step(world, new, 2)
+        with pytest.raises(FencedError):
+            await old.add_partitions(*following.producer, world.partitions())
+        with pytest.raises(FencedError):
+            await world.write(following.producer, 0, "late")
+        seen = [logged.record for logged in await _wait_for(await world.steps(), 2)]
+        assert seen[-1] == made
+
+    run(scenario)
+
+
+def test_the_writers_of_a_transaction_are_too_late_for_the_next_where_epochs_are_told(
+    run: Run, tells_epochs: bool
+) -> None:
+    async def scenario(world: World) -> None:
+        transaction = await world.transaction()
+        producer = await _begin(world, transaction)
+        following = await transaction.commit_step(*producer, boundary(world.pipeline, 1, producer), 0)
+        if not tells_epochs:
+            return
+        assert following is not None
+        await transaction.add_partitions(*following.producer, world.partitions())
+        with pytest.raises(FencedError):
+            await world.write(producer, 0, "late")
+        await world.write(following.producer, 0, "right")
+
+    run(scenario)
+
+
 def test_an_open_transaction_shows_nothing(run: Run) -> None:
     async def scenario(world: World) -> None:
         transaction, log = await world.transaction(), await world.steps()

@@ -59,8 +59,8 @@ class World(Protocol):
 class MemoryWorld:
     pipeline = "contract"
 
-    def __init__(self) -> None:
-        self._kafka = MemoryKafka()
+    def __init__(self, tells_epochs: bool) -> None:
+        self._kafka = MemoryKafka(tells_epochs=tells_epochs)
 
     async def control(self, pipeline: str | None = None) -> ControlLog:
         return MemoryControlLog(self._kafka, pipeline or self.pipeline)
@@ -116,8 +116,9 @@ class SimulatedWorld:
 
     pipeline = "contract"
 
-    def __init__(self) -> None:
+    def __init__(self, tells_epochs: bool) -> None:
         self._broker = broker.Broker(0)
+        self._broker.tells_epochs = tells_epochs
         self._wire = ShortWire()
 
     async def control(self, pipeline: str | None = None) -> ControlLog:

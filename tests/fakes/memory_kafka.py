@@ -28,7 +28,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
-from kcontrol.sessions.ports import Kept, Reach
+from kcontrol.sessions.ports import Kept, NextTransaction, Reach
 from kcontrol.wire.keys import pipeline_of
 
 STEPS = "steps"
@@ -124,9 +124,11 @@ class TransactionState:
 
 
 class MemoryKafka:
-    """now_ms: the clock that its records are stamped by."""
+    """now_ms: the clock that its records are stamped by. tells_epochs: the answer to a commit has the epoch of the
+    next transaction (KIP-890)."""
 
-    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0, tells_epochs: bool = False) -> None:
+        self.tells_epochs = tells_epochs
         self._partitions: dict[tuple[str, int], MemoryPartition] = defaultdict(
             lambda: MemoryPartition(now_ms)
         )
@@ -220,6 +222,9 @@ class MemoryStepsLog:
             raise RetriableError("a transaction is open")
         return await self.read_to_end()
 
+    def pass_over(self, offset: int) -> None:
+        self._position.offset = max(self._position.offset, offset)
+
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for chunk in self._position.tail():
             yield [LoggedStep(offset, value) for offset, value in chunk]
@@ -298,8 +303,8 @@ class MemoryTransaction:
         boundary: StepBoundary,
         expected_offset: int,
         forget: Sequence[str] = (),
-    ) -> None:
-        self._commit((producer_id, producer_epoch), boundary, expected_offset, forget)
+    ) -> NextTransaction | None:
+        return self._commit((producer_id, producer_epoch), boundary, expected_offset, forget)
 
     async def commit_checkpoint(
         self,
@@ -319,7 +324,7 @@ class MemoryTransaction:
 
     def _commit(
         self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
-    ) -> None:
+    ) -> NextTransaction | None:
         values = [record, *map(Tombstone, forget)]
         offsets = self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
         self._log_end = offsets[-1] + 1
@@ -332,6 +337,10 @@ class MemoryTransaction:
             self._state.end(Fate.VISIBLE, self._kafka.partition)
         if loss is not None:
             raise CommitUnknownError("the answer was lost")
+        if not self._kafka.tells_epochs:
+            return None
+        self._state.epoch += 1
+        return NextTransaction((self._state.producer_id, self._state.epoch), offsets[0], offsets[-1] + 2)
 
     async def close(self) -> None:
         """Nothing is open."""

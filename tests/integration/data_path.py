@@ -53,11 +53,15 @@ class Owner:
         )
         self.producer = (response.producer_id, response.producer_epoch)
         self._topics = {}
+        self.add(partitions)
+        return self.producer
+
+    def add(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """More partitions."""
         for topic, partition in partitions:
             self._topics.setdefault(topic, []).append(partition)
         added = AddPartitionsToTxnRequest(self.transactional_id, *self.producer, list(self._topics.items()))
         self._ask(added, lambda answer: max(code for _, codes in answer.errors for _, code in codes))
-        return self.producer
 
     def end(self, commit: bool) -> None:
         """Returns when the markers are written: until then consumers see neither what was

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter, WriteLimits
+from kcontrol.backoff import Backoff
 from kcontrol.core.model import OutputSlice
 from kcontrol.errors import ConfigurationError, FencedError, StepFailedError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
@@ -170,6 +173,33 @@ def test_a_partition_that_is_not_in_the_transaction(
     with pytest.raises(FencedError, match=r"partition 1: writing: .*error 48"):
         writer.finish()
     owner.end(commit=False)
+
+
+def _until_written(settings: ClusterSettings, topic: str, partition: int) -> None:
+    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": "ends"})
+    try:
+        assert Backoff(5, 50, 10_000).poll(
+            lambda: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1] > 0
+        )
+    finally:
+        consumer.close()
+
+
+def test_a_partition_that_is_added_when_the_writer_has_begun(
+    settings: ClusterSettings, topic_factory: TopicFactory
+) -> None:
+    topic = topic_factory("added-late", 2)
+    owner = Owner(settings)
+    owner.begin([(topic, 0)])
+    writer = writer_of(settings, owner, topic, 2)
+    writer.write(rows(2), np.array([0, 1], np.int32))
+    with ThreadPoolExecutor(1) as pool:
+        finished = pool.submit(writer.finish)
+        _until_written(settings, topic, 0)  # One request had the batches of both partitions.
+        owner.add([(topic, 1)])
+        assert [(item.partition, item.records) for item in finished.result()] == [(0, 1), (1, 1)]
+    owner.end(commit=True)
+    assert len(seen(settings, topic, 1)) == 1
 
 
 def test_digests_of_a_replay_by_count_and_with_a_tolerance(

@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.invariants import Violation
-from tests.simulation.schedule import run_schedule, with_denials, with_replicas
+from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas
 from tests.simulation.sessions.schedule import run_sessions
 
 _CHUNK = 500
@@ -43,11 +43,18 @@ def run_chunk(
 
 
 def _run_cores(seed: int, faults: Counter[str], to_progress: bool) -> int:
-    return run_schedule(seed, faults, to_progress, with_denials(seed), replicas=with_replicas(seed)).decided()
+    return run_schedule(
+        seed,
+        faults,
+        to_progress,
+        with_denials(seed),
+        replicas=with_replicas(seed),
+        epochs=with_epochs(seed),
+    ).decided()
 
 
 def _run_sessions(seed: int, faults: Counter[str], to_progress: bool) -> int:
-    return len(run_sessions(seed, faults).fleet.trace)
+    return len(run_sessions(seed, faults, epochs=with_epochs(seed)).fleet.trace)
 
 
 def main(arguments: list[str]) -> int:

@@ -25,7 +25,8 @@ class Rule:
 
     begin: the seed to begin with. likely: faults without which nothing can be found;
     they are part of every schedule.
-    replicas: leaders move in every schedule. patient: every policy waits for several records.
+    replicas: leaders move in every schedule. patient: every policy waits for several records. epochs: every commit
+    tells the epoch of the next transaction.
     """
 
     broken: Callable[[], Patches]
@@ -34,6 +35,7 @@ class Rule:
     likely: tuple[Fault, ...] = ()
     replicas: bool = False
     patient: bool = False
+    epochs: bool = False
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -49,7 +51,12 @@ def check_breaks(rule: Rule) -> None:
         for seed in range(rule.begin, rule.begin + SCHEDULES):
             try:
                 run_schedule(
-                    seed, Counter(), likely=rule.likely, replicas=rule.replicas, patient=rule.patient
+                    seed,
+                    Counter(),
+                    likely=rule.likely,
+                    replicas=rule.replicas,
+                    patient=rule.patient,
+                    epochs=rule.epochs,
                 )
             except Violation as violation:
                 if violation.name == rule.invariant:

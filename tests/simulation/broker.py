@@ -33,6 +33,10 @@ class Fenced(Exception):
     """The producer epoch is not the newest, or the partition is not in the transaction."""
 
 
+class NotAdded(Fenced):
+    """The producer epoch is the newest, and the partition is not in the transaction: not yet, or not any more."""
+
+
 class NotTheEnd(Exception):
     """What ends a transaction came to lie elsewhere than at the end that its author has read to; it is not
     committed.
@@ -61,6 +65,8 @@ class Broker:
         """By high watermark, the last stable offset that goes with it."""
         self.steps_replicas = Replicas()
         self.epoch = 0
+        self.tells_epochs = False
+        """Every transaction has an epoch of its own, and the answer to a commit tells the next one (KIP-890)."""
         self.added: frozenset[tuple[str, int]] = frozenset()
         self.hidden: tuple[LoggedStep, ...] = ()
         """What the open transaction has written to the log of steps."""
@@ -149,8 +155,10 @@ class Broker:
 
     def check_write(self, epoch: int, partition: tuple[str, int]) -> None:
         """Raises Fenced unless a batch of this epoch may be written there."""
-        if epoch != self.epoch or partition not in self.added:
+        if epoch != self.epoch:
             raise Fenced
+        if partition not in self.added:
+            raise NotAdded
 
     def write_last(self, epoch: int, *records: StepRecord | Tombstone) -> int:
         """What ends a transaction, in one batch at the end of the log of steps; its base offset. Nobody sees
@@ -164,9 +172,14 @@ class Broker:
         self.steps_replicas.appended()
         return begin
 
-    def end(self, epoch: int) -> None:
-        """EndTxn(commit): everything that the transaction holds becomes visible."""
+    def end(self, epoch: int) -> tuple[int, int] | None:
+        """EndTxn(commit): everything that the transaction holds becomes visible. The producer of the next
+        transaction, if the answer tells."""
         self.check_write(epoch, STEPS)
         for logged in self.hidden:
             self.steps[logged.offset] = logged
         self._end_transaction()
+        if not self.tells_epochs:
+            return None
+        self.epoch += 1
+        return PRODUCER_ID, self.epoch

@@ -155,6 +155,9 @@ class CoordinatorActor:
             return False
         answer, self.answer = self.answer, None
         self.decide(answer)
+        told = answer.following if isinstance(answer, StepCommitted) else None
+        if told is not None and told.logged.offset == self.state.steps.last_offset:
+            self.reader.pass_over(told.logged.offset + 1)
         return True
 
     def run_effect(self, twice: bool = False) -> bool:

@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     StepWork,
 )
 from kcontrol.core.step.offsets import node_of
-from tests.simulation.broker import Fenced
+from tests.simulation.broker import Fenced, NotAdded
 from tests.simulation.invariants import (
     check_begun,
     check_created,
@@ -188,7 +188,7 @@ class SimulatedEngine:
             case OpenEngine():
                 self._open(effect)
             case RunStep():
-                self._run(effect)
+                return self._run(effect)
             case FinishStep():
                 self._finish(effect.step)
             case PinStep(step):
@@ -282,12 +282,12 @@ class SimulatedEngine:
         self._reached(effect.step)
         self._end(EngineOpened(effect.step, self.now_ms))
 
-    def _run(self, effect: RunStep) -> None:
+    def _run(self, effect: RunStep) -> bool:
         work = effect.work
         if self.to_write is None:
             if not self.opened:
                 self._end(self._failed(FailureKind.LOST, "not open"))
-                return
+                return True
             self._record()
             require(self.ran is None, "an attempt is taken back before the next one runs", (self.ran, work))
             require(
@@ -303,7 +303,7 @@ class SimulatedEngine:
                     self.ran = None
                     self._end(self._failed(FailureKind.INPUT_GONE, "input has expired"))
                     self.opened = False
-                    return
+                    return True
             mine = work.writers if effect.expected is None else ()
             self.to_write = [
                 (output, partition) for output, partitions in enumerate(mine) for partition in partitions
@@ -313,9 +313,9 @@ class SimulatedEngine:
                 same = signature(work.step, work.now_ms, work.division) == signature_of(effect.expected)
                 require(same, "a replay runs the division of the log", (work, effect.expected))
         if self.to_write:
-            self._write(work)
-            return
+            return self._write(work)
         self._end(AttemptWritten(work.step, self._result(work), self.now_ms))
+        return True
 
     def _expired(self, work: StepWork) -> bool:
         """Whether Kafka has no longer what a new step needs. What was committed can be read
@@ -336,17 +336,21 @@ class SimulatedEngine:
             if node_of(items[part.input], spec.nodes, part.partition) == self.number
         ]
 
-    def _write(self, work: StepWork) -> None:
+    def _write(self, work: StepWork) -> bool:
         assert self.to_write is not None
         output, partition = self.to_write.pop()
         records = sum(part.to - part.from_ for part in work.division) % 5
         try:
             wrote = self.world.write(output, partition, records, work.step, work.token, self.incarnation)
+        except NotAdded:
+            self.to_write.append((output, partition))
+            return False
         except Fenced:
             self._end(self._failed(FailureKind.FENCED, "fenced"))
             self.opened = False
-            return
+            return True
         self.written.append(wrote)
+        return True
 
     def _result(self, work: StepWork) -> StepResult:
         inputs = tuple(

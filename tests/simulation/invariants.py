@@ -297,8 +297,19 @@ def check_noted(world: World, status: Status) -> None:
 
 
 def check_begun(world: World, work: StepWork) -> None:
-    """An engine is about to make an attempt that may be committed."""
+    """An engine is about to make an attempt that may be committed.
+
+    Where commits tell epochs it may be asked of a node that has written the last committed step, and has not read
+    the boundary.
+    """
     held = [world.reached.get(incarnation, 0) for incarnation in work.token.incarnations]
+    last = world.boundaries[-1] if world.boundaries and world.tells_epochs else None
+    if last is not None:
+        made = last.token.incarnations
+        held = [
+            last.step if one in made else reached
+            for one, reached in zip(work.token.incarnations, held, strict=True)
+        ]
     require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
 
 

@@ -23,6 +23,7 @@ from kcontrol.core.model import (
     Tombstone,
 )
 from kcontrol.errors import CommitUnknownError, FencedError, RetriableError, UnseenRecordError
+from kcontrol.sessions.ports import NextTransaction
 from kcontrol.wire.keys import pipeline_of
 from tests.simulation.broker import PRODUCER_ID, STEPS, Broker, Fenced
 from tests.simulation.replicas import Replicas, Route
@@ -186,6 +187,9 @@ class BrokersStepsLog:
     async def read_settled(self, at_least: int) -> list[LoggedStep]:
         return self._between(*await self.reader.read(self._ends, at_least, True))
 
+    def pass_over(self, offset: int) -> None:
+        self.reader.position = max(self.reader.position, offset)
+
     async def read_range(self, from_: int, to: int) -> list[LoggedStep]:
         end, _ = await self.reader.ask("end", lambda: self._ends(self.reader.routes["prompt"]))
         return self._between(from_, min(to, end))
@@ -235,9 +239,9 @@ class BrokersTransaction:
         boundary: StepBoundary,
         expected_offset: int,
         forget: Sequence[str] = (),
-    ) -> None:
+    ) -> NextTransaction | None:
         self._check(producer_id)
-        await self._commit(producer_epoch, boundary, expected_offset, forget)
+        return await self._commit(producer_epoch, boundary, expected_offset, forget)
 
     async def commit_checkpoint(
         self,
@@ -262,7 +266,7 @@ class BrokersTransaction:
 
     async def _commit(
         self, epoch: int, record: StepRecord, expected_offset: int, forget: Sequence[str]
-    ) -> None:
+    ) -> NextTransaction | None:
         batch = [record, *map(Tombstone, forget)]
         offset = await self._request("write", lambda: self._broker.write_last(epoch, *batch))
         self._log_end = max(self._log_end, offset + len(batch))
@@ -271,9 +275,10 @@ class BrokersTransaction:
                 f"it came to lie at offset {offset}, but what was read ended at {expected_offset}"
             )
         try:
-            await self._request("commit", lambda: self._broker.end(epoch))
+            producer = await self._request("commit", lambda: self._broker.end(epoch))
         except RetriableError as error:
             raise CommitUnknownError("the answer was lost") from error
+        return None if producer is None else NextTransaction(producer, offset, offset + len(batch) + 1)
 
     def _check(self, producer_id: int) -> None:
         if producer_id != PRODUCER_ID:

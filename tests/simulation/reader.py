@@ -116,6 +116,10 @@ class Reader:
         while self.steps_at < end and steps[self.steps_at] is None:
             self.steps_at += 1
 
+    def pass_over(self, offset: int) -> None:
+        """Read the log of steps from there on: what lies between is known."""
+        self.steps_at = max(self.steps_at, offset)
+
     def reached(self, target: tuple[int, int]) -> bool:
         """Whether both logs were read up to there."""
         return self.control_at >= target[0] and self.steps_at >= target[1]

@@ -42,8 +42,8 @@ def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> Coordinator
             world.add_partitions(effect.producer_epoch, effect.partitions)
             return PartitionsAdded(now_ms)
         case CommitStep():
-            world.commit(effect.producer_epoch, effect.boundary, effect.expected_offset)
-            return StepCommitted(effect.boundary.step, now_ms)
+            following = world.commit(effect.producer_epoch, effect.boundary, effect.expected_offset)
+            return StepCommitted(effect.boundary.step, now_ms, following)
         case CommitCheckpoint():
             world.commit_checkpoint(
                 effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset

@@ -41,6 +41,7 @@ _ROUND_EVENTS = 3_000
 _ROUND_MS = 200
 _DENIALS_EVERY = 2
 _REPLICAS_EVERY = 2
+_EPOCHS_EVERY = 4
 _LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
@@ -82,6 +83,7 @@ class Schedule:
         denials: bool = False,
         likely: tuple[Fault, ...] = (),
         replicas: bool = False,
+        epochs: bool = False,
     ) -> None:
         """likely: faults that are chosen in any case."""
         self.fleet = fleet
@@ -96,6 +98,7 @@ class Schedule:
             fleet.world.replicated = True
             self.faults += [fault for fault in BROKER_FAULTS if random.random() < 0.5] or BROKER_FAULTS
         self.faults += likely
+        fleet.world.tells_epochs = epochs
         self.fault_rate = 0.3 * random.random()
         self.burst = 1 + int(random.random() * 6)
         self.in_turns = random.random() < 0.5
@@ -284,6 +287,11 @@ def with_replicas(seed: int) -> bool:
     return seed // _REPLICAS_EVERY % 2 == 1
 
 
+def with_epochs(seed: int) -> bool:
+    """Whether commits tell the epoch of the next transaction in a schedule of a sample."""
+    return seed // _EPOCHS_EVERY % 2 == 1
+
+
 def run_schedule(
     seed: int,
     counts: Counter[str],
@@ -292,11 +300,12 @@ def run_schedule(
     likely: tuple[Fault, ...] = (),
     replicas: bool = False,
     patient: bool = False,
+    epochs: bool = False,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
-    steps wait for several records. Without these four, a seed is the schedule that it always was. Raises
-    Violation."""
+    steps wait for several records. epochs: commits tell the epoch of the next transaction. Without these five, a
+    seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
@@ -304,7 +313,7 @@ def run_schedule(
     checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
     moments = _moments(nodes, 0 if patient else clock_ms, impatient, checkpoints, stateful, patient)
     fleet = moments[int(random.random() * len(moments))].clone(random)
-    schedule = Schedule(fleet, counts, denials, likely, replicas)
+    schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:
         schedule.run(to_progress)
     except DamagedRecordError as error:

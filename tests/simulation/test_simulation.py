@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.__main__ import main
 from tests.simulation.coverage import all_transitions, counted
-from tests.simulation.schedule import run_schedule, with_denials, with_replicas
+from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas
 
 _SCHEDULES = 2_500
 _COMMAND = "python -m tests.simulation --progress-every 1"
@@ -34,7 +34,13 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     with counted(transitions):
         for one in range(seed, seed + _SCHEDULES):
             try:
-                run_schedule(one, faults, denials=with_denials(one), replicas=with_replicas(one))
+                run_schedule(
+                    one,
+                    faults,
+                    denials=with_denials(one),
+                    replicas=with_replicas(one),
+                    epochs=with_epochs(one),
+                )
             except AssertionError as error:
                 pytest.fail(f"{error}\nreproduce with: {_COMMAND} --schedules 1 --seed {one}")
     rows = all_transitions()

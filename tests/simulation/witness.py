@@ -87,9 +87,10 @@ class CoordinatorWitness:
                     check_noted(self.world, record)
                     check_stopped(self.world, record)
                 if isinstance(record, Command) and record.kind is CommandKind.STEP:
-                    said = after.view.node_state(record.node)
+                    said, last = after.view.node_state(record.node), after.steps.last
+                    ends = (None, last.token) if last is not None and self.world.tells_epochs else (None,)
                     require(
-                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt is None,
+                        said is not None and said.claim_epoch == record.claim_epoch and said.attempt in ends,
                         "a step is asked only of a node that echoes the claim and has nothing in flight",
                         (record, said),
                     )

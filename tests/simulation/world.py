@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kcontrol.core.events import Following
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import (
@@ -17,6 +18,7 @@ from kcontrol.core.model import (
     Gap,
     InputDesired,
     Logged,
+    LoggedStep,
     OutputSlice,
     PipelineSpec,
     SkipRequest,
@@ -203,11 +205,12 @@ class World(Broker):
             item.name, item.topic, partition, begin, begin + records, records, f"{records:032x}"
         )
 
-    def commit(self, epoch: int, boundary: StepBoundary, expected_offset: int) -> None:
+    def commit(self, epoch: int, boundary: StepBoundary, expected_offset: int) -> Following | None:
         """The boundary and everything that was written under the epoch become visible at
         once, if it lies where it should."""
-        self._write_where_expected(epoch, expected_offset, boundary)
-        self.end(epoch)
+        offset = self._write_where_expected(epoch, expected_offset, boundary)
+        producer = self.end(epoch)
+        return None if producer is None else Following(*producer, LoggedStep(offset, boundary), offset + 2)
 
     def commit_checkpoint(
         self, epoch: int, checkpoint: Checkpoint, forget: tuple[str, ...], expected_offset: int
@@ -217,22 +220,24 @@ class World(Broker):
         self._write_where_expected(epoch, expected_offset, checkpoint, *map(Tombstone, forget))
         self.end(epoch)
 
-    def end(self, epoch: int) -> None:
+    def end(self, epoch: int) -> tuple[int, int] | None:
         """As in Broker, if whoever reads the log may see what was written."""
         self.check_write(epoch, STEPS)
+        producer = None
         made, forgotten = self.hidden[0], [logged.record for logged in self.hidden[1:]]
         if isinstance(made.record, StepBoundary):
             check_commit(self, made.record)
             check_once(self, made.record)
-            super().end(epoch)
+            producer = super().end(epoch)
             self.offsets.append(made.offset)
             self.boundaries.append(made.record)
             self.tokens.add(made.record.token)
             self.open = []
         elif isinstance(made.record, Checkpoint):
             check_checkpoint(self, made.record)
-            super().end(epoch)
+            producer = super().end(epoch)
             self._saved(made.record, [gone.key for gone in forgotten if isinstance(gone, Tombstone)])
+        return producer
 
     def _saved(self, checkpoint: Checkpoint, forgotten: list[str]) -> None:
         self.checkpoints.append(checkpoint)
@@ -247,10 +252,11 @@ class World(Broker):
 
     def _write_where_expected(
         self, epoch: int, expected_offset: int, *records: StepRecord | Tombstone
-    ) -> None:
+    ) -> int:
         offset = self.write_last(epoch, *records)
         if not lies_at_the_end(offset, expected_offset):
             raise NotTheEnd(f"written at {offset}, read to {expected_offset}", len(self.steps))
+        return offset
 
 
 def lies_at_the_end(offset: int, expected_offset: int) -> bool:

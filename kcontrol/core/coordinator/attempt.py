@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcontrol.core.coordinator.clock import step_time
-from kcontrol.core.coordinator.node_progress import has_done, is_silent
+from kcontrol.core.coordinator.node_progress import give, has_done, is_silent
 from kcontrol.core.coordinator.parts.arrivals import arrived_ms
 from kcontrol.core.coordinator.parts.current import Attempt, Plan
 from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.coordinator.turn import Turn
+from kcontrol.core.events import Publish
 from kcontrol.core.failures import without_step
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    CommandKind,
     EndTimes,
     FailureKind,
     InputRange,
@@ -79,6 +82,17 @@ def make_attempt(state: CoordinatorState, plan: Plan, producer: tuple[int, int])
         for node in range(plan.spec.nodes)
     )
     return Attempt(token, works, state.now_ms)
+
+
+def begin_attempt(turn: Turn, plan: Plan, producer: tuple[int, int]) -> None:
+    """Show the next attempt at the plan to the nodes."""
+    state = turn.state
+    attempt = make_attempt(state, plan, producer)
+    state.current = state.current.tried(attempt)
+    commands = tuple(
+        give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works)
+    )
+    turn.effects.append(Publish(commands))
 
 
 def output_partitions(state: CoordinatorState, spec: PipelineSpec) -> tuple[tuple[str, int], ...]:

@@ -12,7 +12,7 @@ state, and found out for the guards after it.
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing, stopping
-from kcontrol.core.coordinator.attempt import make_plan, output_partitions
+from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, output_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import refused
 from kcontrol.core.coordinator.look import Duty, Findings, Guard
@@ -360,6 +360,15 @@ def _is_due(found: Findings) -> bool:
     return found.turn.state.current.plan is not None and found.turn.state.transaction.producer is not None
 
 
+def _show_early(found: Findings) -> None:
+    """Kafka takes no partition before the marker of the last commit lies in all of that: the nodes need not wait for it
+    as well. A writer that comes first asks again."""
+    turn, state = found.turn, found.turn.state
+    if _is_due(found) and state.transaction.followed:
+        assert state.current.plan is not None
+        begin_attempt(turn, state.current.plan, state.transaction.owner())
+
+
 def _open_outputs(found: Findings) -> CoordinatorEffect:
     state = found.turn.state
     return AddPartitions(*state.transaction.owner(), output_partitions(state, found.defined))
@@ -464,6 +473,9 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
     Guard((_S.READY,), "a checkpoint was due, and not all nodes have pinned it", _is_pinning, None),
     Duty((_S.READY,), "a step is planned if one is due", _plan),
+    Duty(
+        (_S.READY,), "under an epoch that a commit has told a planned step is shown to the nodes", _show_early
+    ),
     Guard((_S.READY,), "a step is planned", _is_due, _C.DUE, _open_outputs),
 )
 """What the resting states look at, in this order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.coordinator.node_progress import give, has_done
+from kcontrol.core.coordinator.node_progress import all_in_place, give, has_done
 from kcontrol.core.coordinator.parts.checkpoint import Saving
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
@@ -106,6 +106,8 @@ def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
     for it."""
     state = turn.state
     if state.checkpointing.saving is None and _is_due(turn, spec):
+        if not all_in_place(state, spec):
+            return True  # One has yet to read the boundary of the step that is to be saved.
         begin(turn, spec)
     saving = state.checkpointing.saving
     if saving is None or saving.pinned:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from kcontrol.core.coordinator import checkpointing
-from kcontrol.core.coordinator.attempt import boundary_of, make_attempt, trouble, written_by
+from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
-from kcontrol.core.coordinator.node_progress import all_in_place, count_failure, give, wake_before_silence
+from kcontrol.core.coordinator.node_progress import all_take_steps, count_failure, wake_before_silence
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import Failure
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -31,9 +31,9 @@ from kcontrol.core.events import (
     CoordinatorEvent,
     EndProved,
     EndsReached,
+    Following,
     PartitionsAdded,
     ProducerReady,
-    Publish,
     Resign,
     StepCommitted,
     StepSeen,
@@ -48,16 +48,17 @@ from kcontrol.core.model import (
     Checkpoint,
     Claim,
     Command,
-    CommandKind,
     Desired,
     FailureKind,
     Logged,
+    LoggedStep,
     NodeJoin,
     NodeState,
     Received,
     Replaying,
     Resume,
     Status,
+    StepBoundary,
     Tombstone,
 )
 
@@ -212,16 +213,24 @@ def _on_sign_of_life(turn: Turn, record: NodeState | NodeJoin, logged: Logged) -
 
 def _on_step(turn: Turn, event: StepSeen) -> None:
     state = turn.state
+    if _take_in(state, event.logged) and state.at is State.ATTEMPTING:
+        _on_fenced(turn, "another coordinator has committed the step")
+
+
+def _take_in(state: CoordinatorState, logged: LoggedStep) -> bool:
+    """One record of the log of steps; whether it is a step that was not known yet, by the answer to its commit or by
+    reading."""
     before = state.steps.last_offset
-    state.steps = steps_view.evolve(state.steps, event.logged)
-    if isinstance(event.logged.record, Checkpoint):
-        checkpointing.on_recorded(state, event.logged.record)
+    if isinstance(logged.record, StepBoundary) and logged.offset <= before:
+        return False
+    state.steps = steps_view.evolve(state.steps, logged)
+    if isinstance(logged.record, Checkpoint):
+        checkpointing.on_recorded(state, logged.record)
     if state.steps.last_offset == before:
-        return
+        return False
     state.current, state.trouble = state.current.over(), state.trouble.progressed()
     state.arrivals = state.arrivals.committed(state.steps.next_from)
-    if state.at is State.ATTEMPTING:
-        _on_fenced(turn, "another coordinator has committed the step")
+    return True
 
 
 # --- the tenure and its transaction -------------------------------------------------------------------------
@@ -261,7 +270,7 @@ def _on_ends(turn: Turn, event: EndsReached) -> None:
 
 
 def _on_partitions_added(turn: Turn) -> None:
-    """Only now may anything be written, so only now is the attempt shown to the nodes."""
+    """Only now may anything be written, so only now is the attempt shown to the nodes, unless it was before."""
     state = turn.state
     if state.at is State.ADDING_LOG:
         _record_checkpoint(turn)
@@ -271,15 +280,12 @@ def _on_partitions_added(turn: Turn) -> None:
         _on_fenced(turn, "another coordinator has committed the step")
         return
     spec = state.view.spec()
-    if spec is None or spec.fingerprint != plan.spec.fingerprint or not all_in_place(state, plan.spec):
-        turn.go(Cause.OUT_OF_PLACE)
-        return
-    attempt = make_attempt(state, plan, producer)
-    state.current = state.current.tried(attempt)
-    commands = tuple(
-        give(turn, node, CommandKind.STEP, plan.step, work) for node, work in enumerate(attempt.works)
-    )
-    turn.go(Cause.PARTITIONS_ADDED, Publish(commands))
+    if state.current.attempt is None:
+        if spec is None or spec.fingerprint != plan.spec.fingerprint or not all_take_steps(state, plan.spec):
+            turn.go(Cause.OUT_OF_PLACE)
+            return
+        begin_attempt(turn, plan, producer)
+    turn.go(Cause.PARTITIONS_ADDED)
     _look_at_attempt(turn)
 
 
@@ -338,10 +344,25 @@ def _end_attempt(turn: Turn, kind: FailureKind, text: str) -> None:
 
 
 def _on_committed(turn: Turn, event: StepCommitted | CheckpointCommitted) -> None:
-    turn.state.transaction = turn.state.transaction.acknowledged()
+    state = turn.state
+    state.transaction = state.transaction.acknowledged()
     if isinstance(event, StepCommitted):
-        turn.state.current = turn.state.current.acknowledged(event.step, turn.state.wall(turn.state.now_ms))
+        state.current = state.current.acknowledged(event.step, state.wall(state.now_ms))
+        if event.following is not None:
+            _follow(turn, event.following)
+            return
     turn.go(Cause.COMMITTED)
+
+
+def _follow(turn: Turn, following: Following) -> None:
+    """Begin the next transaction without fencing and reading: the log of steps ends with this owner's boundary."""
+    state = turn.state
+    state.transaction = state.transaction.following(
+        following.producer_id, following.producer_epoch, following.steps_end
+    )
+    turn.go(Cause.FOLLOWED)
+    state.current = state.current.aborted()
+    _take_in(state, following.logged)
 
 
 def _on_transaction_failed(turn: Turn, event: TransactionFailed) -> None:

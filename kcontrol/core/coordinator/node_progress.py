@@ -51,6 +51,9 @@ class Readiness(Enum):
     """It waits to be told what to open."""
     BROKEN = auto()
     """It says that a person must look."""
+    FINISHING = auto()
+    """It has written the last step, which this coordinator has committed just now, and holds it as soon as it has
+    read the boundary: what is asked of it now it does then."""
     IN_PLACE = auto()
 
 
@@ -144,17 +147,15 @@ def _told(state: CoordinatorState, command: Command, said: NodeState, limits: Li
 
 
 def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> Standing:
-    node, committed = said.node, state.steps.step
+    node, committed, last = said.node, state.steps.step, state.steps.last
     if said.attempt is not None:
         if said.step >= committed:
             text = f"node {node} holds an attempt that is over"
             return Standing(Readiness.DANGLING, ("attempt", said.step), text, _patience_ms(limits))
-        return Standing(
-            Readiness.BUSY,
-            ("finish", said.step),
-            f"node {node} finishes step {said.step + 1}",
-            limits.replay_timeout_ms,
-        )
+        own = state.transaction.followed and last is not None and said.attempt == last.token
+        place = Readiness.FINISHING if own else Readiness.BUSY
+        text = f"node {node} finishes step {said.step + 1}"
+        return Standing(place, ("finish", said.step), text, limits.replay_timeout_ms)
     if said.phase is NodePhase.FAILED and state.nodes.forgiven.get(node) != (
         said.command_epoch,
         said.command_serial,
@@ -259,7 +260,8 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
             turn.state.nodes = turn.state.nodes.not_waiting(node)
             wake_before_silence(turn, node, limits)
             continue
-        waiting.append(now.text)
+        if now.place is not Readiness.FINISHING:
+            waiting.append(now.text)
         if now.place in LOST:
             turn.state.nodes = turn.state.nodes.not_whole()
         if now.place is Readiness.BROKEN:
@@ -275,8 +277,14 @@ def assemble(turn: Turn, nodes: int) -> list[str]:
 
 
 def all_in_place(state: CoordinatorState, spec: PipelineSpec) -> bool:
-    """Whether a step can be asked of every node now."""
+    """Whether every node holds the last step, and nothing else."""
     return all(standing(state, node, spec.limits).place is Readiness.IN_PLACE for node in range(spec.nodes))
+
+
+def all_take_steps(state: CoordinatorState, spec: PipelineSpec) -> bool:
+    """Whether a step can be asked of every node now."""
+    takes = (Readiness.FINISHING, Readiness.IN_PLACE)
+    return all(standing(state, node, spec.limits).place in takes for node in range(spec.nodes))
 
 
 def unread(state: CoordinatorState, nodes: int) -> str:

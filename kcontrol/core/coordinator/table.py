@@ -6,13 +6,18 @@ always at one point of this circle:
     claim -> fence (InitProducer) -> read both logs to their ends -> all nodes in place -> a step is due ->
     add partitions -> the attempt runs -> commit -> fence, early, for the next transaction -> ...
 
+Where Kafka tells the next epoch with the answer to a commit (KIP-890), the circle is shorter: from the commit straight
+to "all nodes in place", and the nodes see the attempt while its partitions are added.
+
 A checkpoint is begun between two steps and saved beside them, or while the pipeline is paused, or before it
 stops; once all nodes have saved it, the same circle is gone through without an attempt: add the log of steps
 -> record the checkpoint -> fence -> ...
 
-Five rules are the shape of the table:
+Some rules are the shape of the table:
 - FENCING is entered from a claim, from the end of one's own transaction, or after a broker fault: never after
   a fencing error. That leads to CHECKING_CLAIM, which reads first; somebody else may be in charge.
+- From the end of one's own step there is a way past it, where the answer tells the next epoch: nobody was fenced by
+  that, and nobody can have committed between.
 - From FENCING there is one way on, READING: whoever called InitProducerId last fenced the others, rightful or
   not, so nothing is published or written under a new producer epoch before the claim was seen to be still the
   newest.
@@ -101,6 +106,7 @@ class Cause(StrEnum):
     ALL_WRITTEN = "all nodes have written"
     SAVED = "checkpoint saved"
     COMMITTED = "committed"
+    FOLLOWED = "committed, and the next epoch told"
     ATTEMPT_FAILED = "attempt failed"
     BROKER_FAILED = "broker fault"
     DENIED = "not allowed"
@@ -129,7 +135,6 @@ ASKS: dict[State, type[CoordinatorEffect]] = {
     State.FENCING: InitProducer,
     State.READING: ReadToEnds,
     State.ADDING: AddPartitions,
-    State.ATTEMPTING: Publish,
     State.COMMITTING: CommitStep,
     State.ADDING_LOG: AddPartitions,
     State.RECORDING: CommitCheckpoint,
@@ -174,6 +179,7 @@ ROWS: tuple[Row[State, Cause], ...] = (
     (_S.READY, Look, _C.DUE, _S.ADDING),
     (_S.ADDING, PartitionsAdded, _C.PARTITIONS_ADDED, _S.ATTEMPTING),
     (_S.ATTEMPTING, _JUDGED, _C.ALL_WRITTEN, _S.COMMITTING),
+    (_S.COMMITTING, StepCommitted, _C.FOLLOWED, _S.ASSEMBLING),
     (_S.COMMITTING, StepCommitted, _C.COMMITTED, _S.FENCING),
     # --- a checkpoint that all nodes have saved, in a transaction of its own
     ((_S.READY, _S.PAUSED, _S.STOPPING), Look, _C.SAVED, _S.ADDING_LOG),

@@ -40,7 +40,9 @@ class SessionsSchedule:
     """A fleet, and a generator that decides what happens to it. likely: faults that are chosen in any
     case."""
 
-    def __init__(self, seed: int, counts: Counter[str], likely: tuple[Fault, ...] = ()) -> None:
+    def __init__(
+        self, seed: int, counts: Counter[str], likely: tuple[Fault, ...] = (), epochs: bool = False
+    ) -> None:
         self.random = random = Random(seed)
         draw = random.random
         self.counts = counts
@@ -62,6 +64,7 @@ class SessionsSchedule:
         self.input_rate = 0.5 * draw()
         self.fleet = SessionsFleet(spec, random, self.loop, weather, counts)
         self.world = self.fleet.world
+        self.world.tells_epochs = epochs
         self._began_ms = self.world.now_ms
 
     def run(self, to_progress: bool) -> None:
@@ -204,10 +207,15 @@ def _undisturbed() -> Iterator[None]:
 
 
 def run_sessions(
-    seed: int, counts: Counter[str], to_progress: bool = True, likely: tuple[Fault, ...] = ()
+    seed: int,
+    counts: Counter[str],
+    to_progress: bool = True,
+    likely: tuple[Fault, ...] = (),
+    epochs: bool = False,
 ) -> SessionsSchedule:
-    """One schedule. likely: faults that are chosen in any case. Raises Violation."""
+    """One schedule. likely: faults that are chosen in any case. epochs: commits tell the epoch of the next
+    transaction. Raises Violation."""
     with _undisturbed(), witnessed():
-        schedule = SessionsSchedule(seed, counts, likely)
+        schedule = SessionsSchedule(seed, counts, likely, epochs)
         schedule.run(to_progress)
     return schedule

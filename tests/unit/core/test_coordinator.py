@@ -412,6 +412,10 @@ def test_fencing_leads_to_reading_only_and_reading_comes_before_every_rest() -> 
         State.DENIED,
     }
     into_rest = {before for (before, _), after in TABLE.items() if after in RESTING and before not in RESTING}
-    assert into_rest == {State.READING}
+    assert into_rest == {State.READING, State.COMMITTING}
+    from_a_commit = {
+        cause for (before, cause), after in TABLE.items() if before is State.COMMITTING and after in RESTING
+    }
+    assert from_a_commit == {Cause.FOLLOWED}
     into_fencing = {cause for (_, cause), after in TABLE.items() if after is State.FENCING}
     assert not into_fencing & {Cause.FENCED, Cause.FENCED_AGAIN, Cause.CLAIM_HOLDS}

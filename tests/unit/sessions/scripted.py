@@ -28,6 +28,7 @@ from kcontrol.errors import (
     KcontrolError,
 )
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
+from kcontrol.sessions.ports import NextTransaction
 from tests.support.samples import desired
 
 
@@ -41,6 +42,9 @@ class World:
     committed: list[tuple[StepBoundary, int]] = field(default_factory=list)
     recorded: list[tuple[object, ...]] = field(default_factory=list)
     proved: list[tuple[int, int]] = field(default_factory=list)
+    following: NextTransaction | None = None
+    """What a commit is answered with."""
+    passed_over: list[int] = field(default_factory=list)
     reads: int = 0
     log_end: int = 0
     settled: list[int] = field(default_factory=list)
@@ -97,8 +101,9 @@ class World:
         boundary: StepBoundary,
         expected_offset: int,
         forget: Sequence[str] = (),
-    ) -> None:
+    ) -> NextTransaction | None:
         self.committed.append((boundary, expected_offset))
+        return self.following
 
     async def commit_checkpoint(
         self,
@@ -132,6 +137,9 @@ class Steps:
     async def read_settled(self, at_least: int) -> list[LoggedStep]:
         self._world.settled.append(at_least)
         return self._world.steps
+
+    def pass_over(self, offset: int) -> None:
+        self._world.passed_over.append(offset)
 
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         yield []

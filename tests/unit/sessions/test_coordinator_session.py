@@ -21,6 +21,7 @@ from kcontrol.core.events import (
     ControlSeen,
     EndProved,
     EndsReached,
+    Following,
     InitProducer,
     ProducerReady,
     ProveEnd,
@@ -47,6 +48,7 @@ from kcontrol.errors import (
 )
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
+from kcontrol.sessions.ports import NextTransaction
 from tests.simulation.specs import simulated_spec
 from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
@@ -174,6 +176,24 @@ def test_the_boundary_is_stamped_just_before_it_is_written(monkeypatch: pytest.M
 
     drive(world, act)
     assert world.committed == [(replace(given, committed_ms=1_000), 9)]
+
+
+def test_what_a_commit_tells_of_the_next_transaction_comes_with_the_boundary_and_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = boundary("p", 4)
+    script = Script(
+        monkeypatch, {Assigned: [InitProducer(1_000)], ProducerReady: [CommitStep(5, 6, given, 9)]}
+    )
+    world = World(following=NextTransaction((5, 7), 10, 12))
+
+    async def act(made: CoordinatorSession) -> None:
+        await until(lambda: any(isinstance(event, StepCommitted) for event in script.events))
+
+    drive(world, act)
+    stamped = replace(given, committed_ms=1_000)
+    assert script.events[-1] == StepCommitted(4, 1_000, Following(5, 7, LoggedStep(10, stamped), 12))
+    assert world.passed_over == [11]
 
 
 def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,10 @@ class KafkaStepsLog:
         """As the port says."""
         return await self._decode_all(await self._reader.read_settled(at_least, self._settle_timeout_ms))
 
+    def pass_over(self, offset: int) -> None:
+        """As the port says."""
+        self._reader.position = max(self._reader.position, offset)
+
     async def tail(self) -> AsyncIterator[list[LoggedStep]]:
         async for records in self._reader.tail():
             if logged := await self._decode_all(records):

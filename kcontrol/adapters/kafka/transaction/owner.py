@@ -17,12 +17,18 @@ from kcontrol.adapters.kafka.client.codes import ErrorCode, Verdict, describe_co
 from kcontrol.adapters.kafka.client.partitions import Partitions
 from kcontrol.adapters.kafka.client.rights import write_right
 from kcontrol.adapters.kafka.client.rpc import SETTLING, KafkaRpc, NotSentError
+from kcontrol.adapters.kafka.client.transaction_protocol import (
+    CommitAndBumpRequest,
+    FeaturesRequest,
+    has_epoch_for_each,
+)
 from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrite
 from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.backoff import Tries
 from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
+from kcontrol.sessions.ports import NextTransaction
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec
 
@@ -30,6 +36,8 @@ REQUEST_DEADLINE_MS = 20_000
 """For each request with all its repetitions; the transaction's own timeout is the broker's business."""
 
 _STEPS_PARTITION = 0
+_MARKER = 1
+"""The end of a transaction takes an offset in each of its partitions."""
 
 
 class KafkaTransaction:
@@ -48,6 +56,7 @@ class KafkaTransaction:
         self._coordinator: int | None = None
         self._published: set[str] = set()
         self._log_end = 0
+        self._epoch_for_each = False
 
     @property
     def log_end(self) -> int:
@@ -62,6 +71,8 @@ class KafkaTransaction:
         """
         what = f"InitProducerId of {self._id!r}"
         response = await self._until_done(what, InitProducerIdRequest(self._id, timeout_ms), _single_code)
+        # A cluster's features may change while it runs; what was asked of this transaction holds for it.
+        self._epoch_for_each = has_epoch_for_each(await self._rpc.send(await self._node(), FeaturesRequest()))
         return response.producer_id, response.producer_epoch
 
     async def add_partitions(
@@ -85,7 +96,7 @@ class KafkaTransaction:
         boundary: StepBoundary,
         expected_offset: int,
         forget: Sequence[str] = (),
-    ) -> None:
+    ) -> NextTransaction | None:
         """Write the boundary and the tombstones, see that nothing unseen lies before them, then
         EndTxn(commit).
 
@@ -93,7 +104,7 @@ class KafkaTransaction:
         CommitUnknownError when its answer was lost; TopicError when the boundary is larger than the topic
         takes.
         """
-        await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
+        return await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
 
     async def commit_checkpoint(
         self,
@@ -125,33 +136,40 @@ class KafkaTransaction:
 
     async def _commit_record(
         self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
-    ) -> None:
+    ) -> NextTransaction | None:
         publications = self._codec.publications(record)
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
-        records = [*schemas, (key_of(record).encode(), self._codec.encode(record))]
-        offset = await self._write(producer, [*records, *((key.encode(), None) for key in forget)])
+        own = (key_of(record).encode(), self._codec.encode(record))
+        records = [*schemas, own, *((key.encode(), None) for key in forget)]
+        offset = await self._write(producer, records)
         if offset != expected_offset:
             raise UnseenRecordError(
                 f"{key_of(record)!r} came to lie at offset {offset} of topic {self._topic!r}, but what was "
                 f"read ended at {expected_offset}: something is there that was not seen. Nothing of it is "
                 "committed; the topic is read again"
             )
-        await self._commit(*producer)
+        following = await self._commit(*producer)
         self._published.update(key for key, _ in publications)
+        if following is None:
+            return None
+        return NextTransaction(following, offset + len(schemas), offset + len(records) + _MARKER)
 
     async def close(self) -> None:
         await self._rpc.close()
 
-    async def _commit(self, producer_id: int, producer_epoch: int) -> None:
-        what = f"EndTxn(commit) of {self._id!r}"
+    async def _commit(self, producer_id: int, producer_epoch: int) -> tuple[int, int] | None:
+        """The next transaction's producer, where the answer tells."""
+        what, tells = f"EndTxn(commit) of {self._id!r}", self._epoch_for_each
+        asked = self._id, producer_id, producer_epoch
         try:
-            await self._until_done(
-                what, EndTxnRequest(self._id, producer_id, producer_epoch, True), _single_code
+            answer = await self._until_done(
+                what, CommitAndBumpRequest(*asked) if tells else EndTxnRequest(*asked, True), _single_code
             )
         except NotSentError:
             raise
         except RetriableError as error:
             raise CommitUnknownError(f"{what}: its answer was lost ({error})") from error
+        return (answer.producer_id, answer.producer_epoch) if tells else None
 
     async def _until_done(self, what: str, request: Any, code_of: Callable[[Any], int]) -> Any:
         """Send until the answer is good; passing errors are waited out, others raised.

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcontrol.adapters.kafka.client.background import RawClient
-from kcontrol.adapters.kafka.client.codes import Verdict, describe_code
+from kcontrol.adapters.kafka.client.codes import ErrorCode, Verdict, describe_code
 from kcontrol.adapters.kafka.client.leaders import NoPartitionError, TopicInfo
 from kcontrol.adapters.kafka.client.partitions import Bound
 from kcontrol.adapters.kafka.client.produce_protocol import ProduceAnswer
@@ -26,9 +26,13 @@ from kcontrol.adapters.kafka.client.rights import Operation, write_right
 from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
-from kcontrol.backoff import Tries
+from kcontrol.backoff import Deadline, Tries
 from kcontrol.errors import RetriableError, TopicError
 from kcontrol.wire.batches import SealedBatch
+
+EARLY_GRACE_MS = 2_000
+"""A step may be shown while its coordinator still adds the partitions, which takes milliseconds. Whom Kafka tells for
+longer that a partition is not in the transaction, is too late, and not too early."""
 
 REQUEST_BYTES = 4 << 20
 """Batches of several partitions go in one request up to so many bytes."""
@@ -46,6 +50,14 @@ class PartitionProgress:
     records: int = 0
     busy: bool = False
     tries: Tries | None = None
+    early: Deadline | None = None
+    """Since it was first told that the partition is not in the transaction."""
+
+    @property
+    def may_be_early(self) -> bool:
+        """Whether a partition that is not in the transaction may come to be: nothing was written there yet."""
+        self.early = self.early or Deadline(EARLY_GRACE_MS)
+        return self.from_ < 0 and not self.early.passed
 
 
 class ProduceQueue:
@@ -159,6 +171,8 @@ class ProduceQueue:
             case Verdict.FINE:
                 self._written(progress, batch, answer.base_offset)
             case Verdict.PASSING | Verdict.OTHER_COORDINATOR | Verdict.UNCERTAIN:
+                await self._wait([progress], describe_code(answer.code))
+            case Verdict.FENCED if answer.code == ErrorCode.INVALID_TXN_STATE and progress.may_be_early:
                 await self._wait([progress], describe_code(answer.code))
             case Verdict.OTHER_LEADER | Verdict.MAYBE_GONE:
                 await self._again([progress], describe_code(answer.code))

@@ -17,6 +17,9 @@ class TransactionState:
     """The control log was read to its end since, so that a newer claim would be known."""
     steps_end: int = 0
     """Up to which offset the log of steps was read since: where the next record has to come to lie."""
+    followed: bool = False
+    """The producer is that of the answer to this owner's commit: until the marker of that is written everywhere, Kafka
+    takes nothing of the next transaction."""
     proved: bool = False
     """Whether all that is committed in the log of steps is known once it is read again: since it fenced all others
     this owner has written there itself, and knows what became of it."""
@@ -29,11 +32,11 @@ class TransactionState:
 
     def fencing(self, timeout_ms: int) -> TransactionState:
         """InitProducer is asked for."""
-        return replace(self, producer=None, timeout_ms=timeout_ms)
+        return replace(self, producer=None, timeout_ms=timeout_ms, followed=False)
 
     def ready(self, producer_id: int, producer_epoch: int) -> TransactionState:
         """It is answered. Somebody else may be in charge."""
-        return replace(self, producer=(producer_id, producer_epoch), looked=False)
+        return replace(self, producer=(producer_id, producer_epoch), looked=False, followed=False)
 
     def read_control(self) -> TransactionState:
         """The control log was read to its end."""
@@ -47,10 +50,17 @@ class TransactionState:
         """What was written to the log of steps lies there, and so does all that was before."""
         return replace(self, proved=True)
 
+    def following(self, producer_id: int, producer_epoch: int, steps_end: int) -> TransactionState:
+        """This owner's commit was answered with the next one. Nobody can have committed anything between: he would
+        have fenced this owner, whose commit had failed then."""
+        return replace(
+            self, producer=(producer_id, producer_epoch), steps_end=steps_end, followed=True, proved=True
+        )
+
     def in_doubt(self) -> TransactionState:
         """Something may have been committed there that nobody has acknowledged."""
         return replace(self, proved=False)
 
     def gone(self) -> TransactionState:
         """The producer must not be used any more; another owner may write to the log of steps."""
-        return replace(self, producer=None, proved=False)
+        return replace(self, producer=None, proved=False, followed=False)
