@@ -93,6 +93,14 @@ def test_keyed_rows(run_scenario: RunScenario) -> None:
     run_scenario([by_key], scenario, INPUT, {"out": (5, {})}, layout=LAYOUT)
 
 
+def test_keyed_rows_of_writers_that_take_turns(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        rows = (await write_and_replay(stepper, ("out",)))["out"]
+        assert len({(row.key, row.partition) for row in rows}) == 2
+
+    run_scenario([by_key], scenario, INPUT, {"out": (2, {})}, layout=LAYOUT)
+
+
 def test_a_query_with_a_shuffle_of_its_own(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await write_and_replay(stepper, ("out",))
