@@ -78,10 +78,6 @@ class StepWriter:
         a replay chooses alike.
         """
         if tasks == 1:
-            import os
-
-            if os.environ.get("KC_SMALL") and self._bound.regrouped:
-                return Placement.TURNS
             return Placement.SINGLE
         if self._never_meet(attempt, targets):
             return Placement.DIRECT
