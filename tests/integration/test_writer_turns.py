@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker, EmbeddedCluster
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.kafka.write.writer import TransactionWriter, WriteLimits
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.core.model import FailureKind, OutputSlice
@@ -39,7 +39,7 @@ class LedgerTurns:
         self._attempt, self._writer = attempt, writer
         attempt.grant_turns("q", writer, task_attempt=writer, attempt_number=0)
 
-    def take(self, back: Sequence[Turn], wanted: Sequence[int]) -> Sequence[Turn]:
+    def take(self, back: Sequence[WriteTurn], wanted: Sequence[int]) -> Sequence[WriteTurn]:
         return self._attempt.take_turns(
             "q", self._writer, self._writer, "out", tuple(back), tuple(wanted), TURN_S
         )

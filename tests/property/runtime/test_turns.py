@@ -8,8 +8,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcontrol.adapters.kafka.write.turns import Turn
-from kcontrol.adapters.spark.channel.turn_table import TurnTable, Wait, Writer
+from kcontrol.adapters.kafka.write.turns import WriteTurn
+from kcontrol.adapters.spark.channel.turn_table import TurnTable, TurnWait, Writer
 
 OUTPUT = "out"
 
@@ -26,8 +26,8 @@ class Writers:
             for number in range(writers)
         }
         self.asked: list[tuple[int, Writer]] = []
-        self.waits: dict[Writer, Wait] = {}
-        self.held: dict[Writer, list[Turn]] = {}
+        self.waits: dict[Writer, TurnWait] = {}
+        self.held: dict[Writer, list[WriteTurn]] = {}
         for writer in self.left:
             self.table.join(writer)
 
@@ -44,14 +44,14 @@ class Writers:
         elif self.table.shares(writer):
             self.table.leave(writer)
 
-    def write(self, writer: Writer, turns: list[Turn]) -> None:
+    def write(self, writer: Writer, turns: list[WriteTurn]) -> None:
         held = []
         for turn in turns:
             log = self.logs[turn.partition]
             assert (turn.sequence, max(turn.end, 0)) == (len(log), len(log)), "somebody else has its numbers"
             log.extend([writer[1]] * self.rng.randint(1, 5))
             self.left[writer][turn.partition] -= 1
-            held.append(Turn(turn.partition, len(log), len(log)))
+            held.append(WriteTurn(turn.partition, len(log), len(log)))
         self.held[writer] = held
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.messages import (
     QUESTIONS,
     Announce,
@@ -59,7 +59,7 @@ ASKED: list[tuple[Question[Any], Any]] = [
         AskGrant(1, "q", 0, 17, 0, Placement.DIRECT, 2, 4),
         Grant((OwnPartitions("out", (0, 2)),), 5, 1_700, "id", 9, 1),
     ),
-    (TakeTurns(1, "q", 0, 17, "out", (Turn(0, 5, 9),), (0, 3)), Dealt((Turn(3, 0, -1),))),
+    (TakeTurns(1, "q", 0, 17, "out", (WriteTurn(0, 5, 9),), (0, 3)), Dealt((WriteTurn(3, 0, -1),))),
     (TakeTurns(1, "q", 0, 17, "out", (), ()), Dealt(())),
     (ReportWritten(1, "q", 0, 17, (SLICE,)), Heard()),
     (ReportFailure(1, FailureKind.QUERY, "it\nfailed"), Heard()),

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from kcontrol.adapters.kafka.write.turns import UNKNOWN_END, Turn
+from kcontrol.adapters.kafka.write.turns import UNKNOWN_END, WriteTurn
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
 from tests.unit.spark.works import work
 
 TURN_S = DEADLINE_S = 20.0
-FIRST = (Turn(0, 0, UNKNOWN_END),)
+FIRST = (WriteTurn(0, 0, UNKNOWN_END),)
 
 
 def attempt(writers: int = 2) -> AttemptLedger:
@@ -27,10 +27,10 @@ def attempt(writers: int = 2) -> AttemptLedger:
 def take(
     it: AttemptLedger,
     writer: int,
-    back: tuple[Turn, ...] = (),
+    back: tuple[WriteTurn, ...] = (),
     wanted: tuple[int, ...] = (0,),
     turn_s: float = TURN_S,
-) -> tuple[Turn, ...]:
+) -> tuple[WriteTurn, ...]:
     return it.take_turns("q", writer, 10 + writer, "out", back, wanted, turn_s)
 
 
@@ -41,22 +41,22 @@ def wrote(from_: int, to: int, records: int, digest: int) -> OutputSlice:
 def test_a_turn_begins_where_the_one_before_has_ended() -> None:
     it = attempt()
     assert take(it, 0) == FIRST
-    found: list[tuple[Turn, ...]] = []
+    found: list[tuple[WriteTurn, ...]] = []
     other = threading.Thread(target=lambda: found.append(take(it, 1)))
     other.start()
-    assert take(it, 0, back=(Turn(0, 30, 130),), wanted=()) == ()
+    assert take(it, 0, back=(WriteTurn(0, 30, 130),), wanted=()) == ()
     other.join(DEADLINE_S)
-    assert found == [(Turn(0, 30, 130),)]
+    assert found == [(WriteTurn(0, 30, 130),)]
 
 
 def test_what_writers_wrote_is_said_once_for_each_partition() -> None:
     it = attempt()
     take(it, 0)
-    take(it, 0, back=(Turn(0, 3, 103),), wanted=())
+    take(it, 0, back=(WriteTurn(0, 3, 103),), wanted=())
     take(it, 1)
-    take(it, 1, back=(Turn(0, 5, 105),), wanted=())
+    take(it, 1, back=(WriteTurn(0, 5, 105),), wanted=())
     take(it, 0)
-    take(it, 0, back=(Turn(0, 9, 109),), wanted=())
+    take(it, 0, back=(WriteTurn(0, 9, 109),), wanted=())
     it.report_written("q", 0, 10, (wrote(100, 109, 7, 2**128 - 1),))
     it.report_written("q", 1, 11, (wrote(103, 105, 2, 3),))
     assert it.written("q") == (wrote(100, 109, 9, 2),)
@@ -65,7 +65,7 @@ def test_what_writers_wrote_is_said_once_for_each_partition() -> None:
 def test_records_that_were_not_written_in_a_turn_end_the_attempt() -> None:
     it = attempt(1)
     take(it, 0)
-    take(it, 0, back=(Turn(0, 3, 103),), wanted=())
+    take(it, 0, back=(WriteTurn(0, 3, 103),), wanted=())
     it.report_written("q", 0, 10, (wrote(100, 104, 4, 1),))
     with pytest.raises(StepFailedError, match="say that they wrote 4 records up to offset 104") as failed:
         it.written("q")
@@ -77,11 +77,11 @@ def test_records_that_were_not_written_in_a_turn_end_the_attempt() -> None:
     [
         (1, FIRST, (), "writer 1 of query 'q' gives back a turn in partition 0 that it does not have"),
         (0, (), (1,), "writer 0 of query 'q' wants turns before it has given back"),
-        (0, (Turn(0, 3, -2),), (), "gives back partition 0 at offset -2"),
+        (0, (WriteTurn(0, 3, -2),), (), "gives back partition 0 at offset -2"),
     ],
 )
 def test_who_does_not_keep_to_the_rules_ends_the_attempt(
-    writer: int, back: tuple[Turn, ...], wanted: tuple[int, ...], why: str
+    writer: int, back: tuple[WriteTurn, ...], wanted: tuple[int, ...], why: str
 ) -> None:
     it = attempt()
     take(it, 0)

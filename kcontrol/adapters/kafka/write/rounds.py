@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.progress import PartitionProgress
-from kcontrol.adapters.kafka.write.turns import Turn, Turns
+from kcontrol.adapters.kafka.write.turns import Turns, WriteTurn
 
 _MOST_WAITING = 256
 """Writers of one process that wait for turns at once; more wait for a thread first."""
@@ -74,5 +74,5 @@ class Rounds:
         self._dealt()
 
     @staticmethod
-    def _turn(progress: PartitionProgress) -> Turn:
-        return Turn(progress.partition, progress.sequence, progress.end)
+    def _turn(progress: PartitionProgress) -> WriteTurn:
+        return WriteTurn(progress.partition, progress.sequence, progress.end)

@@ -15,7 +15,7 @@ UNKNOWN_END = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class WriteTurn:
     """Leave to send to one partition now. sequence: of the next record. end: up to which offset the partition
     has been written, UNKNOWN_END before the first turn."""
 
@@ -27,7 +27,7 @@ class Turn:
 class Turns(Protocol):
     """The turns of one writer in one output's partitions. Called by one thread at a time."""
 
-    def take(self, back: Sequence[Turn], wanted: Sequence[int]) -> Sequence[Turn]:
+    def take(self, back: Sequence[WriteTurn], wanted: Sequence[int]) -> Sequence[WriteTurn]:
         """Give turns back, as they are now, and wait for one or more of those that are wanted; none if it takes
         long: ask again.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.channel.link import Peer
@@ -165,7 +165,7 @@ class ChannelEndpoint:
             producer_epoch=work.token.producer_epoch,
         )
 
-    def _turns(self, attempt: AttemptLedger, taken: TakeTurns) -> tuple[Turn, ...]:
+    def _turns(self, attempt: AttemptLedger, taken: TakeTurns) -> tuple[WriteTurn, ...]:
         who = (taken.query, taken.writer, taken.task_attempt)
         return attempt.take_turns(*who, taken.output, taken.back, taken.wanted, self._turn_s)
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.input_check import InputCheck, recorded_version
 from kcontrol.adapters.spark.channel.sharing import SharedWriting
 from kcontrol.core.model import FailureKind, OutputSlice, Skipped, SourceSplit, StepBoundary, StepWork
@@ -202,10 +202,10 @@ class AttemptLedger:
         writer: int,
         task_attempt: int,
         output: str,
-        back: Sequence[Turn],
+        back: Sequence[WriteTurn],
         wanted: Sequence[int],
         turn_s: float,
-    ) -> tuple[Turn, ...]:
+    ) -> tuple[WriteTurn, ...]:
         """See `Turns.take`. Raises StepFailedError without leave, or too late; and when a turn of another writer
         is out for longer than `turn_s`."""
         with self._changed:

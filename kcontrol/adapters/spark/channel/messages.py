@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Generic, TypeVar, get_args
 
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.wire.shapes import from_plain, to_plain
 
@@ -147,7 +147,7 @@ class Grant:
 class Dealt:
     """Turns that a writer has from now on; none yet: ask again."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[WriteTurn, ...]
 
 
 # --- questions of planners ----------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class TakeTurns(Question[Dealt]):
     writer: int
     task_attempt: int
     output: str
-    back: tuple[Turn, ...]
+    back: tuple[WriteTurn, ...]
     wanted: tuple[int, ...]
 
 

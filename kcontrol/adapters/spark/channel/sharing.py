@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from kcontrol.adapters.kafka.write.turns import Turn
-from kcontrol.adapters.spark.channel.turn_table import TurnError, TurnTable, Wait, Writer
+from kcontrol.adapters.kafka.write.turns import WriteTurn
+from kcontrol.adapters.spark.channel.turn_table import TurnError, TurnTable, TurnWait, Writer
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
 from kcontrol.wire.digest import add_digests
@@ -40,11 +40,11 @@ class SharedWriting:
         self,
         writer: Writer,
         output: str,
-        back: Sequence[Turn],
+        back: Sequence[WriteTurn],
         wanted: Sequence[int],
         turn_s: float,
         poll_s: float = LONG_POLL_S,
-    ) -> tuple[Turn, ...]:
+    ) -> tuple[WriteTurn, ...]:
         """See `Turns.take`. turn_s: how long a turn may be out.
 
         Raises StepFailedError, which ends the attempt.
@@ -92,7 +92,7 @@ class SharedWriting:
                 )
         return tuple(found[place] for place in sorted(found))
 
-    def _await(self, wait: Wait, turn_s: float, until_s: float) -> tuple[Turn, ...]:
+    def _await(self, wait: TurnWait, turn_s: float, until_s: float) -> tuple[WriteTurn, ...]:
         while not wait.dealt:
             now_s, slowest = time.monotonic(), self._table.slowest(wait)
             due_s = now_s if slowest is None else slowest.since_s + turn_s

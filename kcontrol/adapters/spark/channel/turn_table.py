@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from kcontrol.adapters.kafka.write.turns import UNKNOWN_END, Turn
+from kcontrol.adapters.kafka.write.turns import UNKNOWN_END, WriteTurn
 
 Writer = tuple[str, int]
 """A query and the number of the writer."""
@@ -25,21 +25,21 @@ class TurnError(Exception):
 
 
 @dataclass(slots=True)
-class Wait:
+class TurnWait:
     """One writer that waits for turns of an output. dealt: what it was given; then it waits no more."""
 
     writer: Writer
     output: str
     wanted: Sequence[int]
-    dealt: list[Turn] = field(default_factory=list)
+    dealt: list[WriteTurn] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldTurn:
     """A turn that is out."""
 
     writer: Writer
-    turn: Turn
+    turn: WriteTurn
     since_s: float
 
 
@@ -48,9 +48,9 @@ class TurnTable:
 
     def __init__(self) -> None:
         self._writers: set[Writer] = set()
-        self._next: dict[Place, Turn] = {}
-        self._held: dict[Place, Held] = {}
-        self._waiting: list[Wait] = []
+        self._next: dict[Place, WriteTurn] = {}
+        self._held: dict[Place, HeldTurn] = {}
+        self._waiting: list[TurnWait] = []
 
     def join(self, writer: Writer) -> None:
         """It has leave to write, and takes turns."""
@@ -68,7 +68,7 @@ class TurnTable:
         """Whether it takes turns and has not left."""
         return writer in self._writers
 
-    def give_back(self, writer: Writer, output: str, turns: Collection[Turn], now_s: float) -> None:
+    def give_back(self, writer: Writer, output: str, turns: Collection[WriteTurn], now_s: float) -> None:
         """Turns as they are when they end. Raises TurnError when one is not the writer's, or goes back."""
         for turn in turns:
             place = (output, turn.partition)
@@ -84,26 +84,26 @@ class TurnTable:
             self._next[place] = turn
         self._deal(now_s)
 
-    def want(self, writer: Writer, output: str, partitions: Sequence[int], now_s: float) -> Wait:
+    def want(self, writer: Writer, output: str, partitions: Sequence[int], now_s: float) -> TurnWait:
         """Wait for turns in some of these partitions. Raises TurnError when the writer has turns of the output
         already: it would wait while it holds them."""
         if any(held.writer == writer and name == output for (name, _), held in self._held.items()):
             raise TurnError("wants turns before it has given back those that it has")
-        wait = Wait(writer, output, partitions)
+        wait = TurnWait(writer, output, partitions)
         self._waiting.append(wait)
         self._deal(now_s)
         return wait
 
-    def withdraw(self, wait: Wait) -> None:
+    def withdraw(self, wait: TurnWait) -> None:
         """It waits no more; nothing was dealt."""
         self._waiting.remove(wait)
 
-    def slowest(self, wait: Wait) -> Held | None:
+    def slowest(self, wait: TurnWait) -> HeldTurn | None:
         """Of the turns that it waits for, the one that has been out for longest; None: it waits for nobody."""
         held = [self._held[place] for each in wait.wanted if (place := (wait.output, each)) in self._held]
         return min(held, key=lambda each: each.since_s, default=None)
 
-    def written(self, output: str, partition: int) -> Turn | None:
+    def written(self, output: str, partition: int) -> WriteTurn | None:
         """Where a partition ends once all turns are given back; None: nobody had one."""
         return self._next.get((output, partition))
 
@@ -113,7 +113,7 @@ class TurnTable:
             share = -(-len(wait.wanted) // max(1, len(self._writers)))
             for partition in free[:share]:
                 place = (wait.output, partition)
-                turn = self._next.get(place, Turn(partition, 0, UNKNOWN_END))
-                self._held[place] = Held(wait.writer, turn, now_s)
+                turn = self._next.get(place, WriteTurn(partition, 0, UNKNOWN_END))
+                self._held[place] = HeldTurn(wait.writer, turn, now_s)
                 wait.dealt.append(turn)
         self._waiting = [wait for wait in self._waiting if not wait.dealt]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcontrol.adapters.kafka.write.turns import Turn
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.messages import TakeTurns
 
@@ -26,7 +26,7 @@ class ChannelTurns:
     def __init__(self, address: ChannelAddress, who: WriterIdentity, output: str) -> None:
         self._address, self._who, self._output = address, who, output
 
-    def take(self, back: Sequence[Turn], wanted: Sequence[int]) -> Sequence[Turn]:
+    def take(self, back: Sequence[WriteTurn], wanted: Sequence[int]) -> Sequence[WriteTurn]:
         """See `Turns.take`."""
         who = (self._who.serial, self._who.query, self._who.writer, self._who.task_attempt)
         asked = TakeTurns(*who, self._output, tuple(back), tuple(wanted))
