@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, NODES, PIPELINE
-from tests.chaos.parts import INPUTS, LIMITS, STEPS
+from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, STEPS
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
@@ -27,6 +27,7 @@ pipeline = kcontrol.Pipeline(
     checkpoint=kcontrol.Checkpoint(os.environ[CHECKPOINTS_VARIABLE], every="3 s", keep=2),
     steps=STEPS,
     limits=LIMITS,
+    layout=LAYOUT,
 )
 
 

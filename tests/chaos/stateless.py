@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from tests.chaos.names import LARGE_AMOUNT, NODES, PIPELINE
-from tests.chaos.parts import INPUTS, LIMITS, STEPS
+from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, STEPS
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
@@ -21,6 +21,7 @@ pipeline = kcontrol.Pipeline(
     nodes=NODES,
     steps=STEPS,
     limits=LIMITS,
+    layout=LAYOUT,
 )
 
 

@@ -23,9 +23,11 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.step.offsets import node_of
 
-_SKEW = 2
-"""Whole partitions are kept together unless the largest share would be more than this many times the fair
-one."""
+_SKEW_PERCENT = 200
+"""Where an output has as many partitions as the input, whole partitions are kept together unless the largest share
+would be more than this of the fair one: rows may then stay where they were read."""
+_EVEN_PERCENT = 110
+"""The same for all others, for which it matters less: the order of a partition's records is then that of one task."""
 
 
 def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
@@ -39,7 +41,7 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
             ranges = [r for r in read if node_of(item, spec.nodes, r.partition) == node and r.to > r.from_]
             tasks = _tasks(ranges, spec.layout)
             most_tasks = max(most_tasks, tasks)
-            splits.extend(_splits(item, ranges, tasks, whole))
+            splits.extend(_splits(item, ranges, tasks, _SKEW_PERCENT if whole else _EVEN_PERCENT))
     outputs = tuple(
         OutputLayout(output.name, output.partitions, min(most_tasks, output.partitions), output.digest)
         for output in spec.outputs
@@ -83,18 +85,21 @@ def _tasks(ranges: Sequence[InputRange], limits: LayoutSpec) -> int:
     return min(max(1, -(-records // limits.records_per_task)), limits.max_tasks)
 
 
-def _splits(item: InputSpec, ranges: Sequence[InputRange], tasks: int, whole: bool) -> list[SourceSplit]:
+def _splits(item: InputSpec, ranges: Sequence[InputRange], tasks: int, percent: int) -> list[SourceSplit]:
     if tasks == 1:
         return [SourceSplit(item.name, 0, r.partition, r.from_, r.to) for r in ranges]
-    if whole:
-        dealt = _dealt_whole(item, ranges, tasks)
+    if percent == _SKEW_PERCENT or len(ranges) >= tasks:
+        dealt = _dealt_whole(item, ranges, tasks, percent)
         if dealt:
             return dealt
     return _cut_evenly(item, ranges, tasks)
 
 
-def _dealt_whole(item: InputSpec, ranges: Sequence[InputRange], tasks: int) -> list[SourceSplit]:
-    """Each partition to one task, largest first to the least loaded; nothing if that is too uneven."""
+def _dealt_whole(
+    item: InputSpec, ranges: Sequence[InputRange], tasks: int, percent: int
+) -> list[SourceSplit]:
+    """Each partition to one task, largest first to the least loaded; nothing if the largest share is more than
+    `percent` of the fair one."""
     tasks = min(tasks, len(ranges))
     loads = [0] * tasks
     task_of: dict[int, int] = {}
@@ -102,7 +107,7 @@ def _dealt_whole(item: InputSpec, ranges: Sequence[InputRange], tasks: int) -> l
         task = loads.index(min(loads))
         loads[task] += r.to - r.from_
         task_of[r.partition] = task
-    if max(loads) * tasks > _SKEW * sum(loads):
+    if max(loads) * tasks * 100 > percent * sum(loads):
         return []
     splits = [SourceSplit(item.name, task_of[r.partition], r.partition, r.from_, r.to) for r in ranges]
     return sorted(splits, key=lambda split: (split.task, split.partition))

@@ -22,12 +22,13 @@ from kcontrol.wire.batches.codec import (
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Ints
 from kcontrol.wire.batches.compression import Compression
 from kcontrol.wire.batches.fetch import Fetched
-from kcontrol.wire.batches.layout import Batch, begins_whole
+from kcontrol.wire.batches.layout import UNNUMBERED, Batch, begins_whole, next_sequence
 from kcontrol.wire.batches.partitions import PartitionedBatches, PartitionedDigests
 from kcontrol.wire.batches.partitions import partition_of as _partition_of
 
 __all__ = [
     "HEADERS_TYPE",
+    "UNNUMBERED",
     "Batch",
     "BatchFormat",
     "Codec",
@@ -42,6 +43,7 @@ __all__ = [
     "codec_named",
     "decoded_schema",
     "default_codec",
+    "next_sequence",
     "partition_of",
     "warm",
 ]

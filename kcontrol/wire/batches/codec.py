@@ -10,7 +10,7 @@ import functools
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow as pa
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.batches.columns import HEADERS_TYPE, BytesColumn, Ints, RecordColumns
 from kcontrol.wire.batches.compression import Compression
-from kcontrol.wire.batches.layout import Batch
+from kcontrol.wire.batches.layout import UNNUMBERED, Batch, number
 from kcontrol.wire.digest import Digest, DigestKind
 
 CODEC_VARIABLE = "KCONTROL_CODEC"
@@ -54,7 +54,7 @@ class BatchFormat:
 
     timestamp_ms: of every record. extra_headers: appended to each record's own, not covered by the digest.
     digest_number: the output's partition count. max_batch_bytes: a batch is no larger unless one record alone
-    is. first_sequence: of the first record of the first batch.
+    is. first_sequence: of the first record of the first batch; UNNUMBERED for batches that get theirs later.
     """
 
     producer: Producer
@@ -71,10 +71,17 @@ class BatchFormat:
 class SealedBatch:
     """A batch as it goes to Kafka. largest_record_bytes: of its records, uncompressed."""
 
-    data: bytes
+    data: bytes | bytearray
     records: int
     base_sequence: int
     largest_record_bytes: int
+
+    def numbered(self, sequence: int) -> SealedBatch:
+        """The batch with this number, once and for all; its bytes are not copied."""
+        if self.base_sequence != UNNUMBERED or not isinstance(self.data, bytearray):
+            raise ValueError(f"the batch has the sequence number {self.base_sequence} already")
+        number(self.data, sequence)
+        return replace(self, base_sequence=sequence)
 
 
 class OpenBatch(Protocol):
@@ -160,3 +167,8 @@ def decoded_schema(*, headers: bool) -> pa.Schema:
         pa.field("timestampType", pa.int32()),
     ]
     return pa.schema([*fields, pa.field("headers", HEADERS_TYPE)] if headers else fields)
+
+
+def sealed_bytes(out: bytearray | memoryview, sequence: int) -> bytes | bytearray:
+    """A copy of a sealed batch, which can still be changed if it has no number yet."""
+    return bytearray(out) if sequence == UNNUMBERED else bytes(out)

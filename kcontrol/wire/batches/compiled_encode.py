@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcontrol.wire.batches import compiled
-from kcontrol.wire.batches.codec import BatchFormat, SealedBatch
+from kcontrol.wire.batches.codec import BatchFormat, SealedBatch, sealed_bytes
 from kcontrol.wire.batches.columns import Bytes, Ints, Longs, RecordColumns, as_bytes
 from kcontrol.wire.batches.compression import Compression, pack
 from kcontrol.wire.batches.layout import HEADER_BYTES, TRANSACTIONAL, next_sequence, seal
@@ -58,7 +58,9 @@ class CompiledOpenBatch:
                 out = bytearray(HEADER_BYTES) + packed
         producer = (self._format.producer.producer_id, self._format.producer.producer_epoch, self._sequence)
         seal(out, len(out), records, attributes, self._format.timestamp_ms, producer)
-        sealed = SealedBatch(bytes(out), records, self._sequence, int(self._state[compiled.LARGEST]))
+        sealed = SealedBatch(
+            sealed_bytes(out, self._sequence), records, self._sequence, int(self._state[compiled.LARGEST])
+        )
         self._begin_next(records)
         return sealed
 

@@ -23,12 +23,17 @@ ATTRIBUTES_AT = 21
 """Where the bytes that the checksum covers begin."""
 _LENGTH_COVERS_FROM = 12
 _LENGTHS = struct.Struct(">qiib")
+_CHECKSUM_AT = 17
+_SEQUENCE_AT = 53
 _MAGIC = 2
 
 COMPRESSION = 0x07
 APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+
+UNNUMBERED = -1
+"""The sequence number of a batch that is given one later (`number`); it has no checksum until then."""
 
 SMALLEST_RECORD_BYTES = 7
 """Length, attributes, two deltas, null key, null value, no headers."""
@@ -130,14 +135,25 @@ def seal(
     length = size - _LENGTH_COVERS_FROM
     fields = (attributes, records - 1, timestamp_ms, timestamp_ms, *producer, records)
     HEADER.pack_into(out, 0, 0, length, -1, _MAGIC, 0, *fields)
-    crc = _checksum(np.frombuffer(out, np.uint8)[ATTRIBUTES_AT:size])
-    HEADER.pack_into(out, 0, 0, length, -1, _MAGIC, crc, *fields)
+    if producer[2] != UNNUMBERED:
+        _seal_checksum(out, size)
+
+
+def number(out: bytearray, sequence: int) -> None:
+    """Give a batch that was sealed as UNNUMBERED the sequence number of its first record."""
+    struct.pack_into(">i", out, _SEQUENCE_AT, sequence)
+    _seal_checksum(out, len(out))
 
 
 def next_sequence(sequence: int, records: int) -> int:
     """The sequence number after a batch: 31 bits, from 0 again after the last, as Kafka's own producer
-    counts."""
-    return (sequence + records) & 0x7FFFFFFF
+    counts; after an unnumbered one there is none."""
+    return UNNUMBERED if sequence == UNNUMBERED else (sequence + records) & 0x7FFFFFFF
+
+
+def _seal_checksum(out: bytearray | memoryview, size: int) -> None:
+    crc = _checksum(np.frombuffer(out, np.uint8)[ATTRIBUTES_AT:size])
+    struct.pack_into(">I", out, _CHECKSUM_AT, crc)
 
 
 def _checksum(data: npt.NDArray[np.uint8]) -> int:

@@ -23,7 +23,7 @@ class _Share:
 
 
 class PartitionedBatches:
-    """Builds the batches of one writer: any number of partitions, sequence numbers from 0 in each."""
+    """Builds the batches of one writer: any number of partitions, each numbered as the format says."""
 
     def __init__(self, codec: Codec, batch_format: BatchFormat) -> None:
         self._codec = codec

@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from kcontrol.wire.batches.codec import BatchFormat, Decoded, OpenBatch, Payload, SealedBatch, decoded_schema
+from kcontrol.wire.batches.codec import (
+    BatchFormat,
+    Decoded,
+    OpenBatch,
+    Payload,
+    SealedBatch,
+    decoded_schema,
+    sealed_bytes,
+)
 from kcontrol.wire.batches.columns import BytesColumn, Ints, RecordColumns
 from kcontrol.wire.batches.compression import Compression, pack
 from kcontrol.wire.batches.layout import HEADER_BYTES, TRANSACTIONAL, next_sequence, seal
@@ -110,7 +118,7 @@ class ReferenceOpenBatch:
         producer = self._format.producer
         numbers = (producer.producer_id, producer.producer_epoch, self._sequence)
         seal(out, len(out), self._records, attributes, self._format.timestamp_ms, numbers)
-        sealed = SealedBatch(bytes(out), self._records, self._sequence, self._largest)
+        sealed = SealedBatch(sealed_bytes(out, self._sequence), self._records, self._sequence, self._largest)
         self.discard()
         return sealed
 

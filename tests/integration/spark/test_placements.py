@@ -93,6 +93,31 @@ def test_keyed_rows(run_scenario: RunScenario) -> None:
     run_scenario([by_key], scenario, INPUT, {"out": (5, {})}, layout=LAYOUT)
 
 
+def test_keyed_rows_of_writers_that_take_turns(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        rows = (await write_and_replay(stepper, ("out",)))["out"]
+        assert len({(row.key, row.partition) for row in rows}) == 2
+
+    run_scenario([by_key], scenario, INPUT, {"out": (2, {})}, layout=LAYOUT)
+
+
+def test_a_partition_that_is_cut_between_tasks_keeps_its_order(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        stepper.produce("events", [(b"a", b"%03d" % number) for number in range(400)], 0)
+        stepper.produce("events", [(b"b", b"%03d" % number) for number in range(3)], 1)
+        boundary = await stepper.step()
+        assert [split.partition for split in boundary.layout.splits] == [0, 0, 1]
+        for key, count in ((b"a", 400), (b"b", 3)):
+            rows = [row.value for row in stepper.committed("out") if row.key == key]
+            assert rows == [b"%03d" % number for number in range(count)]
+        await stepper.new_incarnation()
+        await stepper.engine.open(0, create=True)
+        await stepper.replay(1)
+
+    run_scenario([by_key], scenario, INPUT, {"out": (3, {})}, layout=LAYOUT)
+
+
 def test_a_query_with_a_shuffle_of_its_own(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await write_and_replay(stepper, ("out",))

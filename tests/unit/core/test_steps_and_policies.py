@@ -181,6 +181,19 @@ def test_whole_partitions_go_to_a_task_where_the_output_has_as_many() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("to", "cut"), [(16, False), (18, True)], ids=["nearly as much as the other", "too uneven"]
+)
+def test_whole_partitions_go_to_a_task_anywhere_if_that_is_as_even(to: int, cut: bool) -> None:
+    """Records of a partition that one task reads keep their order without being shuffled."""
+    layout = LayoutSpec(max_tasks=2, records_per_task=10, shuffle_partitions=1)
+    spec = replace(SPEC, layout=layout, outputs=(replace(SPEC.outputs[0], partitions=3),))
+    division = (InputRange("in", "input", "T1", 0, 0, to), InputRange("in", "input", "T1", 1, 0, 14))
+    splits = layout_of(spec, division).splits
+    assert len({split.task for split in splits}) == 2
+    assert (len(splits) > 2) == cut
+
+
 def test_few_records_are_one_task() -> None:
     division = (InputRange("in", "input", "T1", 0, 5, 25), InputRange("in", "input", "T1", 1, 0, 0))
     layout = layout_of(SPEC, division)

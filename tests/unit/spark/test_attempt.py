@@ -140,7 +140,7 @@ def test_only_who_has_leave_can_have_written() -> None:
     it = attempt()
     it.grant("q", 0, task_attempt=11, attempt_number=0)
     with pytest.raises(
-        StepFailedError, match="task 12 says what writer 0 of query 'q' wrote, and has no leave"
+        StepFailedError, match="task 12 says what it wrote as writer 0 of query 'q', and has no leave"
     ):
         it.report_written("q", 0, 12, (slice_of("out", 0),))
     with pytest.raises(StepFailedError, match="over"):

@@ -246,8 +246,14 @@ def test_a_limit_that_is_no_number_is_refused(text: str) -> None:
 
 
 def test_limits_come_from_sparks_settings() -> None:
-    given = {"handshakeSeconds": "2.5", "maxStrangers": "3", "maxConnections": "4", "maxMessageBytes": "5"}
-    assert limits_of(lambda name: given[name.rpartition(".")[2]]) == ChannelLimits(2.5, 3, 4, 5)
+    given = {
+        "handshakeSeconds": "2.5",
+        "maxStrangers": "3",
+        "maxConnections": "4",
+        "maxMessageBytes": "5",
+        "turnSeconds": "6",
+    }
+    assert limits_of(lambda name: given[name.rpartition(".")[2]]) == ChannelLimits(2.5, 3, 4, 5, 6.0)
     assert limits_of(lambda _name: None) == ChannelLimits()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.messages import (
     QUESTIONS,
     Announce,
@@ -17,6 +18,7 @@ from kcontrol.adapters.spark.channel.messages import (
     AwaitStep,
     BeginTask,
     Columns,
+    Dealt,
     Grant,
     Heard,
     Job,
@@ -31,6 +33,7 @@ from kcontrol.adapters.spark.channel.messages import (
     Settings,
     Split,
     StepSplits,
+    TakeTurns,
     TaskSplits,
     answer_of,
     question_from_plain,
@@ -56,6 +59,8 @@ ASKED: list[tuple[Question[Any], Any]] = [
         AskGrant(1, "q", 0, 17, 0, Placement.DIRECT, 2, 4),
         Grant((OwnPartitions("out", (0, 2)),), 5, 1_700, "id", 9, 1),
     ),
+    (TakeTurns(1, "q", 0, 17, "out", (WriteTurn(0, 5, 9),), (0, 3)), Dealt((WriteTurn(3, 0, -1),))),
+    (TakeTurns(1, "q", 0, 17, "out", (), ()), Dealt(())),
     (ReportWritten(1, "q", 0, 17, (SLICE,)), Heard()),
     (ReportFailure(1, FailureKind.QUERY, "it\nfailed"), Heard()),
 ]

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.channel.messages import Grant
+from kcontrol.adapters.spark.channel.messages import Grant, Placement
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, PARTITION_COLUMN, OutputTarget
+from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.spool import MAX_BATCH_ROWS, Spool, check_local
+from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.sink.writing import RowWriter
 from kcontrol.errors import ConfigurationError, StepFailedError
 from kcontrol.replay.delivery import ReplayedRecord
@@ -37,6 +39,11 @@ def place(spool: Spool, step: int = 5) -> Path:
     return found
 
 
+def writer_of(place: Path | None, writer: int = 0) -> RowWriter:
+    job = WriteJob(1, Placement.SINGLE, 1, True, (OUT, MORE), str(place) if place else None)
+    return RowWriter(NOBODY, GRANT, job, WriterIdentity(1, "q", writer, 17))
+
+
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     return Spool(tmp_path / "spool", first_step=5)
@@ -45,7 +52,7 @@ def spool(tmp_path: Path) -> Spool:
 def test_what_tasks_write_is_read_back_output_by_output_and_task_by_task(spool: Spool) -> None:
     headers = [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None]
     for task in (10, 2):
-        writer = RowWriter(NOBODY, GRANT, replay=True, writer=task, spool=place(spool))
+        writer = writer_of(place(spool), task)
         writer.write(MORE, rows(value=[b"%d" % task]), pa.array([3]))
         writer.write(OUT, rows(key=[b"k", None], value=[b"", None], headers=headers), pa.array([1, 0]))
         writer.write(OUT, rows(value=[b"again"]), pa.array([1]))
@@ -68,7 +75,7 @@ def test_the_digests_are_those_of_a_replay_that_keeps_nothing(spool: Spool) -> N
     batch = rows(value=[b"1.001", b"2"], **{DIGEST_COLUMN: [b"1.0", b"2.0"], PARTITION_COLUMN: [2, 3]})
     written = []
     for kept in (None, place(spool)):
-        writer = RowWriter(NOBODY, GRANT, replay=True, writer=0, spool=kept)
+        writer = writer_of(kept)
         writer.write(target, batch, batch.column(PARTITION_COLUMN))
         written.append(writer.finish())
     assert written[0] == written[1]
@@ -81,7 +88,7 @@ def test_many_rows_are_kept_in_small_batches(spool: Spool) -> None:
     values = [b"%d" % number for number in range(count)]
     # A slice: what lies before and behind it in the same buffers does not belong to the rows.
     batch = rows(value=[b"before", *values, b"behind"])[1 : count + 1]
-    writer = RowWriter(NOBODY, GRANT, replay=True, writer=0, spool=place(spool))
+    writer = writer_of(place(spool))
     writer.write(OUT, batch, pa.array(np.arange(count) % 4))
     writer.finish()
     [path] = place(spool).iterdir()
@@ -95,7 +102,7 @@ def test_many_rows_are_kept_in_small_batches(spool: Spool) -> None:
 def test_only_the_steps_that_are_wanted_are_kept_and_only_until_they_are_delivered(spool: Spool) -> None:
     assert spool.place(4) is None
     here = place(spool)
-    writer = RowWriter(NOBODY, GRANT, replay=True, writer=0, spool=here)
+    writer = writer_of(here)
     writer.write(OUT, rows(value=[b"v"]), pa.array([0]))
     writer.abort()
     spool.drop(5)
@@ -106,7 +113,7 @@ def test_only_the_steps_that_are_wanted_are_kept_and_only_until_they_are_deliver
 
 
 def test_rows_that_the_output_does_not_take_are_not_kept(spool: Spool) -> None:
-    writer = RowWriter(NOBODY, GRANT, replay=True, writer=0, spool=place(spool))
+    writer = writer_of(place(spool))
     with pytest.raises(StepFailedError, match="a row is for partition 4"):
         writer.write(OUT, rows(value=[b"v"]), pa.array([4]))
     writer.abort()

@@ -129,7 +129,11 @@ class Partitions:
         return fetched(await self.rpc.send(node, request, lane), positions)
 
     async def produce(
-        self, node: int, topic: str, batches: Sequence[tuple[int, bytes]], transactional_id: str | None
+        self,
+        node: int,
+        topic: str,
+        batches: Sequence[tuple[int, bytes | bytearray]],
+        transactional_id: str | None,
     ) -> list[ProduceAnswer]:
         """Give a leader one batch for each of some partitions; acknowledged by all replicas in sync, or not,
         as the codes say."""

@@ -28,7 +28,11 @@ class ProduceRecordsRequest(Request[ProduceRequest_v8]):  # type: ignore[misc]
     API_KEY = 0
 
     def __init__(
-        self, transactional_id: str | None, timeout_ms: int, topic: str, batches: Sequence[tuple[int, bytes]]
+        self,
+        transactional_id: str | None,
+        timeout_ms: int,
+        topic: str,
+        batches: Sequence[tuple[int, bytes | bytearray]],
     ) -> None:
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms

@@ -109,7 +109,7 @@ class ProduceFaults:
                 first_sequence=batch.base_sequence,
             )
         )
-        decoded = Fetched(batch.data, self._output.topic).decode(
+        decoded = Fetched(memoryview(batch.data), self._output.topic).decode(
             self._codec, (), 0, _ALL_OFFSETS, DigestKind.NONE, headers=True, run_bytes=len(batch.data)
         )
         for run in decoded:

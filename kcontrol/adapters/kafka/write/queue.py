@@ -6,15 +6,17 @@ A batch whose answer was lost is sent again, the same bytes: the broker knows it
 other surprise in an answer means that a second writer is at work under the same producer id and epoch:
 acknowledged offsets must only go up.
 
+Where several writers take turns in a partition, a batch gets its sequence number when its turn has come, and is
+sent again within that turn only.
+
 Lives in the event loop; the writer's task hands batches over and waits at the backlog.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any
 
 from kcontrol.adapters.kafka.client.background import RawClient
 from kcontrol.adapters.kafka.client.codes import ErrorCode, Verdict, describe_code
@@ -26,42 +28,19 @@ from kcontrol.adapters.kafka.client.rights import Operation, write_right
 from kcontrol.adapters.kafka.client.rpc import SETTLING
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
-from kcontrol.backoff import Deadline, Tries
+from kcontrol.adapters.kafka.write.progress import PartitionProgress
+from kcontrol.adapters.kafka.write.rounds import Rounds
+from kcontrol.adapters.kafka.write.turns import Turns
 from kcontrol.errors import RetriableError, TopicError
 from kcontrol.wire.batches import SealedBatch
-
-EARLY_GRACE_MS = 2_000
-"""A step may be shown while its coordinator still adds the partitions, which takes milliseconds. Whom Kafka tells for
-longer that a partition is not in the transaction, is too late, and not too early."""
 
 REQUEST_BYTES = 4 << 20
 """Batches of several partitions go in one request up to so many bytes."""
 
 
-@dataclass(slots=True)
-class PartitionProgress:
-    """One partition. `from_` and `end`: of what is acknowledged; before that, `end` is where the log ended
-    when we came. `tries`: at its first waiting batch, once one has failed."""
-
-    partition: int
-    waiting: deque[SealedBatch] = field(default_factory=deque)
-    from_: int = -1
-    end: int = -1
-    records: int = 0
-    busy: bool = False
-    tries: Tries | None = None
-    early: Deadline | None = None
-    """Since it was first told that the partition is not in the transaction."""
-
-    @property
-    def may_be_early(self) -> bool:
-        """Whether a partition that is not in the transaction may come to be: nothing was written there yet."""
-        self.early = self.early or Deadline(EARLY_GRACE_MS)
-        return self.from_ < 0 and not self.early.passed
-
-
 class ProduceQueue:
-    """Sends what is `put`, in a transaction that somebody else owns."""
+    """Sends what is `put`, in a transaction that somebody else owns. turns: of partitions that other writers
+    write too; None: nobody else does."""
 
     def __init__(
         self,
@@ -71,6 +50,7 @@ class ProduceQueue:
         faults: ProduceFaults,
         backlog: Backlog,
         deadline_ms: int,
+        turns: Turns | None = None,
     ) -> None:
         self._client = client
         self._output = output
@@ -82,6 +62,7 @@ class ProduceQueue:
         self._stopped = False
         self._dispatching = False
         self.partitions: dict[int, PartitionProgress] = {}
+        self._rounds = None if turns is None else Rounds(turns, self.partitions, backlog, self._dispatch_soon)
 
     def put(self, partition: int, batch: SealedBatch) -> None:
         """The next batch of a partition."""
@@ -102,20 +83,28 @@ class ProduceQueue:
 
     def _dispatch(self) -> None:
         self._dispatching = False
-        ready = [progress for progress in self.partitions.values() if progress.waiting and not progress.busy]
-        if ready and not self._stopped:
+        if self._stopped:
+            return
+        ready = [progress for progress in self.partitions.values() if self._may_go(progress)]
+        if ready:
             for progress in ready:
                 progress.busy = True
-            self._run(ready)
+            self._run(self._send(ready))
+        elif self._rounds is not None and self._rounds.over:
+            self._run(self._rounds.next())
 
-    def _run(self, ready: Sequence[PartitionProgress]) -> None:
-        task = asyncio.get_running_loop().create_task(self._guarded(ready))
+    def _may_go(self, progress: PartitionProgress) -> bool:
+        has_turn = self._rounds is None or progress.allowed > 0
+        return bool(progress.waiting) and has_turn and not progress.busy
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(self._guarded(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, ready: Sequence[PartitionProgress]) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._send(ready)
+            await work
         except* Exception as group:  # noqa: BLE001 - whatever it is, the task that waits at the backlog must hear of it
             self.stop()
             self._backlog.fail(_first(group))
@@ -142,7 +131,7 @@ class ProduceQueue:
     async def _produce(self, info: TopicInfo, leader: int, group: Sequence[PartitionProgress]) -> None:
         try:
             await self._learn_ends(info, [progress for progress in group if progress.end < 0])
-            batches = [(progress.partition, progress.waiting[0].data) for progress in group]
+            batches = [(progress.partition, progress.first().data) for progress in group]
             answers = await self._client.partitions.produce(
                 leader, info.name, batches, self._transactional_id
             )
@@ -169,7 +158,7 @@ class ProduceQueue:
         batch = progress.waiting[0]
         match answer.verdict:
             case Verdict.FINE:
-                self._written(progress, batch, answer.base_offset)
+                self._written(progress, answer.base_offset)
             case Verdict.PASSING | Verdict.OTHER_COORDINATOR | Verdict.UNCERTAIN:
                 await self._wait([progress], describe_code(answer.code))
             case Verdict.FENCED if answer.code == ErrorCode.INVALID_TXN_STATE and progress.may_be_early:
@@ -178,9 +167,7 @@ class ProduceQueue:
                 await self._again([progress], describe_code(answer.code))
             case Verdict.TOO_LARGE:
                 parts = await self._faults.split(batch, progress.partition)
-                progress.waiting.popleft()
-                progress.waiting.extendleft(reversed(parts))
-                self._backlog.grow(sum(len(part.data) for part in parts) - len(batch.data))
+                self._backlog.grow(progress.split(parts))
                 self._free(progress)
             case _:
                 self._client.rpc.raise_if_denied(
@@ -190,15 +177,10 @@ class ProduceQueue:
                 )
                 self._faults.raise_for(answer)
 
-    def _written(self, progress: PartitionProgress, batch: SealedBatch, base_offset: int) -> None:
+    def _written(self, progress: PartitionProgress, base_offset: int) -> None:
         if base_offset < progress.end:
             self._faults.raise_second_writer(progress.partition, base_offset, progress.end)
-        progress.waiting.popleft()
-        if progress.from_ < 0:
-            progress.from_ = base_offset
-        progress.end = base_offset + batch.records
-        progress.records += batch.records
-        progress.tries = None
+        batch = progress.acknowledged(base_offset)
         self._free(progress)
         self._backlog.done(len(batch.data))
 

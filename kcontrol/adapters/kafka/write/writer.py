@@ -14,10 +14,12 @@ from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.write.backlog import Backlog
 from kcontrol.adapters.kafka.write.faults import OutputId, ProduceFaults
 from kcontrol.adapters.kafka.write.queue import ProduceQueue
+from kcontrol.adapters.kafka.write.turns import Turns
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import ConfigurationError, StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import (
+    UNNUMBERED,
     BatchFormat,
     Compression,
     PartitionedBatches,
@@ -46,7 +48,7 @@ class WriteLimits:
 
 class TransactionWriter:
     """Writes one output's rows under the producer id and epoch of the attempt, to
-    partitions that no other task writes.
+    partitions that no other task writes, or with which it takes `turns`.
 
     output, topic, partition_count: of the output. now_ms: every record's timestamp. compression: 'none',
     'gzip', 'snappy', 'lz4' or 'zstd'. digest: 'exact', 'count', or 'float:TOLERANCE', which wants
@@ -56,7 +58,7 @@ class TransactionWriter:
     def __init__(
         self, settings: ClusterSettings, transactional_id: str, producer_id: int, producer_epoch: int, step: int, now_ms: int,
         output: str, topic: str, partition_count: int, compression: str = "none", limits: WriteLimits | None = None,
-        digest: str = "exact",
+        digest: str = "exact", turns: Turns | None = None,
     ) -> None:  # fmt: skip
         limits = limits or WriteLimits()
         client, codec = client_for(settings), default_codec()
@@ -68,6 +70,7 @@ class TransactionWriter:
             max_batch_bytes=limits.max_batch_bytes,
             digest_kind=DigestKind.OUTPUT if digest == "exact" else DigestKind.NONE,
             digest_number=partition_count,
+            first_sequence=0 if turns is None else UNNUMBERED,
         )
         self._output = OutputId(step, output, topic)
         self._partition_count = partition_count
@@ -78,7 +81,7 @@ class TransactionWriter:
         faults = ProduceFaults(client, self._output, codec, batch_format)
         self._client = client
         self._queue = ProduceQueue(
-            client, self._output, transactional_id, faults, self._backlog, limits.deadline_ms
+            client, self._output, transactional_id, faults, self._backlog, limits.deadline_ms, turns
         )
 
     def write(

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, ReadRange
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.channel.link import Peer
@@ -23,6 +24,7 @@ from kcontrol.adapters.spark.channel.messages import (
     AwaitStep,
     BeginTask,
     Columns,
+    Dealt,
     Grant,
     Heard,
     Job,
@@ -36,6 +38,7 @@ from kcontrol.adapters.spark.channel.messages import (
     Settings,
     Split,
     StepSplits,
+    TakeTurns,
     TaskSplits,
 )
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
@@ -66,7 +69,9 @@ class ChannelEndpoint:
         conf = spark.sparkContext.getConf()
         address = _listen_on(spark)
         certificate = certificate_of(spark, elsewhere=address != LOOPBACK)
-        self.channel = ChannelServer(address, self._handle, limits_of(conf.get), certificate)
+        limits = limits_of(conf.get)
+        self._turn_s = limits.turn_s
+        self.channel = ChannelServer(address, self._handle, limits, certificate)
 
     def close(self) -> None:
         self.channel.close()
@@ -93,6 +98,8 @@ class ChannelEndpoint:
                 return Heard()
             case AskGrant() as asked:
                 return self._grant(self.gate.attempt(asked.serial), asked)
+            case TakeTurns() as taken:
+                return Dealt(self._turns(self.gate.attempt(taken.serial), taken))
             case ReportWritten(serial, query, writer, task_attempt, slices):
                 self.gate.attempt(serial).report_written(query, writer, task_attempt, slices)
                 return Heard()
@@ -139,6 +146,8 @@ class ChannelEndpoint:
         if asked.placement is Placement.DIRECT:
             residues = set(attempt.grant_classes(*who, modulus=asked.modulus))
             own = {name: tuple(p for p in partitions if p in residues) for name, partitions in own.items()}
+        elif asked.placement is Placement.TURNS:
+            attempt.grant_turns(*who)
         else:
             attempt.grant(*who)
             # Of a single writer there is 1 task, so that a second one may write nothing.
@@ -155,6 +164,10 @@ class ChannelEndpoint:
             producer_id=work.token.producer_id,
             producer_epoch=work.token.producer_epoch,
         )
+
+    def _turns(self, attempt: AttemptLedger, taken: TakeTurns) -> tuple[WriteTurn, ...]:
+        who = (taken.query, taken.writer, taken.task_attempt)
+        return attempt.take_turns(*who, taken.output, taken.back, taken.wanted, self._turn_s)
 
 
 def _plain(splits: Iterable[SourceSplit]) -> tuple[Split, ...]:

@@ -3,17 +3,20 @@ ends.
 
 Many threads meet here: the channel's (tasks asking for leave, reporting what they read), one for each query's
 batch (waiting for the decision) and the engine's. The rules that keep two writers off one partition live in
-`grant`; they hold even if Spark runs a task again without telling anyone.
+`grant`, and in `sharing` for writers that take turns; they hold even if Spark runs a task again without telling
+anyone.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.adapters.spark.channel.input_check import InputCheck, recorded_version
+from kcontrol.adapters.spark.channel.sharing import SharedWriting
 from kcontrol.core.model import FailureKind, OutputSlice, Skipped, SourceSplit, StepBoundary, StepWork
 from kcontrol.errors import StepFailedError
 
@@ -85,6 +88,9 @@ class AttemptLedger:
         self._writers: dict[tuple[str, int], int] = {}
         self._written: dict[tuple[str, int], tuple[OutputSlice, ...]] = {}
         self._writer_of: dict[tuple[str, int], int] = {}
+        self._sharing: set[str] = set()
+        """Queries whose writers share their partitions."""
+        self._shared = SharedWriting(work.step, self._changed, self._refuse_late, self._fail_locked)
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
         self.phases_ms: dict[str, float] = {}
@@ -182,19 +188,38 @@ class AttemptLedger:
                     )
             return sorted(residues)
 
+    def grant_turns(self, query: str, writer: int, task_attempt: int, attempt_number: int) -> None:
+        """Leave for a writer that shares all partitions with its siblings: it takes turns with them. Raises
+        StepFailedError as `grant` does."""
+        self.grant(query, writer, task_attempt, attempt_number)
+        with self._changed:
+            self._sharing.add(query)
+            self._shared.join((query, writer))
+
+    def take_turns(
+        self,
+        query: str,
+        writer: int,
+        task_attempt: int,
+        output: str,
+        back: Sequence[WriteTurn],
+        wanted: Sequence[int],
+        turn_s: float,
+    ) -> tuple[WriteTurn, ...]:
+        """See `Turns.take`. Raises StepFailedError without leave, or too late; and when a turn of another writer
+        is out for longer than `turn_s`."""
+        with self._changed:
+            self._refuse_without_leave(query, writer, task_attempt, "takes turns as")
+            return self._shared.take((query, writer), output, back, wanted, turn_s)
+
     def report_written(
         self, query: str, writer: int, task_attempt: int, slices: tuple[OutputSlice, ...]
     ) -> None:
         """A writer that has leave has written all that it was given. Raises
         StepFailedError without leave, or too late."""
         with self._changed:
-            self._refuse_late()
-            if self._writers.get((query, writer)) != task_attempt:
-                raise self._fail_locked(
-                    FailureKind.LOST,
-                    f"step {self.work.step}: task {task_attempt} says what writer {writer} of query "
-                    f"{query!r} wrote, and has no leave to write",
-                )
+            self._refuse_without_leave(query, writer, task_attempt, "says what it wrote as")
+            self._shared.leave((query, writer))
             self._written[query, writer] = slices
 
     def written(self, query: str) -> tuple[OutputSlice, ...]:
@@ -215,6 +240,8 @@ class AttemptLedger:
                     "wrote, though Spark says that its job has ended well",
                 )
             slices = [item for (name, _), said in self._written.items() if name == query for item in said]
+            if query in self._sharing:
+                return self._shared.together(slices, replay=self.expected is not None)
             return tuple(sorted(slices, key=lambda item: (item.output, item.partition)))
 
     def _reached(self, phase: str) -> None:
@@ -223,6 +250,15 @@ class AttemptLedger:
     def _refuse_late(self) -> None:
         if self._failure is not None or self._decided is not None:
             raise StepFailedError(FailureKind.LOST, f"step {self.work.step}: this attempt is over")
+
+    def _refuse_without_leave(self, query: str, writer: int, task_attempt: int, what: str) -> None:
+        self._refuse_late()
+        if self._writers.get((query, writer)) != task_attempt:
+            raise self._fail_locked(
+                FailureKind.LOST,
+                f"step {self.work.step}: task {task_attempt} {what} writer {writer} of query {query!r}, and has no "
+                "leave to write",
+            )
 
     def _refuse_rerun(self, who: str, attempt_number: int) -> None:
         if attempt_number != 0:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Generic, TypeVar, get_args
 
+from kcontrol.adapters.kafka.write.turns import WriteTurn
 from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.wire.shapes import from_plain, to_plain
 
@@ -31,6 +32,8 @@ class Placement(StrEnum):
     to."""
     EXCHANGE = "exchange"
     """A shuffle brings the rows of an output partition to the one task that writes it."""
+    TURNS = "turns"
+    """Each task writes its rows itself, to any partition, when its turn has come."""
 
 
 class Question(Generic[A]):
@@ -140,6 +143,13 @@ class Grant:
     producer_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Dealt:
+    """Turns that a writer has from now on; none yet: ask again."""
+
+    turns: tuple[WriteTurn, ...]
+
+
 # --- questions of planners ----------------------------------------------------------------------------------
 
 
@@ -243,6 +253,22 @@ class AskGrant(Question[Grant]):
 
 
 @dataclass(frozen=True, slots=True)
+class TakeTurns(Question[Dealt]):
+    """A writer that has leave gives turns back, and wants others. Answered when it has one, or after a while.
+
+    back: as they are now. wanted: partitions of the output, none if it only gives back.
+    """
+
+    serial: int
+    query: str
+    writer: int
+    task_attempt: int
+    output: str
+    back: tuple[WriteTurn, ...]
+    wanted: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReportWritten(Question[Heard]):
     """A writer that has leave has written all that it was given."""
 
@@ -264,7 +290,7 @@ class ReportFailure(Question[Heard]):
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
     *(AwaitStep, AskSplits, AskSettings),
-    *(AskJob, Announce, BeginTask, ReportReads, AskGrant, ReportWritten, ReportFailure),
+    *(AskJob, Announce, BeginTask, ReportReads, AskGrant, TakeTurns, ReportWritten, ReportFailure),
 )
 """All that a driver answers."""
 

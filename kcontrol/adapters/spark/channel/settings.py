@@ -45,6 +45,9 @@ class ChannelLimits:
     """maxConnections: that have; one more is turned away."""
     message_bytes: int = 16 * 1024 * 1024
     """maxMessageBytes: of a peer that has. A division of 100,000 splits fits."""
+    turn_s: float = 150.0
+    """turnSeconds: how long a writer may have a turn in a partition. A batch that is not acknowledged ends the
+    attempt long before, so nobody has one for so long but a process that hangs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,12 @@ def limits_of(setting: Callable[[str], str | None]) -> ChannelLimits:
 
     Raises SparkSettingError for a value that is no number above 0.
     """
-    names = ("handshakeSeconds", "maxStrangers", "maxConnections", "maxMessageBytes")
+    names = ("handshakeSeconds", "maxStrangers", "maxConnections", "maxMessageBytes", "turnSeconds")
     defaults = ChannelLimits()
-    values = (defaults.handshake_s, defaults.most_strangers, defaults.most_peers, defaults.message_bytes)
+    values = (
+        *(defaults.handshake_s, defaults.most_strangers, defaults.most_peers, defaults.message_bytes),
+        defaults.turn_s,
+    )
     found: list[Any] = []
     for name, default in zip(names, values, strict=True):
         text = setting(PREFIX + name)

@@ -1,8 +1,8 @@
 """A query without state, planned once: a thread waits for steps at the gate and runs the same plan for each.
 
 The steps topic says what was read, there is no state to version, and nothing is planned or written down for a
-step: so it can begin after any. Where rows are shuffled to their writers a step is planned anew, since an RDD
-with a shuffle would read what the first run has shuffled. Where steps follow each other closely the job of the
+step: so it can begin after any. In the rare step whose rows are shuffled to their writers it is planned anew,
+since an RDD with a shuffle would read what the first run has shuffled. Where steps follow each other closely the job of the
 next one is begun ahead: see `ahead`.
 """
 

@@ -145,6 +145,7 @@ class Frames:
             sources=facts.sources,
             scattered=self._scattered(item.frame),
             gathers=facts.gathers,
+            regrouped=facts.regrouped,
             columns=columns_used(frame),
         )
 

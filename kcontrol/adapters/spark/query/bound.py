@@ -22,7 +22,7 @@ class BoundQuery:
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
     scattered: what it does that needs rows of several nodes; only looked for where there are several.
-    gathers: it brings rows together, with or without state.
+    gathers: it brings rows together, with or without state. regrouped: and all of them, on one way.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
@@ -42,6 +42,7 @@ class BoundQuery:
     sources: int = 1
     scattered: tuple[str, ...] = ()
     gathers: bool = False
+    regrouped: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     once: DataFrame | None = None
     most_tasks: int = 0

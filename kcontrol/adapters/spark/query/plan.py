@@ -102,6 +102,8 @@ class PlanFacts:
     has_watermark: bool
     gathers: bool
     """It brings rows together, with or without state: equal keys must be on one node."""
+    regrouped: bool
+    """It does so with every row, as a chain of operators: no row comes by another way."""
     warnings: tuple[str, ...]
 
 
@@ -127,13 +129,15 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
     reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
+    gathers = any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming)
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
         sources=len(reads),
         narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
         stateful_operators=tuple(text_of(node, _MAX_FIELDS) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
-        gathers=any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming),
+        gathers=gathers,
+        regrouped=gathers and len(reads) == 1 and "CTERelationRef" not in names,
         warnings=tuple(_warnings(nodes, query)),
     )
 

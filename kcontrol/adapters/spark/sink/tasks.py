@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,6 +22,7 @@ from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, ReportWrit
 from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
+from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.sink.writing import RowWriter
 from kcontrol.core.model import OutputSlice
 
@@ -68,9 +68,8 @@ class WriteRows:
             return  # nothing to write: no leave is needed
         grant = self._ask_leave(job, context)
         own = {each.output: each.partitions for each in grant.own}
-        writer = RowWriter(
-            self._address, grant, job.replay, context.partitionId(), Path(job.spool) if job.spool else None
-        )
+        who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
+        writer = RowWriter(self._address, grant, job, who)
         try:
             for batch in chain([first], batches):
                 for target, _, rows in split_by_output(batch, job.targets):

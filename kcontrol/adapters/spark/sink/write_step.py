@@ -70,26 +70,46 @@ class StepWriter:
         return job, Ways(placement, tasks, self._has_one_partition(attempt))
 
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
-        """One writer needs no shuffle. Several need none either if the rows can stay where they were read.
+        """One writer needs nothing. Several don't meet if the rows can stay where they were read.
 
         That is so when the plan never moves rows between tasks, rows bring neither key nor partition, and no
-        two source tasks read input partitions that map to one output partition. All of it follows from code
-        and layout: a replay chooses alike.
+        two source tasks read input partitions that map to one output partition. Others take turns, unless that
+        could change the order of records that were in one partition. All of it follows from code and layout:
+        a replay chooses alike.
         """
         if tasks == 1:
             return Placement.SINGLE
+        if self._never_meet(attempt, targets):
+            return Placement.DIRECT
+        return Placement.TURNS if self._keeps_order(attempt) else Placement.EXCHANGE
+
+    def _never_meet(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...]) -> bool:
         counts = {target.partitions for target in targets}
         if not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
-            return Placement.EXCHANGE
+            return False
         modulus = counts.pop()
         seen: set[int] = set()
         for name in self._bound.inputs:
             for splits in attempt.source_tasks(name):
                 residues = {split.partition % modulus for split in splits}
                 if seen & residues or any(not residues <= set(target.own) for target in targets):
-                    return Placement.EXCHANGE
+                    return False
                 seen |= residues
-        return Placement.DIRECT
+        return True
+
+    def _keeps_order(self, attempt: AttemptLedger) -> bool:
+        """Whether tasks that write side by side leave records of one input partition in their order: one task
+        reads all of it, or all rows are brought together anew on the way. Rows without keys have no order."""
+        if self._bound.regrouped or self._bound.unkeyed:
+            return True
+        seen: set[tuple[str, int]] = set()
+        for name in self._bound.inputs:
+            for splits in attempt.source_tasks(name):
+                read = {(name, split.partition) for split in splits}
+                if seen & read:
+                    return False
+                seen |= read
+        return True
 
     def _has_one_partition(self, attempt: AttemptLedger) -> bool:
         """Whether the batch surely is one task already: one source task, and no row ever leaves it."""

@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.channel.messages import Grant
+from kcontrol.adapters.spark.channel.messages import Grant, Placement
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OutputTarget
+from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.spool import SpoolWriter
+from kcontrol.adapters.spark.sink.turns import ChannelTurns, WriterIdentity
 from kcontrol.adapters.spark.source.reading import cluster_settings
 from kcontrol.core.model import OutputSlice
 
@@ -23,17 +25,10 @@ _Writer = TransactionWriter | DigestWriter | SpoolWriter
 
 
 class RowWriter:
-    """Writes rows under the grant that the driver gave.
+    """Writes rows under the grant that the driver gave. who: this task among the query's writers."""
 
-    writer: the number of this task among the query's writers. spool: in a replay, the
-    directory that takes its rows, if any.
-    """
-
-    def __init__(
-        self, address: ChannelAddress, grant: Grant, replay: bool, writer: int, spool: Path | None = None
-    ) -> None:
-        self._address, self._grant, self._replay = address, grant, replay
-        self._number, self._spool = writer, spool
+    def __init__(self, address: ChannelAddress, grant: Grant, job: WriteJob, who: WriterIdentity) -> None:
+        self._address, self._grant, self._job, self._who = address, grant, job, who
         self._writers: dict[str, _Writer] = {}
 
     def write(self, target: OutputTarget, rows: pa.RecordBatch, partitions: pa.Array) -> None:
@@ -61,13 +56,12 @@ class RowWriter:
 
     def _open(self, target: OutputTarget) -> _Writer:
         grant = self._grant
-        if self._replay:
+        if self._job.replay:
             counted = DigestWriter(grant.step, target.name, target.topic, target.partitions, target.digest)
-            return (
-                counted
-                if self._spool is None
-                else SpoolWriter(counted, self._spool, target.name, self._number)
-            )
+            if self._job.spool is None:
+                return counted
+            return SpoolWriter(counted, Path(self._job.spool), target.name, self._who.writer)
+        shared = self._job.placement is Placement.TURNS
         return TransactionWriter(
             cluster_settings(self._address),
             grant.transactional_id,
@@ -80,4 +74,5 @@ class RowWriter:
             target.partitions,
             compression=target.compression,
             digest=target.digest,
+            turns=ChannelTurns(self._address, self._who, target.name) if shared else None,
         )
