@@ -117,6 +117,7 @@ class SparkEngine:
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
         host.own_partitions, host.columns_used = self._own_partitions, self._columns_used
+        host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
@@ -125,6 +126,7 @@ class SparkEngine:
             query=lambda name: self._queries.query(name),
             targets=self._targets,
             spool=spool,
+            tasks_ahead=lambda: host.tasks_ahead,
         )
         self._queries = RunningQueries(
             spark,
@@ -276,7 +278,7 @@ class SparkEngine:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
-        self._host.gate.begin_session(session, len(self._bound.queries))
+        self._host.gate.begin_session(session, len(self._bound.queries), ahead=self._bound.ahead)
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
@@ -320,6 +322,7 @@ class SparkEngine:
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
+        self._check_tasks(attempt)
         self._queries.clock.set(work.now_ms)
         self._host.gate.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
@@ -339,6 +342,19 @@ class SparkEngine:
         if check is not None:
             check.result(attempt, result)
         return result
+
+    def _check_tasks(self, attempt: AttemptLedger) -> None:
+        """Queries that were planned ahead must have as many source tasks as the step. One that was made by a
+        definition with more of them is run once they are opened again. Raises StepFailedError."""
+        needed = max(len(attempt.source_tasks(item.name)) for item in self._spec.inputs)
+        planned = self._host.tasks_ahead
+        if 0 < planned < needed:
+            self._host.tasks_ahead = needed
+            raise StepFailedError(
+                FailureKind.LOST,
+                f"step {attempt.work.step} has {needed} source tasks and the queries were planned for {planned}: "
+                "they are opened again",
+            )
 
     def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
         otherwise = made_otherwise(expected, self._node, self._environment)

@@ -76,7 +76,9 @@ class BoundQueries:
     queries: tuple[BoundQuery, ...]
     warnings: tuple[str, ...] = ()
     planning: str = ""
-    """When Spark plans them: `once`, or `each step`, with the reason."""
+    """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
+    ahead: bool = False
+    """Spark plans each step of them before it is known what the step reads."""
 
     @property
     def names(self) -> tuple[str, ...]:
