@@ -18,7 +18,7 @@ from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, Attem
 from kcontrol.adapters.spark.channel.crossing import CarriedError
 from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.channel.messages import Placement
-from kcontrol.adapters.spark.internals import PlannedFrame, execution_of
+from kcontrol.adapters.spark.internals import PlannedFrame, execution_of, wait_to_be_stopped
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_records, watermark_moved
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
@@ -27,6 +27,8 @@ from kcontrol.core.model import FailureKind
 
 _log = logging.getLogger(__name__)
 
+STOP_TIMEOUT_S = 60.0
+"""Within which a query that is sent away is stopped."""
 Released = Callable[[int], AttemptLedger]
 """Waits for the attempt at a step, and gives it. Raises AttemptCancelledError."""
 
@@ -53,7 +55,12 @@ class Sink:
             prepared = None
         else:
             prepared = self._prepared(batch)
-            attempt = self._released(batch_id + 1)
+            try:
+                attempt = self._released(batch_id + 1)
+            except AttemptCancelledError:
+                # Any other way out of here Spark would take for a batch that is done, or for a query that fails.
+                wait_to_be_stopped(batch.sparkSession, STOP_TIMEOUT_S)
+                raise
         try:
             self._check(attempt, batch_id)
             attempt.planned(self._bound.name)
