@@ -138,7 +138,7 @@ def test_a_step_that_an_older_definition_has_cut_into_more_tasks_is_run_after_an
             stepper.pipeline.query(query)
         await stepper.new_incarnation()
         await stepper.engine.open(0, create=True)
-        with pytest.raises(StepFailedError, match="has 2 source tasks .* planned for 1") as failed:
+        with pytest.raises(StepFailedError, match="has 2 source tasks") as failed:
             await stepper.replay(1)
         assert failed.value.kind is FailureKind.LOST
         await stepper.engine.open(0, create=True)

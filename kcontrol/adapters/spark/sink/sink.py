@@ -24,6 +24,7 @@ from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_rec
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
 from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ STOP_TIMEOUT_S = 60.0
 """Within which a query that is sent away is stopped."""
 Released = Callable[[int], AttemptLedger]
 """Waits for the attempt at a step, and gives it. Raises AttemptCancelledError."""
+_Prepared = tuple[Ways, PlannedFrame]
 
 
 class Sink:
@@ -48,13 +50,13 @@ class Sink:
         """What the last step needed."""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        prepared: _Prepared | None = None
         if self._released is None:
             attempt = self._context.current()
             if attempt is None:
                 raise AttemptCancelledError(f"query {self._bound.name!r}: no step is released")
-            prepared = None
         else:
-            prepared = self._prepared(batch)
+            prepared = self._prepared(batch, batch_id)
             try:
                 attempt = self._released(batch_id + 1)
             except AttemptCancelledError:
@@ -67,20 +69,20 @@ class Sink:
             result = self._run(batch, attempt, prepared)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
-            first = attempt.fail(failure.kind, str(failure))
-            # Short, and without its cause: Spark searches the text of an exception from here with a regular
-            # expression that overflows the stack of the query's thread when it meets a long Java error.
-            raise CarriedError(first.kind, str(first)) from None
+            raise _shortly(attempt.fail(failure.kind, str(failure))) from None
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
 
-    def _prepared(self, batch: DataFrame) -> tuple[Ways, PlannedFrame] | None:
+    def _prepared(self, batch: DataFrame, batch_id: int) -> _Prepared | None:
         """The batch with its writers, as the last step needed them. Not where rows are shuffled to them: planning
         a shuffle may run it."""
         ways = self._last
         if ways is None or ways.placement is Placement.EXCHANGE:
             return None
-        return ways, PlannedFrame(self._plan.writing(batch, ways))
+        try:
+            return ways, PlannedFrame(self._plan.writing(batch, ways))
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the query and says why
+            raise _shortly(as_step_failure(error, batch_id + 1, self._bound.name)) from None
 
     def _check(self, attempt: AttemptLedger, batch_id: int) -> None:
         """All sources of the batch must end at the step, and the batch must be the step's own."""
@@ -93,9 +95,7 @@ class Sink:
                 f"{ends}, not all at {step}",
             )
 
-    def _run(
-        self, batch: DataFrame, attempt: AttemptLedger, prepared: tuple[Ways, PlannedFrame] | None
-    ) -> QueryResult:
+    def _run(self, batch: DataFrame, attempt: AttemptLedger, prepared: _Prepared | None) -> QueryResult:
         def run(ways: Ways) -> None:
             self._last = ways
             if prepared is not None and prepared[0] == ways:
@@ -107,3 +107,9 @@ class Sink:
         execution = execution_of(self._context.query(self._bound.name))
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
         return QueryResult(outputs, skipped, moved, self._late.rows(execution))
+
+
+def _shortly(failure: StepFailedError) -> CarriedError:
+    """To be raised without its cause: Spark searches the text of an exception from `foreachBatch` with a regular
+    expression that overflows the stack of the query's thread when it meets a long Java error."""
+    return CarriedError(failure.kind, str(failure))
