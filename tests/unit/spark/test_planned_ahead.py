@@ -66,7 +66,6 @@ def test_a_query_is_given_the_attempt_at_its_step_and_not_the_one_before() -> No
     gate = gate_of(1)
     gate.release(attempt_at(4))
     query = Query(gate, 1, "a", 5)
-    gate.next_step(Peer(1, 0), 4, DEADLINE_S)
     gate.wait_queries(4, DEADLINE_S)
     assert not query.found
     attempt = attempt_at(5)
@@ -83,7 +82,6 @@ def test_a_query_with_two_sources_counts_once() -> None:
     with pytest.raises(StepFailedError, match="1 of 2 queries did not reach step 4"):
         gate.wait_queries(4, 0.01)
     second = Query(gate, 1, "b", 5)
-    gate.next_step(Peer(1, 2), 4, DEADLINE_S)
     gate.wait_queries(4, DEADLINE_S)
     gate.wait_recorded(4, DEADLINE_S)
     attempt = attempt_at(5)
@@ -100,7 +98,6 @@ def test_a_query_with_two_sources_counts_once() -> None:
 )
 def test_a_query_that_waits_is_sent_away(end: Callable[[StepGate], None]) -> None:
     gate = gate_of(1)
-    gate.next_step(Peer(1, 0), 4, DEADLINE_S)
     waiting = Query(gate, 1, "a", 5)
     gate.wait_queries(4, DEADLINE_S)
     end(gate)

@@ -37,8 +37,8 @@ class StepGate:
         self._dismissed: set[Peer] = set()
         self._ahead = False
         """Whether queries are planned ahead of the step."""
-        self._planned: dict[str, int] = {}
-        """By query: the step for which it is planned, and waits."""
+        self._planned: dict[str, tuple[int, float]] = {}
+        """By query: the step for which it is planned, and since when it waits, by the monotonic clock."""
         self._stopping = False
         self._trouble: StepFailedError | None = None
         self._ended = False
@@ -153,7 +153,7 @@ class StepGate:
         """
         with self._changed:
             if session == self._session:
-                self._planned[query] = step
+                self._planned[query] = (step, time.monotonic())
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
@@ -176,17 +176,18 @@ class StepGate:
         with self._changed:
             wanted = self._queries if queries is None else queries
             done = self._changed.wait_for(
-                lambda: self._trouble is not None or self._reached(step) >= wanted, timeout=timeout_s
+                lambda: self._trouble is not None or len(self._waiting(step)) >= wanted, timeout=timeout_s
             )
             if self._trouble is not None:
                 raise self._trouble
+            waiting = self._waiting(step)
             if not done:
                 raise StepFailedError(
                     FailureKind.LOST,
-                    f"{wanted - self._reached(step)} of {wanted} queries did not reach step {step} within "
+                    f"{wanted - len(waiting)} of {wanted} queries did not reach step {step} within "
                     f"{timeout_s:.0f} s",
                 )
-            return max(self._waiting(step))
+            return max(waiting)
 
     def wait_recorded(self, step: int, timeout_s: float) -> None:
         """Block until every query has recorded `step`, or one has ended, or it takes too long.
@@ -196,17 +197,14 @@ class StepGate:
         """
         with self._changed:
             self._changed.wait_for(
-                lambda: self._ended or self._reached(step) >= self._queries, timeout=timeout_s
+                lambda: self._ended or len(self._waiting(step)) >= self._queries, timeout=timeout_s
             )
 
     def _is_expected(self, peer: Peer) -> bool:
         return peer.session == self._session and peer not in self._dismissed
 
-    def _reached(self, step: int) -> int:
-        """How many queries have recorded `step`, as far as is known."""
-        if self._ahead:
-            return sum(planned == step + 1 for planned in self._planned.values())
-        return len(self._waiting(step))
-
     def _waiting(self, step: int) -> list[float]:
+        """Since when those queries wait that have recorded `step`."""
+        if self._ahead:
+            return [since_s for planned, since_s in self._planned.values() if planned == step + 1]
         return [since_s for start, since_s in self._asked.values() if start == step]

@@ -33,9 +33,10 @@ def why_not_ahead(bound: BoundQuery) -> str:
     nodes = list(nodes_in(plan))
     if any(node.children().isEmpty() and node.nodeName() != STREAM for node in nodes):
         return "it reads a table"
-    if not (bound.stateful or bound.narrow):
+    moving = {node.nodeName() for node in nodes} - NARROW
+    if moving and not bound.stateful:
         return "its rows move between tasks"
-    other = {node.nodeName() for node in nodes} - NARROW - _KEEPS_NO_TIME
+    other = moving - _KEEPS_NO_TIME
     return f"its plan has {min(other)}" if other else ""
 
 

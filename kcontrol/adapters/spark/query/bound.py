@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
+from kcontrol.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,14 @@ class BoundQueries:
     def recorded(self) -> tuple[str, ...]:
         """Those whose batches Spark records on disk."""
         return tuple(query.name for query in self.queries if query.once is None)
+
+    def check_spec(self, spec: PipelineSpec) -> None:
+        """Raise ConfigurationError unless the log was made with queries of these names."""
+        if spec.queries != self.names:
+            raise ConfigurationError(
+                f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this "
+                f"code has {', '.join(self.names)}"
+            )
 
     def facts(self) -> tuple[QueryFacts, ...]:
         """What the pipeline's spec is made from."""
