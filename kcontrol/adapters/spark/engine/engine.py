@@ -359,12 +359,7 @@ class SparkEngine:
             )
         attempt.finish()
         self._recording = step
-        if (
-            self._bound.ahead
-            and attempt.expected is None
-            and not is_full(attempt.work, self._spec)
-            and not __import__("os").environ.get("KX_early")
-        ):  # KX
+        if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
             self._await_recorded()
 
     def _await_recorded(self) -> None:

@@ -67,7 +67,6 @@ def session(
         **_QUIET,
         **{setting.name: setting.value for setting in SETTINGS},
         **extra,
-        **dict(x.split("@") for x in os.environ.get("KX_conf", "").split(";") if x),  # KX
     }
     if hushed and not logging.getLogger("kcontrol").isEnabledFor(logging.DEBUG):
         launch_hushed({"spark.app.name": app_name, **({"spark.master": master} if master else {}), **values})
