@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.definition.frames import OutputFrame, OutputMode, output
-from kcontrol.definition.parts import KafkaInput, KafkaOutput
+from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from tests.chaos import stateless
 
@@ -148,6 +148,19 @@ def test_a_query_that_needs_the_step_to_be_planned_is_planned_when_it_is_known(
     assert (bound.planning, bound.ahead) == (f"each step: query 'out0': {why}", False)
     assert bound.recorded == ("out0",)
     assert bound.queries[0].once is None
+
+
+def test_a_query_that_would_run_many_tasks_for_nothing_is_planned_when_the_step_is_known(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    def planning(max_tasks: int) -> str:
+        layout = TaskLayout(max_tasks=max_tasks)
+        made = pipeline_of(AHEAD["grouped"][0], mode="update", layout=layout)
+        return bind(made, spark, server.address).planning
+
+    assert planning(8) == "ahead: query 'out0': it keeps state"
+    why = "each step would have 9 source tasks, however small it is"
+    assert planning(9) == f"each step: query 'out0': {why}"
 
 
 def test_one_query_with_state_keeps_the_others_with_spark(spark: SparkSession, server: ChannelServer) -> None:

@@ -18,13 +18,22 @@ from kcontrol.adapters.spark.query.plan_nodes import STREAM, nodes_in, with_subq
 
 AHEAD = "ahead"
 """What a node says of its queries when they are planned ahead of each step, with why they are not planned once."""
+MOST_TASKS = 8
+"""Of a query that is planned ahead: all that a step can have are planned, and those that a small one does not need
+are run for nothing."""
 _KEEPS_NO_TIME = frozenset({"Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "Join"})
 """Operators with state that go by their rows and the watermark alone, which Spark knows when it has recorded the
 batch before."""
 
 
-def why_not_ahead(bound: BoundQuery) -> str:
-    """Why the query must not be planned before its step is decided; '' if it may."""
+def why_not_ahead(bound: BoundQuery, max_tasks: int) -> str:
+    """Why the query must not be planned before its step is decided, or should not be; '' if it is to be.
+
+    max_tasks: that a step may read an input with.
+    """
+    tasks = max_tasks * bound.sources
+    if tasks > MOST_TASKS:
+        return f"each step would have {tasks} source tasks, however small it is"
     if has_current_like(bound.frame):
         return "it takes the time of the step"
     plan = analyzed(bound.frame)
@@ -40,10 +49,10 @@ def why_not_ahead(bound: BoundQuery) -> str:
     return f"its plan has {min(other)}" if other else ""
 
 
-def planned_by_spark(bound: BoundQueries, why_not_once: str, allowed: bool) -> BoundQueries:
+def planned_by_spark(bound: BoundQueries, why_not_once: str, allowed: bool, max_tasks: int) -> BoundQueries:
     """Queries that Spark plans for each step: ahead of it if all of them may be, and that is allowed. With one that
     may not the others gain nothing, for a step begins when all are ready."""
-    whys = ((query.name, why_not_ahead(query)) for query in bound.queries)
+    whys = ((query.name, why_not_ahead(query, max_tasks)) for query in bound.queries)
     why = next((f"query {name!r}: {why}" for name, why in whys if why), "")
     if not allowed:
         why = "plan_ahead=False"

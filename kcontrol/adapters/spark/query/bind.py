@@ -84,7 +84,9 @@ class Frames:
 
     def planned_by_spark(self, bound: BoundQueries, why_not_once: str) -> BoundQueries:
         """The same queries, which Spark plans ahead of each step or when it is known."""
-        return planned_by_spark(bound, why_not_once, self._pipeline.plan_ahead)
+        return planned_by_spark(
+            bound, why_not_once, self._pipeline.plan_ahead, self._pipeline.layout.max_tasks
+        )
 
     def _batch_of(
         self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery]
