@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
-from kcontrol.adapters.spark.query.once import each_step
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
@@ -111,9 +109,9 @@ class Application:
         ConfigurationError, NotDeterministicError."""
         if self._thread is not None:
             raise ConfigurationError("this application has been started already")
-        bound = replace(
+        bound = self._frames.planned_by_spark(
             self._frames.bind(self._queries, self._allow_nondeterministic),
-            planning=each_step("the application's own frames are streams"),
+            "the application's own frames are streams",
         )
 
         async def work() -> None:

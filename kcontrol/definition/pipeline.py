@@ -66,6 +66,8 @@ class Pipeline:
         differ from the log, and a node that has to do so halts the pipeline.
     plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
         pipeline allow it. What they give is the same.
+    plan_ahead: have Spark plan a step while nobody has decided yet what it reads, where all queries of the
+        pipeline allow it. What they give is the same.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Pipeline:
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     plan_once: bool = True
+    plan_ahead: bool = True
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -330,6 +330,15 @@ def map_in_arrow(frame: DataFrame, function: JavaObject) -> DataFrame:
     return DataFrame(frame._jdf.mapInArrow(function, False, None), frame.sparkSession)
 
 
+def wait_to_be_stopped(spark: SparkSession, timeout_s: float) -> None:
+    """Within `foreachBatch`: sleep in the query's own thread of the JVM, so that `query.stop()` ends it by an
+    interruption, which Spark takes for the end of a query that was stopped.
+
+    Raises Py4JJavaError when it is, and returns when it is not in that time.
+    """
+    jvm(spark).java.lang.Thread.sleep(int(timeout_s * 1_000))
+
+
 def execution_of(query: StreamingQuery) -> Any:
     """What runs the query's batches, a MicroBatchExecution."""
     return query._jsq.streamingQuery()

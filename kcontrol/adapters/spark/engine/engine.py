@@ -27,6 +27,7 @@ from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.engine.parts import NodeParts
+from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
@@ -102,7 +103,7 @@ class SparkEngine:
         compares: bool = True,
         spool: Spool | None = None,
     ) -> None:
-        _check_spec(spec, bound)
+        bound.check_spec(spec)
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
@@ -116,7 +117,9 @@ class SparkEngine:
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
-        host.own_partitions, host.columns_used = self._own_partitions, self._columns_used
+        host.own_partitions = self._own_partitions
+        host.columns_used = lambda query, name: self._bound_query(query).columns.get(name)
+        host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
@@ -125,6 +128,7 @@ class SparkEngine:
             query=lambda name: self._queries.query(name),
             targets=self._targets,
             spool=spool,
+            tasks_ahead=lambda: host.tasks_ahead,
         )
         self._queries = RunningQueries(
             spark,
@@ -138,8 +142,7 @@ class SparkEngine:
         host.job_ahead = self._queries.job_ahead
         self._lock = threading.Lock()
         self._phase = _Phase.CLOSED
-        self._cancels = 0
-        self._serial = 0
+        self._cancels = self._serial = 0
         self._attempt: AttemptLedger | None = None
         self._recording: int | None = None
         """The step whose batches Spark was let record, until somebody has waited for it."""
@@ -179,8 +182,8 @@ class SparkEngine:
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
     async def finish_step(self, step: int) -> None:
-        """Let Spark record the batches of `step`. What is called next waits for it:
-        meanwhile the next step is decided."""
+        """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
+        If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
         await self._call(lambda: self._finish_step(step))
 
     async def pin(self, step: int) -> None:
@@ -276,7 +279,7 @@ class SparkEngine:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
-        self._host.gate.begin_session(session, len(self._bound.queries))
+        self._host.gate.begin_session(session, len(self._bound.queries), ahead=self._bound.ahead)
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
@@ -320,6 +323,7 @@ class SparkEngine:
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
+        check_tasks(attempt, self._spec, self._host)
         self._queries.clock.set(work.now_ms)
         self._host.gate.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
@@ -355,6 +359,8 @@ class SparkEngine:
             )
         attempt.finish()
         self._recording = step
+        if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
+            self._await_recorded()
 
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""
@@ -390,9 +396,6 @@ class SparkEngine:
 
     def _own_partitions(self, attempt: AttemptLedger, query: str) -> dict[str, tuple[int, ...]]:
         return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}
-
-    def _columns_used(self, query: str, input_name: str) -> tuple[str, ...] | None:
-        return self._bound_query(query).columns.get(input_name)
 
     def _bound_query(self, name: str) -> BoundQuery:
         return next(query for query in self._bound.queries if query.name == name)
@@ -430,11 +433,3 @@ class SparkEngine:
             self._phase = _Phase.BROKEN
         _log.warning("a query ended between steps: %s", error)
         self._on_failure(error)
-
-
-def _check_spec(spec: PipelineSpec, bound: BoundQueries) -> None:
-    if spec.queries != bound.names:
-        raise ConfigurationError(
-            f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this "
-            f"code has {', '.join(bound.names)}"
-        )

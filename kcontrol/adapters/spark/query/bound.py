@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from kcontrol.core.model import SHARED_OUT, PipelineSpec
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
+from kcontrol.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ class BoundQueries:
     queries: tuple[BoundQuery, ...]
     warnings: tuple[str, ...] = ()
     planning: str = ""
-    """When Spark plans them: `once`, or `each step`, with the reason."""
+    """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
+    ahead: bool = False
+    """Spark plans each step of them before it is known what the step reads."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,6 +104,14 @@ class BoundQueries:
     def recorded(self) -> tuple[str, ...]:
         """Those whose batches Spark records on disk."""
         return tuple(query.name for query in self.queries if query.once is None)
+
+    def check_spec(self, spec: PipelineSpec) -> None:
+        """Raise ConfigurationError unless the log was made with queries of these names."""
+        if spec.queries != self.names:
+            raise ConfigurationError(
+                f"pipeline {spec.pipeline!r}: its log was made with the queries {', '.join(spec.queries)}; this "
+                f"code has {', '.join(self.names)}"
+            )
 
     def facts(self) -> tuple[QueryFacts, ...]:
         """What the pipeline's spec is made from."""
