@@ -15,6 +15,9 @@ from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
+from bench.peers import plan as peer_plan
+from bench.peers.measure import NAMES, contenders, measure_peers
+from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
 from bench.recovery import measure_recovery
@@ -44,6 +47,8 @@ PARTS = (
     "settings",
     "soak",
 )
+PEERS = "peers"
+"""The part that needs other programs, so only when it is asked for."""
 SOURCE = "records"
 TABLE_COLUMNS = 120
 
@@ -55,8 +60,18 @@ def main() -> int:
         "--quick", action="store_true", help="small steps and few of them: to see that it works"
     )
     parser.add_argument(
-        "--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first"
+        "--only", choices=(BOTH, *SIDES, *PARTS, PEERS), help="one part alone, or one side of the first"
     )
+    parser.add_argument(
+        "--peer", action="append", choices=NAMES, help="of the peers this one; more than once"
+    )
+    parser.add_argument(
+        "--workload",
+        action="append",
+        choices=WORKLOADS,
+        help="of the peers' workloads this one; more than once",
+    )
+    parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -73,12 +88,21 @@ def main() -> int:
     for part in PARTS:
         if options.only in (None, part):
             measure(part, console, findings, options.data_dir, options.quick)
+    if options.only == PEERS:
+        with EmbeddedBroker(options.data_dir) as broker:
+            findings.peers = measure_peers(
+                broker.bootstrap_servers,
+                peer_plan.QUICK if options.quick else peer_plan.FULL,
+                contenders(options.peer or ()),
+                options.workload or (),
+                console.print,
+            )
     large = measurements[0].step_records
     if options.json:
         print(to_json(findings, large))
     else:
         show(Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS), findings, large)
-    return 0
+    return 1 if any(each.failed for each in findings.peers) else 0
 
 
 def measure(part: str, console: Console, findings: Findings, data_dir: Path | None, quick: bool) -> None:
