@@ -16,7 +16,7 @@ from bench.latency import measure_latency
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
 from bench.peers import plan as peer_plan
-from bench.peers.measure import NAMES, contenders, measure_peers
+from bench.peers.measure import FIGURES, NAMES, contenders, measure_peers
 from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
@@ -62,15 +62,10 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=(BOTH, *SIDES, *PARTS, PEERS), help="one part alone, or one side of the first"
     )
-    parser.add_argument(
-        "--peer", action="append", choices=NAMES, help="of the peers this one; more than once"
-    )
-    parser.add_argument(
-        "--workload",
-        action="append",
-        choices=WORKLOADS,
-        help="of the peers' workloads this one; more than once",
-    )
+    for name, choices in (("peer", NAMES), ("workload", WORKLOADS), ("figure", FIGURES)):
+        parser.add_argument(
+            f"--{name}", action="append", choices=choices, help="of part `peers`; may be given more than once"
+        )
     parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
@@ -87,15 +82,16 @@ def main() -> int:
             compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
     for part in PARTS:
         if options.only in (None, part):
-            measure(part, console, findings, options.data_dir, options.quick)
+            measure(part, console, findings, options.data_dir, options.quick, options.nodes)
     if options.only == PEERS:
         with EmbeddedBroker(options.data_dir) as broker:
             findings.peers = measure_peers(
                 broker.bootstrap_servers,
                 peer_plan.QUICK if options.quick else peer_plan.FULL,
-                contenders(options.peer or ()),
-                options.workload or (),
+                contenders(options.peer or NAMES),
                 console.print,
+                options.workload or WORKLOADS,
+                options.figure or FIGURES,
             )
     large = measurements[0].step_records
     if options.json:
@@ -105,8 +101,15 @@ def main() -> int:
     return 1 if any(each.failed for each in findings.peers) else 0
 
 
-def measure(part: str, console: Console, findings: Findings, data_dir: Path | None, quick: bool) -> None:
-    """One part by its name, on a broker of its own."""
+def measure(
+    part: str,
+    console: Console,
+    findings: Findings,
+    data_dir: Path | None,
+    quick: bool,
+    nodes: int | None = None,
+) -> None:
+    """One part by its name, on a broker of its own. nodes: of the clusters of that part only those with so many."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1)
@@ -122,6 +125,7 @@ def measure(part: str, console: Console, findings: Findings, data_dir: Path | No
                 scales, steps = (
                     (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
                 )
+                scales = tuple(each for each in scales if nodes in (None, each.nodes))
                 findings.scales = measure_nodes(servers, scales, steps, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING

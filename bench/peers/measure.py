@@ -15,13 +15,14 @@ from bench.latency import WORKLOADS as OF_LATENCY
 from bench.peers import flink, kafka_streams, quix
 from bench.peers.contender import Contender, PeerContender
 from bench.peers.own_sides import KcontrolContender, SparkContender
-from bench.peers.peer import PeerMissingError
+from bench.peers.peer import WORKLOADS, PeerMissingError
 from bench.peers.plan import PeerPlan
 from bench.topics import make_source
 from kcontrol.errors import KcontrolError
 
 PEERS = (kafka_streams.PEER, flink.PEER, flink.MINI_BATCH, quix.PEER)
 NAMES = ("spark", "kcontrol", *(peer.name for peer in PEERS))
+FIGURES = THROUGHPUT, LATENCY = ("throughput", "latency")
 FAILURES = (RuntimeError, KafkaException, KcontrolError, OSError, subprocess.SubprocessError)
 
 
@@ -41,27 +42,28 @@ class PeerFigures:
 
 
 def contenders(names: Sequence[str]) -> list[Contender]:
-    """Those with these names, all without any, always in the same order."""
+    """Those with these names, always in the same order."""
     everyone: list[Contender] = [
         SparkContender(),
         KcontrolContender(),
         *(PeerContender(peer) for peer in PEERS),
     ]
-    return [each for each in everyone if not names or each.name in names]
+    return [each for each in everyone if each.name in names]
 
 
 def measure_peers(
     bootstrap_servers: str,
     plan: PeerPlan,
     taking_part: Sequence[Contender],
-    workloads: Sequence[str],
     say: Callable[[str], None],
+    workloads: Sequence[str] = WORKLOADS,
+    figures: Sequence[str] = FIGURES,
 ) -> list[PeerFigures]:
-    """workloads: all without any."""
-    sources: dict[int, str] = {}
+    """Each of these workloads that one has, and of `FIGURES` these."""
+    made: set[int] = set()
     found = []
     for contender in taking_part:
-        wanted = [each for each in contender.workloads if not workloads or each in workloads]
+        wanted = [each for each in contender.workloads if each in workloads]
         try:
             contender.prepare()
         except (PeerMissingError, KcontrolError) as error:
@@ -71,11 +73,12 @@ def measure_peers(
             ]
             continue
         records = contender.backlog(plan)
-        if wanted and records not in sources:
-            sources[records] = f"backlog-{records}"
-            make_source(bootstrap_servers, sources[records], records, PARTITIONS, say)
+        source = f"backlog-{records}"
+        if wanted and THROUGHPUT in figures and records not in made:
+            make_source(bootstrap_servers, source, records, PARTITIONS, say)
+            made.add(records)
         for workload in wanted:
-            found.append(_measure(bootstrap_servers, sources[records], contender, workload, plan, say))
+            found.append(_measure(bootstrap_servers, source, contender, workload, plan, figures, say))
     return found
 
 
@@ -85,23 +88,26 @@ def _measure(
     contender: Contender,
     workload: str,
     plan: PeerPlan,
+    figures: Sequence[str],
     say: Callable[[str], None],
 ) -> PeerFigures:
-    """Both figures of one workload; the second is measured even if the first one failed."""
+    """The second figure of a workload is measured even if the first one failed."""
     rate: float | None = None
     tail: Tail | None = None
     failures = []
+    what = f"{contender.title}, {workload}"
     try:
-        rate = contender.throughput(bootstrap_servers, source, workload, plan)
-        say(f"{contender.title}, {workload}: {rate:,.0f} records/s")
+        if THROUGHPUT in figures:
+            rate = contender.throughput(bootstrap_servers, source, workload, plan)
+            say(f"{what}: {rate:,.0f} records/s")
     except FAILURES as error:
-        failures.append(f"throughput: {error}")
+        failures.append(f"{THROUGHPUT}: {error}")
     try:
-        if workload in OF_LATENCY:
+        if LATENCY in figures and workload in OF_LATENCY:
             tail = contender.latency(bootstrap_servers, workload, plan.stream)
-            say(f"{contender.title}, {workload}: {tail.median:.1f} ms, 99 % within {tail.p99:.1f} ms")
+            say(f"{what}: {tail.median:.1f} ms, 99 % within {tail.p99:.1f} ms")
     except FAILURES as error:
-        failures.append(f"latency: {error}")
+        failures.append(f"{LATENCY}: {error}")
     for failure in failures:
-        say(f"{contender.title}, {workload} has no figure. {failure}")
+        say(f"{what} has no figure. {failure}")
     return PeerFigures(contender.title, contender.delivery, workload, rate, tail, "; ".join(failures))

@@ -42,10 +42,6 @@ class PeerProcesses:
                 said = log.read_text(errors="replace")[-SHOWN_CHARACTERS:]
                 raise RuntimeError(f"it ended by itself with exit code {process.returncode}:\n{said}")
 
-    def told(self) -> str:
-        """The end of what all have said."""
-        return "\n".join(log.read_text(errors="replace")[-SHOWN_CHARACTERS:] for log in self._logs)
-
     def stop(self) -> None:
         """Their input ends; who does not end with it is killed."""
         for process in self._processes:
