@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.plan import QUICK_STREAM, STREAM, Stream
+from bench.plan import QUICK_STREAM, Stream
 
 
 @dataclass(frozen=True)
@@ -24,5 +24,5 @@ class PeerPlan:
     stream: Stream
 
 
-FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 6, STREAM)
+FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 6, Stream(1_000, 20, 60))
 QUICK = PeerPlan(1_000_000, 200_000, 100, 200_000, 1, 2, QUICK_STREAM)
