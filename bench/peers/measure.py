@@ -15,7 +15,7 @@ from bench.latency import WORKLOADS as OF_LATENCY
 from bench.peers import flink, kafka_streams, quix
 from bench.peers.contender import Contender, PeerContender
 from bench.peers.own_sides import KcontrolContender, SparkContender
-from bench.peers.peer import WORKLOADS, PeerMissingError
+from bench.peers.peer import WORKLOADS
 from bench.peers.plan import PeerPlan
 from bench.topics import make_source
 from kcontrol.errors import KcontrolError
@@ -66,7 +66,7 @@ def measure_peers(
         wanted = [each for each in contender.workloads if each in workloads]
         try:
             contender.prepare()
-        except (PeerMissingError, KcontrolError) as error:
+        except FAILURES as error:
             say(f"{contender.title} is left out. {error}")
             found += [
                 PeerFigures(contender.title, contender.delivery, each, failed=str(error)) for each in wanted

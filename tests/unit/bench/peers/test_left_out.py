@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.__main__ import PARTS, PEERS
 from bench.figures import Tail
 from bench.peers import jvm, measure
 from bench.peers.peer import EXACTLY_ONCE, PeerMissingError, missing_packages
@@ -87,6 +88,10 @@ def test_the_table_tells_what_is_missing_and_why(sources: list[str]) -> None:
     assert "one, passthrough has no figure. It needs javac." in text.get()
 
 
+def test_peers_are_measured_only_when_they_are_asked_for() -> None:
+    assert PEERS not in PARTS
+
+
 def test_only_what_was_asked_for_is_measured(sources: list[str]) -> None:
     [found] = measure.measure_peers(
         "", QUICK, [Scripted("one")], lambda _: None, ["passthrough"], ["latency"]
@@ -114,6 +119,38 @@ def test_a_compiler_beside_java_is_taken_before_one_on_the_path(tmp_path: Path) 
     assert jvm.find_javac(java, {"PATH": str(tmp_path / "path")}) == str(tmp_path / "bin" / "javac")
     (tmp_path / "bin" / "javac").unlink()
     assert jvm.find_javac(java, {"PATH": str(tmp_path / "path")}) == str(tmp_path / "path" / "javac")
+
+
+def fake_compiler(directory: Path, script: str) -> Java:
+    directory.mkdir()
+    (directory / "javac").write_text(f"#!/bin/sh\n{script}\n")
+    (directory / "javac").chmod(0o755)
+    return Java(directory / "java", 17)
+
+
+def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    java = fake_compiler(tmp_path / "bin", f'touch "$5/App.class"; echo once >> {tmp_path}/compiled')
+    source, lock = tmp_path / "App.java", tmp_path / "jars.lock"
+    source.write_text("class App {}")
+    lock.touch()
+    [first, again] = [jvm.compiled(source, lock, [], java) for _ in range(2)]
+    assert first == again
+    assert [path.name for path in first.iterdir()] == ["App.class"]
+    assert (tmp_path / "compiled").read_text() == "once\n"
+
+
+def test_a_program_that_does_not_compile_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    java = fake_compiler(tmp_path / "bin", "echo no such symbol >&2; exit 1")
+    source, lock = tmp_path / "App.java", tmp_path / "jars.lock"
+    source.touch()
+    lock.touch()
+    with pytest.raises(RuntimeError, match=r"App\.java does not compile:\nno such symbol"):
+        jvm.compiled(source, lock, [], java)
+    assert not list((tmp_path / "cache").rglob("*App*"))
 
 
 def test_a_package_that_pip_can_not_have_is_told_in_one_sentence() -> None:
