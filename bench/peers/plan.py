@@ -24,5 +24,5 @@ class PeerPlan:
     stream: Stream
 
 
-FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 6, Stream(1_000, 20, 60))
+FULL = PeerPlan(8_000_000, 1_000_000, 1_000, 800_000, 2, 4, Stream(1_000, 15, 60))
 QUICK = PeerPlan(1_000_000, 200_000, 100, 200_000, 1, 2, QUICK_STREAM)
