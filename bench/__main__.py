@@ -16,6 +16,9 @@ from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
+from bench.peers import plan as peer_plan
+from bench.peers.measure import FIGURES, NAMES, contenders, measure_peers
+from bench.peers.peer import WORKLOADS
 from bench.planning import measure_planning
 from bench.processor import measure_profile
 from bench.recovery import CASES, measure_recovery
@@ -45,6 +48,8 @@ PARTS = (
     "settings",
     "soak",
 )
+PEERS = "peers"
+"""The part that needs other programs, so only when it is asked for."""
 SOURCE = "records"
 TABLE_COLUMNS = 120
 
@@ -56,7 +61,7 @@ def main() -> int:
         "--quick", action="store_true", help="small steps and few of them: to see that it works"
     )
     parser.add_argument(
-        "--only", choices=(BOTH, *SIDES, *PARTS), help="one part alone, or one side of the first"
+        "--only", choices=(BOTH, *SIDES, *PARTS, PEERS), help="one part alone, or one side of the first"
     )
     parser.add_argument(
         "--killed",
@@ -64,6 +69,11 @@ def main() -> int:
         action="append",
         help="of the part `recovery`, only what is killed here; may be given again",
     )
+    for name, choices in (("peer", NAMES), ("workload", WORKLOADS), ("figure", FIGURES)):
+        parser.add_argument(
+            f"--{name}", action="append", choices=choices, help="of part `peers`; may be given more than once"
+        )
+    parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -79,13 +89,31 @@ def main() -> int:
             compare(console, findings, places, measurements, sides, 1 if options.quick else options.repeats)
     for part in PARTS:
         if options.only in (None, part):
-            measure(part, console, findings, options.data_dir, options.quick, options.killed or CASES)
+            measure(
+                part,
+                console,
+                findings,
+                options.data_dir,
+                options.quick,
+                killed=options.killed or CASES,
+                nodes=options.nodes,
+            )
+    if options.only == PEERS:
+        with EmbeddedBroker(options.data_dir) as broker:
+            findings.peers = measure_peers(
+                broker.bootstrap_servers,
+                peer_plan.QUICK if options.quick else peer_plan.FULL,
+                contenders(options.peer or NAMES),
+                console.print,
+                options.workload or WORKLOADS,
+                options.figure or FIGURES,
+            )
     large = measurements[0].step_records
     if options.json:
         print(to_json(findings, large))
     else:
         show(Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS), findings, large)
-    return 0
+    return 1 if any(each.failed for each in findings.peers) else 0
 
 
 def measure(
@@ -94,9 +122,12 @@ def measure(
     findings: Findings,
     data_dir: Path | None,
     quick: bool,
+    *,
     killed: Sequence[str] = CASES,
+    nodes: int | None = None,
 ) -> None:
-    """One part by its name, on a broker of its own. killed: of `recovery`, which cases."""
+    """One part by its name, on a broker of its own. killed: of `recovery`, which cases. nodes: of the clusters of
+    `nodes`, only those with so many."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
@@ -112,6 +143,7 @@ def measure(
                 scales, steps = (
                     (plan.QUICK_SCALES, plan.QUICK_SCALE_STEPS) if quick else (plan.SCALES, plan.SCALE_STEPS)
                 )
+                scales = tuple(each for each in scales if nodes in (None, each.nodes))
                 findings.scales = measure_nodes(servers, scales, steps, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING

@@ -198,9 +198,9 @@ def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str],
     """First without a pipeline, then with each. Raises RuntimeError when a record is lost or comes twice."""
     topic = "direct"
     create_topics(bootstrap_servers, topic, partitions=PARTITIONS)
-    with _streaming(bootstrap_servers, topic, topic, stream, copied) as (sender, receiver):
+    with streaming(bootstrap_servers, topic, topic, stream, copied) as (sender, receiver):
         sender.start()
-        direct = _measure(sender, receiver, stream.warm_up_s / 4, stream.measured_s / 4)
+        direct = measure_interval(sender, receiver, stream.warm_up_s / 4, stream.measured_s / 4)
     say(f"without a pipeline: {direct.took.median:.1f} ms, 99 % within {direct.took.p99:.1f} ms")
     found = []
     for workload in WORKLOADS:
@@ -211,26 +211,36 @@ def measure_latency(bootstrap_servers: str, stream: Stream, say: Callable[[str],
 
 
 def _piped(bootstrap_servers: str, workload: str, stream: Stream, direct: Interval) -> Latency:
-    """Through a pipeline with topics of its own."""
+    interval, steps = through_pipeline(bootstrap_servers, workload, stream)
+    return latency(workload, stream.records_per_s, interval, direct, steps)
+
+
+def through_pipeline(
+    bootstrap_servers: str, workload: str, stream: Stream
+) -> tuple[Interval, list[Boundary]]:
+    """Through a pipeline with topics of its own, and all steps that it made."""
     name = f"bench-latency-{uuid.uuid4().hex[:8]}"
     source = f"{name}-source"
     places = Places(bootstrap_servers, source, PARTITIONS, CORES)
     create_topics(bootstrap_servers, source, name, partitions=PARTITIONS)
-    numbers = Counted() if workload == "aggregate" else copied
     with running(places, name, workload, MAX_STEP_RECORDS, min_records=1) as pipeline:
-        with _streaming(bootstrap_servers, source, name, stream, numbers) as (sender, receiver):
+        with streaming(bootstrap_servers, source, name, stream, numbers_of(workload)) as (sender, receiver):
             # The first step waits for Spark to start and takes long: no stream shall pile up before it.
             sender.send()
             pipeline.await_steps(bool, "1")
             sender.start()
-            piped = _measure(sender, receiver, stream.warm_up_s, stream.measured_s)
+            interval = measure_interval(sender, receiver, stream.warm_up_s, stream.measured_s)
         pipeline.stop()
-        steps = pipeline.feed.steps
-    return latency(workload, stream.records_per_s, piped, direct, steps)
+        return interval, pipeline.feed.steps
+
+
+def numbers_of(workload: str) -> Callable[[Message], Iterable[int]]:
+    """What tells, of a message of this workload's output, which records it is made of."""
+    return Counted() if workload == "aggregate" else copied
 
 
 @contextmanager
-def _streaming(
+def streaming(
     bootstrap_servers: str,
     source: str,
     sink: str,
@@ -249,7 +259,8 @@ def _streaming(
         receiver.close()
 
 
-def _measure(sender: Sender, receiver: Receiver, warm_up_s: float, measured_s: float) -> Interval:
+def measure_interval(sender: Sender, receiver: Receiver, warm_up_s: float, measured_s: float) -> Interval:
+    """Of a sender that has been started: every record that it sends after the warm-up, for so long."""
     _receive_for(receiver, warm_up_s)
     first, begin_ms = len(sender.sent_ns), now_ms()
     _receive_for(receiver, measured_s)

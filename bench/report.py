@@ -17,6 +17,8 @@ from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
 from bench.latency import Latency
 from bench.memory import MemoryUse, Peak
 from bench.nodes import ScaleRun, scaled
+from bench.peers.measure import PeerFigures
+from bench.peers.report import show_peers
 from bench.phases import Phases
 from bench.planning import PlanningGain
 from bench.processor import Profile
@@ -45,6 +47,7 @@ class Findings:
     planning: Sequence[PlanningGain] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
+    peers: Sequence[PeerFigures] = ()
 
     def of_size(self, large: int) -> list[Comparison]:
         """Records/s, of the large steps."""
@@ -78,6 +81,7 @@ def to_json(findings: Findings, large: int) -> str:
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "soak": [asdict(each) for each in findings.soak],
+            "peers": [asdict(each) for each in findings.peers],
             "runs": [asdict(run) | {"records_per_s": run.records_per_s} for run in findings.runs],
         }
     )
@@ -112,6 +116,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     _show_planning(console, findings.planning)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
+    show_peers(console, findings.peers)
 
 
 def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:

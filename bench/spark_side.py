@@ -46,23 +46,9 @@ def _batches(
     environment: SparkEnvironment, places: Places, measurement: Measurement, sink: str, steps: int
 ) -> list[dict[str, int]]:
     with tempfile.TemporaryDirectory(prefix="bench-spark-") as scratch:
-        options = {
-            "bootstrap-servers": places.bootstrap_servers,
-            "workload": measurement.workload,
-            "source": places.source,
-            "sink": sink,
-            "checkpoint": f"{scratch}/checkpoint",
-            "ivy": environment.ivy,
-            "step-records": measurement.step_records,
-            "steps": steps,
-            "cores": places.cores,
-            "shuffle-partitions": places.cores,
-        }
-        command = [
-            str(environment.python),
-            str(APP),
-            *(f"--{name}={value}" for name, value in options.items()),
-        ]
+        command = command_of(
+            environment, places, measurement.workload, sink, scratch, measurement.step_records, steps
+        )
         clean = {
             name: value
             for name, value in os.environ.items()
@@ -75,6 +61,36 @@ def _batches(
         raise RuntimeError(f"Spark's side of {measurement.workload} failed:\n{done.stderr[-4_000:]}")
     found: list[dict[str, int]] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def command_of(
+    environment: SparkEnvironment,
+    places: Places,
+    workload: str,
+    sink: str,
+    scratch: str,
+    step_records: int,
+    steps: int = 0,
+) -> tuple[str, ...]:
+    """Of Spark's own application. steps: after which it tells what they took and ends; 0: it runs until its
+    standard input ends."""
+    options = {
+        "bootstrap-servers": places.bootstrap_servers,
+        "workload": workload,
+        "source": places.source,
+        "sink": sink,
+        "checkpoint": f"{scratch}/checkpoint",
+        "ivy": environment.ivy,
+        "step-records": step_records,
+        "steps": steps,
+        "cores": places.cores,
+        "shuffle-partitions": places.cores,
+    }
+    return (
+        str(environment.python),
+        str(APP),
+        *(f"--{name}={value}" for name, value in options.items()),
+    )
 
 
 def _check_written(
