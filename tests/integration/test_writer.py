@@ -176,7 +176,8 @@ def test_a_partition_that_is_not_in_the_transaction(
 
 
 def _until_written(settings: ClusterSettings, topic: str, partition: int) -> None:
-    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": "ends"})
+    where = {"bootstrap.servers": settings.bootstrap_servers, "group.id": "ends"}
+    consumer = Consumer({**where, "isolation.level": "read_uncommitted"})
     try:
         assert Backoff(5, 50, 10_000).poll(
             lambda: consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1] > 0
