@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -44,8 +45,12 @@ def fill(stepper: Stepper, step: int) -> list[tuple[bytes, bytes]]:
 
 def workers() -> list[psutil.Process]:
     """The Python processes of this process's JVM that run tasks."""
-    found = [each for each in psutil.Process().children(recursive=True) if "pyspark.worker" in each.cmdline()]
-    return [each for each in found if each.parent() in found]
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if "pyspark.worker" in each.cmdline():
+                found.append(each)
+    return [each for each in found if each.ppid() in {one.pid for one in found}]
 
 
 def test_a_writer_that_is_killed_in_its_turn(
