@@ -31,10 +31,11 @@ OUTPUT = {"out": (1, {})}
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(params=["planned once", "planned for each step"])
+@pytest.fixture(params=["planned once", "planned ahead", "planned for each step"])
 def run_either(request: pytest.FixtureRequest, run_scenario: RunScenario) -> RunScenario:
-    """As `run_scenario`, in both ways to run a query without state."""
-    return partial(run_scenario, plan_once=request.param == "planned once")
+    """As `run_scenario`, in each of the ways to run a query without state."""
+    ahead = request.param == "planned ahead"
+    return partial(run_scenario, plan_once=request.param == "planned once", plan_ahead=ahead)
 
 
 def values(events: Any) -> Any:
@@ -291,7 +292,8 @@ def test_input_that_is_gone_is_named(run_either: RunScenario) -> None:
     run_either([values], scenario, INPUT, OUTPUT)
 
 
-def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) -> None:
+@pytest.mark.parametrize("ahead", [True, False])
+def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario, ahead: bool) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
@@ -308,7 +310,7 @@ def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) 
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False, plan_ahead=ahead)
 
 
 def test_what_was_finished_is_recorded_before_the_queries_are_stopped(run_scenario: RunScenario) -> None:

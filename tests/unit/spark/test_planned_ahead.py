@@ -22,17 +22,17 @@ class Query:
     """One that is planned for a step, and waits for it in a thread."""
 
     def __init__(self, gate: StepGate, session: int, name: str, step: int) -> None:
-        self.found: list[AttemptLedger | AttemptCancelledError] = []
+        self.found: list[AttemptLedger | AttemptCancelledError | None] = []
         self._thread = threading.Thread(target=self._wait, args=(gate, session, name, step))
         self._thread.start()
 
     def _wait(self, gate: StepGate, session: int, name: str, step: int) -> None:
         try:
-            self.found.append(gate.released(session, name, step))
+            self.found.append(gate.released(session, name, step, DEADLINE_S))
         except AttemptCancelledError as error:
             self.found.append(error)
 
-    def ended(self) -> AttemptLedger | AttemptCancelledError:
+    def ended(self) -> AttemptLedger | AttemptCancelledError | None:
         """What it was given, or what it was sent away with."""
         self._thread.join(DEADLINE_S)
         return self.found[0]
@@ -112,6 +112,14 @@ def test_one_of_an_older_session_does_not_count_and_gets_no_step() -> None:
     assert isinstance(late.ended(), AttemptCancelledError)
     with pytest.raises(StepFailedError, match="1 of 1 queries did not reach step 4"):
         gate.wait_queries(4, 0.01)
+
+
+def test_a_query_that_asks_again_has_waited_since_it_asked_first() -> None:
+    gate = gate_of(1)
+    assert gate.released(1, "a", 5, 0.01) is None
+    since_s = gate.wait_queries(4, DEADLINE_S)
+    assert gate.released(1, "a", 5, 0.01) is None
+    assert gate.wait_queries(4, DEADLINE_S) == since_s
 
 
 def test_that_a_call_was_given_up_ends_no_query() -> None:

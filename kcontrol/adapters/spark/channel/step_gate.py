@@ -145,24 +145,28 @@ class StepGate:
                 )
             return start + 1
 
-    def released(self, session: int, query: str, step: int) -> AttemptLedger:
-        """A query is planned for `step`, ahead of it: wait until its attempt is released.
+    def released(self, session: int, query: str, step: int, timeout_s: float) -> AttemptLedger | None:
+        """A query is planned for `step`, ahead of it: wait until its attempt is released; None: not yet, ask again.
 
         Raises AttemptCancelledError when the query is being stopped. That another has ended, or that the engine
         has given up, is followed by that.
         """
         with self._changed:
             if session == self._session:
-                self._planned[query] = (step, time.monotonic())
+                known, since_s = self._planned.get(query, (None, 0.0))
+                self._planned[query] = (step, since_s if known == step else time.monotonic())
                 self._changed.notify_all()
-            self._changed.wait_for(
+            done = self._changed.wait_for(
                 lambda: (
                     session != self._session
                     or self._stopping
                     or (self._attempt is not None and self._attempt.work.step >= step)
-                )
+                ),
+                timeout=timeout_s,
             )
             attempt = self._attempt
+            if not done:
+                return None
             if session != self._session or self._stopping or attempt is None:
                 raise AttemptCancelledError(f"query {query!r}: step {step} is not run by this opening")
             return attempt

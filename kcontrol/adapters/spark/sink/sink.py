@@ -30,8 +30,11 @@ _log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S = 60.0
 """Within which a query that is sent away is stopped."""
-Released = Callable[[int], AttemptLedger]
-"""Waits for the attempt at a step, and gives it. Raises AttemptCancelledError."""
+LOOK_EVERY_S = 1.0
+"""How soon a query that waits for its step sees that somebody else stops it."""
+_AT_ONCE_S = 0.001
+Released = Callable[[int, float], AttemptLedger | None]
+"""Waits for the attempt at a step, for so many seconds, and gives it. Raises AttemptCancelledError."""
 _Prepared = tuple[Ways, PlannedFrame]
 
 
@@ -57,12 +60,7 @@ class Sink:
                 raise AttemptCancelledError(f"query {self._bound.name!r}: no step is released")
         else:
             prepared = self._prepared(batch, batch_id)
-            try:
-                attempt = self._released(batch_id + 1)
-            except AttemptCancelledError:
-                # Any other way out of here Spark would take for a batch that is done, or for a query that fails.
-                wait_to_be_stopped(batch.sparkSession, STOP_TIMEOUT_S)
-                raise
+            attempt = self._await(batch, batch_id + 1, self._released)
         try:
             self._check(attempt, batch_id)
             attempt.planned(self._bound.name)
@@ -72,6 +70,22 @@ class Sink:
             raise _shortly(attempt.fail(failure.kind, str(failure))) from None
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
+
+    def _await(self, batch: DataFrame, step: int, released: Released) -> AttemptLedger:
+        """The attempt at the step, once there is one.
+
+        Raises QueryStoppedError when the query is stopped, by the engine or by anybody: any other way out of here
+        Spark would take for a batch that is done, or for a query that has failed.
+        """
+        while True:
+            try:
+                attempt = released(step, LOOK_EVERY_S)
+            except AttemptCancelledError:
+                wait_to_be_stopped(batch.sparkSession, STOP_TIMEOUT_S)
+                raise
+            if attempt is not None:
+                return attempt
+            wait_to_be_stopped(batch.sparkSession, _AT_ONCE_S)
 
     def _prepared(self, batch: DataFrame, batch_id: int) -> _Prepared | None:
         """The batch with its writers, as the last step needed them. Not where rows are shuffled to them: planning
