@@ -80,6 +80,8 @@ _ENVIRONMENT = (
     ),
     ("XDG_CACHE_HOME", "`$XDG_CACHE_HOME/kcontrol` holds the jars of the broker. Unset: `~/.cache`"),
     ("JAVA_HOME", "the Java that broker and Spark run on. Unset: `java` from `PATH`"),
+    ("KCONTROL_FORK", "`0`: Spark starts each of its Python processes by itself, and none is forked"),
+    ("KCONTROL_FORK_SERVER", "set by a node for its own processes: the socket of what forks them"),
     ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
 )
 

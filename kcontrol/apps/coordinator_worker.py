@@ -38,6 +38,7 @@ from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger("kcontrol.coordinator")
 
+SETTLED_FOR_S = 0.1
 RESTARTS = Backoff(first_ms=200, longest_ms=5_000)
 """Between workers that crash. One that has lived longer than the longest wait crashes for the first time
 again."""
@@ -193,7 +194,9 @@ class _Life:
 
     async def _settle(self) -> None:
         """Ask for a share once it may have one. Who has partitions by then had a part in it."""
-        await asyncio.sleep(self._options.settle_s)
+        assignor: Any = self._app.assignor
+        # By its clock, not by one that began a moment earlier: asked too early, the group would say no.
+        await asyncio.sleep(assignor.unsettled_s + SETTLED_FOR_S)
         if not self._has_partitions:
             join_again(self._app)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from typing import Any
 
 import faust
@@ -30,12 +30,17 @@ class MemberMetadata(ClientMetadata):
     settled: bool = True
 
 
-class SettledAssignor(PartitionAssignor):  # type: ignore[misc]  # Faust's has no types
+class SettledAssignor(PartitionAssignor):
     """Of one member; the group's leader asks its own for the whole assignment."""
 
     def __init__(self, app: faust.App, replicas: int = 0, settle_s: float = DEFAULT_SETTLE_S) -> None:
         super().__init__(app, replicas)
         self._settled_at = time.monotonic() + settle_s
+
+    @property
+    def unsettled_s(self) -> float:
+        """For so long yet it takes nothing from others."""
+        return max(0.0, self._settled_at - time.monotonic())
 
     def metadata(self, topics: set[str]) -> ConsumerProtocolMemberMetadata:
         said = self._metadata
@@ -45,26 +50,27 @@ class SettledAssignor(PartitionAssignor):  # type: ignore[misc]  # Faust's has n
             changelog_distribution=said.changelog_distribution,
             external_topic_distribution=said.external_topic_distribution,
             topic_groups=said.topic_groups,
-            settled=time.monotonic() >= self._settled_at,
+            settled=not self.unsettled_s,
         )
         return ConsumerProtocolMemberMetadata(self.version, list(topics), own.dumps())
 
     def _perform_assignment(
-        self, cluster: Any, member_metadata: Mapping[str, ConsumerProtocolMemberMetadata]
-    ) -> dict[str, ConsumerProtocolMemberAssignment]:
+        self, cluster: Any, member_metadata: MutableMapping[str, ConsumerProtocolMemberMetadata]
+    ) -> MutableMapping[str, ConsumerProtocolMemberAssignment]:
         said = {member: MemberMetadata.loads(each.user_data) for member, each in member_metadata.items()}
         part = {
             member: member_metadata[member]
             for member, each in said.items()
             if each.settled or each.assignment.active_tps
         }
-        found = dict(super()._perform_assignment(cluster, part or member_metadata))
+        found: MutableMapping[str, Any] = dict(super()._perform_assignment(cluster, part or member_metadata))
         self._update_member_urls(said)
         waiting = {
             member: ClientAssignment(actives={}, standbys={}) for member in said if member not in found
         }
         groups = {topic: 0 for each in member_metadata.values() for topic in each.subscription}
-        return found | self._protocol_assignments(waiting, {}, {}, groups)
+        found.update(self._protocol_assignments(waiting, {}, {}, groups))
+        return found
 
 
 def join_again(app: faust.App) -> None:
@@ -73,5 +79,5 @@ def join_again(app: faust.App) -> None:
     thread = getattr(app.consumer, "_thread", None)
     consumer = getattr(thread, "_consumer", None)
     coordinator = getattr(consumer, "_coordinator", None)
-    if coordinator is not None:
+    if thread is not None and coordinator is not None:
         thread.thread_loop.call_soon_threadsafe(coordinator.request_rejoin)
