@@ -15,8 +15,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,14 @@ from typing import Any
 import faust
 
 from kcontrol.adapters.faust.app import MIN_SESSION_TIMEOUT_S, Worker, make_app
-from kcontrol.adapters.kafka.admin.groups import check_may_join, remove_members
+from kcontrol.adapters.kafka.admin.groups import Membership, check_may_join, remove_members
 from kcontrol.adapters.kafka.logs.records import RawRecord
+from kcontrol.apps.coordinator_membership import LOOK_EVERY_S, MISSED_LOOKS, watch_membership
 from kcontrol.apps.coordinator_partitions import PartitionSessions
 from kcontrol.apps.coordinator_presence import CoordinatorPresence, locks_of
 from kcontrol.backoff import Backoff
-from kcontrol.errors import AccessError, ClusterError
+from kcontrol.errors import AccessError, ClusterError, KcontrolError
+from kcontrol.sessions.first_to_end import first_to_end
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -48,13 +50,17 @@ class WorkerOptions:
     session_timeout_s: after so long without a heartbeat its partitions go to another
     worker. instance: see `make_app`.
     stop_timeout_s: a graceful stop takes no longer; Faust alone would wait a minute for a broker that is
-    gone.
+    gone. crash_stop_timeout_s: nor does the end of a worker that has crashed.
+    look_every_s, missed_looks: see `watch_membership`.
     observer: looks on at the sessions.
     """
 
     session_timeout_s: float = MIN_SESSION_TIMEOUT_S
     instance: str | None = None
     stop_timeout_s: float = 10.0
+    crash_stop_timeout_s: float = 180.0
+    look_every_s: float = LOOK_EVERY_S
+    missed_looks: int = MISSED_LOOKS
     observer: CoordinatorObserver = NOBODY
 
 
@@ -117,6 +123,7 @@ class _Life:
         self._ready = ready
         self._presence = presence
         self._remove = partial(remove_members, settings)
+        self._settings = settings
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         names = settings.names()
@@ -143,7 +150,7 @@ class _Life:
         if self.denied is None:
             self.denied = denied
             _log.error("%s", denied)
-            self._worker.exit_code = denied.exit_code
+            self._worker.last_words = denied
             os.kill(os.getpid(), signal.SIGTERM)
 
     def run(self) -> None:
@@ -151,12 +158,26 @@ class _Life:
         try:
             self._loop.run_until_complete(self._work())
         finally:
-            self._loop.run_until_complete(self._sessions.stop())
-            self._worker.stop_and_shutdown()
+            with self._worker.ended_unless_stopped_within(self._options.crash_stop_timeout_s):
+                self._loop.run_until_complete(self._sessions.stop())
+                self._worker.stop_and_shutdown()
 
     async def _work(self) -> None:
         async with self._presence.watching(self._remove):
-            await self._worker.start()
+            await first_to_end(self._worker.start(), self._watch())
+
+    async def _watch(self) -> None:
+        membership = Membership(self._settings, self._presence.client_id)
+        try:
+            await watch_membership(
+                membership.is_there, self._options.look_every_s, self._options.missed_looks
+            )
+        except AccessError as error:
+            self._end(error)
+            # The signal ends the worker, and this with it.
+            await self._worker.wait_until_stopped()
+        finally:
+            await membership.close()
 
     def _listen(self, control_topic: str) -> None:
         topic = self._app.topic(
@@ -199,21 +220,41 @@ class _SignalledWorker(Worker):
         self._end_sessions = end_sessions
         self._stop_timeout_s = stop_timeout_s
         self.signalled = False
-        self.exit_code = 0
-        """Of a process that has to be ended the hard way."""
+        self.last_words: KcontrolError | None = None
+        """What the process is ended for."""
 
     def _schedule_shutdown(self, signal: signal.Signals) -> None:
         if not self.signalled:
             self.signalled = True
-            watchdog = threading.Timer(self._stop_timeout_s, self._give_up)
-            watchdog.daemon = True
-            watchdog.start()
+            self._give_up_after(self._stop_timeout_s)
         super()._schedule_shutdown(signal)
 
     async def _stop_on_signal(self, signal: signal.Signals) -> None:
         await self._end_sessions()
         await super()._stop_on_signal(signal)
 
+    @contextmanager
+    def ended_unless_stopped_within(self, timeout_s: float) -> Iterator[None]:
+        """The process, unless the block has ended by then."""
+        watchdog = self._give_up_after(timeout_s)
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+
+    def _give_up_after(self, timeout_s: float) -> threading.Timer:
+        watchdog = threading.Timer(timeout_s, self._give_up)
+        watchdog.daemon = True
+        watchdog.start()
+        return watchdog
+
     def _give_up(self) -> None:
         _log.warning("Faust did not stop in time; the process ends without it")
-        os._exit(self.exit_code)
+        if self.last_words is not None:
+            _log.error("%s", self.last_words)
+        os._exit(self._exit_code())
+
+    def _exit_code(self) -> int:
+        if self.last_words is not None:
+            return self.last_words.exit_code
+        return 0 if self.signalled else ClusterError.exit_code

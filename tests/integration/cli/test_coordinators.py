@@ -11,9 +11,11 @@ import pytest
 
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, define, own_cluster
+from tests.support.held_coordinator import ALONE
 from tests.support.processes import KcontrolProcess, until
 
 PATIENCE_S = 60.0
+TOLD = "held: it is told its partitions"
 SESSION_TIMEOUT_S = 4 * PATIENCE_S
 """Kafka alone would hand over when every test here has long failed."""
 
@@ -60,3 +62,29 @@ def test_a_coordinator_that_is_killed_is_replaced_at_once(
         victim.kill()
         until(lambda: in_charge(command) == other.pid, "the other takes over", PATIENCE_S, other.text)
         assert "has died; its pipelines are shared out anew" in other.text()
+
+
+def test_a_coordinator_that_its_group_has_lost_joins_anew(cluster: ClusterSettings, tmp_path: Path) -> None:
+    """Whatever Faust believes: it may have stopped to look after its membership without a word."""
+    alone = tmp_path / "alone"
+    env = {"XDG_DATA_HOME": str(tmp_path / "home"), "KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
+    with KcontrolProcess(
+        ALONE,
+        str(alone),
+        log=tmp_path / "coordinator.log",
+        env=env,
+        cwd=tmp_path,
+        module="tests.support.held_coordinator",
+    ) as process:
+        process.says("held: it is in the group", PATIENCE_S)
+        alone.touch()
+        process.says("the Faust worker crashed; starting again", PATIENCE_S)
+        alone.unlink()
+        until(
+            lambda: process.text().count(TOLD) > 1,
+            "the next worker is in the group",
+            PATIENCE_S,
+            process.text,
+        )
+        assert "has not been in the group of coordinators" in process.text()
+        assert process.terminate() == 0

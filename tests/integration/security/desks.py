@@ -50,7 +50,7 @@ class Desk:
         self.said += result.stdout + result.stderr
         return result
 
-    def process(self, *arguments: str) -> KcontrolProcess:
+    def process(self, *arguments: str, module: str = "kcontrol.cli") -> KcontrolProcess:
         """A long-running command, not started yet."""
-        log = self.directory / f"{arguments[0]}.log"
-        return KcontrolProcess(*arguments, log=log, env=self.env, cwd=self.directory)
+        log = self.directory / "process.log"
+        return KcontrolProcess(*arguments, log=log, env=self.env, cwd=self.directory, module=module)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
-from kcontrol.adapters.kafka.client.rights import Operation
+from kcontrol.adapters.kafka.client.rights import Operation, Right
 from kcontrol.adapters.kafka.client.rights import group as group_right
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.errors import AccessError
 from tests.integration.cli.test_errors import sentence, write_pipeline
 from tests.integration.security.desks import Desk
+from tests.support.held_coordinator import ASSIGNED, JOINING
 from tests.support.secured import SecuredBroker
 
 PATIENCE_S = 120.0
@@ -36,17 +37,35 @@ def test_a_coordinator_that_may_not_join_its_group_ends_and_says_so(desk: Desk) 
     assert f"the operation Read on group '{desk.settings.prefix}.coordinator'" in said
 
 
-def test_a_coordinator_that_may_be_in_its_group_no_longer_ends_and_says_so(
-    desk: Desk, secured: SecuredBroker
-) -> None:
-    user = desk.settings.client["sasl.username"]
+@pytest.fixture
+def membership(desk: Desk, secured: SecuredBroker) -> Right:
+    """The user's right to be in the group of coordinators."""
     right = group_right(f"{desk.settings.prefix}.coordinator", Operation.READ)
-    secured.grant({user: [right]})
+    secured.grant({desk.settings.client["sasl.username"]: [right]})
+    return right
+
+
+def test_a_coordinator_that_may_be_in_its_group_no_longer_ends_and_says_so(
+    desk: Desk, secured: SecuredBroker, membership: Right
+) -> None:
     with desk.process("coordinator") as coordinator:
-        coordinator.says("is ready")
-        secured.revoke(user, right)
+        coordinator.says("is ready", PATIENCE_S)
+        secured.revoke(desk.settings.client["sasl.username"], membership)
         assert coordinator.wait(PATIENCE_S) == DENIED
-        assert f"the operation Read on {right.resource}" in coordinator.text().splitlines()[-1]
+        assert f"the operation Read on {membership.resource}" in coordinator.text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("moment", [JOINING, ASSIGNED])
+def test_it_does_so_at_moments_at_which_faust_does_not_hear_of_it(
+    desk: Desk, secured: SecuredBroker, membership: Right, moment: str
+) -> None:
+    goes_on = desk.directory / "goes-on"
+    with desk.process(moment, str(goes_on), module="tests.support.held_coordinator") as coordinator:
+        coordinator.says(f"held: {moment}", PATIENCE_S)
+        secured.revoke(desk.settings.client["sasl.username"], membership)
+        goes_on.touch()
+        assert coordinator.wait(PATIENCE_S) == DENIED
+        assert f"the operation Read on {membership.resource}" in coordinator.text().splitlines()[-1]
 
 
 def test_a_node_that_may_not_make_its_topics_ends_and_says_so(desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from typing import Any
 
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.group import HeartbeatRequest, LeaveGroupRequest
@@ -51,6 +52,25 @@ async def check_may_join(settings: ClusterSettings) -> None:
     rpc.raise_if_denied(code, right)
 
 
+class Membership:
+    """Of one client in the coordinators' group, as the group itself has it. Keeps a connection until
+    `close`."""
+
+    def __init__(self, settings: ClusterSettings, client_id: str) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._rpc = KafkaRpc(settings)
+
+    async def is_there(self) -> bool:
+        """Whether the group has a member of this client id. Raises RetriableError, AccessError,
+        ClusterError."""
+        _, members = await _members(self._settings, self._rpc)
+        return any(each["client_id"] == self._client_id for each in members)
+
+    async def close(self) -> None:
+        await self._rpc.close()
+
+
 async def remove_members(settings: ClusterSettings, client_ids: Collection[str]) -> list[str]:
     """Take those of these clients that are members of the coordinators' group out of it, as if they had left:
     their partitions go to others at once. The client ids of those that were taken out.
@@ -61,12 +81,8 @@ async def remove_members(settings: ClusterSettings, client_ids: Collection[str])
     right = group_right(group, Operation.READ)
     rpc = KafkaRpc(settings)
     try:
-        node = await rpc.group_coordinator(group)
-        described = (await rpc.send(node, DescribeGroupsRequest([group]))).to_object()["groups"][0]
-        rpc.raise_if_denied(described["error_code"], right)
-        if described["error_code"] != ErrorCode.NONE:
-            raise RetriableError(f"group {group!r}: {describe_code(described['error_code'])}")
-        found = [each for each in described["members"] if each["client_id"] in client_ids]
+        node, members = await _members(settings, rpc)
+        found = [each for each in members if each["client_id"] in client_ids]
         for member in found:
             answer = await rpc.send(node, LeaveGroupRequest(group, member["member_id"]))
             rpc.raise_if_denied(answer.error_code, right)
@@ -75,3 +91,14 @@ async def remove_members(settings: ClusterSettings, client_ids: Collection[str])
         return [each["client_id"] for each in found]
     finally:
         await rpc.close()
+
+
+async def _members(settings: ClusterSettings, rpc: KafkaRpc) -> tuple[int, list[dict[str, Any]]]:
+    """The node that coordinates the coordinators' group, and who is in it."""
+    group = settings.names().coordinator_group()
+    node = await rpc.group_coordinator(group)
+    described = (await rpc.send(node, DescribeGroupsRequest([group]))).to_object()["groups"][0]
+    rpc.raise_if_denied(described["error_code"], group_right(group, Operation.READ))
+    if described["error_code"] != ErrorCode.NONE:
+        raise RetriableError(f"group {group!r}: {describe_code(described['error_code'])}")
+    return node, described["members"]
