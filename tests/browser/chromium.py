@@ -11,7 +11,15 @@ from playwright.async_api import Browser, async_playwright
 
 VARIABLE = "KCONTROL_TEST_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    # It would end its GPU process for being slow, in the middle of a page.
+    "--disable-gpu-watchdog",
+    "--no-proxy-server",
+    "--force-color-profile=srgb",
+]
 START_MS = 120_000
 
 

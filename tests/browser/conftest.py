@@ -13,11 +13,12 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from kcontrol.adapters.http.access import AccessToken
 from tests.browser.chromium import VARIABLE, chromium, find_browser
+from tests.browser.loading import Loading
 from tests.browser.served import Served, clock_ms, served
 from tests.support.scenes import Cluster, busy_cluster, live
 
-DEADLINE_S = 120.0
-PATIENCE_MS = 40_000
+DEADLINE_S = 300.0
+PATIENCE_MS = 60_000
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 740}
 
@@ -33,13 +34,18 @@ class Console:
     server: Served
     cluster: Cluster
     client: httpx.AsyncClient
+    loading: Loading
     foreign: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     async def open(self, address: str = "clicks") -> None:
         """Go to `#/ADDRESS`, and wait until the pipeline is shown."""
-        await self.page.goto(f"{self.server.url}/console/#/{address}")
+        await self.go(f"/console/#/{address}")
         await expect(self.heading("Checkpoints")).to_be_attached()
+
+    async def go(self, path: str) -> None:
+        """Load a page of the server."""
+        await self.loading.go(f"{self.server.url}{path}")
 
     def heading(self, name: str) -> Locator:
         # Behind a modal dialog nothing has a role.
@@ -114,7 +120,7 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
             ):
                 page = await context.new_page()
                 page.set_default_timeout(PATIENCE_MS)
-                console = Console(page, context, server, cluster, client)
+                console = Console(page, context, server, cluster, client, Loading(page, server))
                 console.listen()
                 await scenario(console)
                 await context.close()

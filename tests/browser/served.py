@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.listener import HttpOptions, Listener
@@ -44,6 +45,19 @@ class Served:
         self.port = int(self._listener.url.rpartition(":")[2])
         serving = serve_interface(self._listener, CLUSTER, MemorySource(self.kafka), make_registry())
         self._serving = asyncio.create_task(serving)
+
+    def state(self) -> str:
+        """What it is doing, in a line."""
+        if self._listener is None or self._serving is None:
+            return "not begun"
+        if self._serving.done():
+            ended = None if self._serving.cancelled() else self._serving.exception()
+            return f"ended: {ended!r}"
+        server: Any = self._listener._server
+        connections = list(server.server_state.connections) if server is not None else []
+        cycles = [each.cycle for each in connections if each.cycle and not each.cycle.response_complete]
+        paths = [cycle.scope["path"] for cycle in cycles]
+        return f"{len(connections)} connections, not answered yet: {', '.join(paths) or 'nothing'}"
 
     async def end(self) -> None:
         """As if its process had ended."""

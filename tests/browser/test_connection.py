@@ -10,6 +10,7 @@ from playwright.async_api import expect
 
 from kcontrol.adapters.http.access import AccessToken
 from tests.browser.conftest import Console, Run
+from tests.browser.loading import Loading
 from tests.support.scenes import click_step
 
 pytestmark = pytest.mark.browser
@@ -78,7 +79,7 @@ def test_a_server_that_waits_for_kafka_says_so(run: Run) -> None:
 def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
     async def scenario(console: Console) -> None:
         page = console.page
-        await page.goto(f"{console.server.url}/console/#/clicks")
+        await console.go("/console/#/clicks")
         field = page.get_by_role("textbox", name="Token")
         await expect(field).to_be_focused()
         await field.fill("a-token-that-is-wrong")
@@ -105,7 +106,7 @@ def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
         await expect(page.get_by_role("heading", level=1)).to_have_text("clicks")
         # Another tab has to be told; and once forgotten, nothing stays on the page.
         other = await console.context.new_page()
-        await other.goto(f"{console.server.url}/console/#/clicks")
+        await Loading(other, console.server).go(f"{console.server.url}/console/#/clicks")
         await expect(other.get_by_role("textbox", name="Token")).to_be_visible()
         await console.button("Forget token").click()
         await expect(field).to_be_visible()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 def test_pipelines_are_listed_with_state_and_lag(run: Run) -> None:
     async def scenario(console: Console) -> None:
-        await console.page.goto(console.server.url)
+        await console.go("")
         links = console.page.get_by_role("navigation", name="Pipelines").get_by_role("link")
         await expect(links).to_have_count(5)
         for place, (name, state, lag) in enumerate(
@@ -314,9 +314,9 @@ def test_an_empty_cluster_says_how_a_pipeline_comes_to_be(run: Run) -> None:
             "**/v1/pipelines?*",
             lambda route: route.fulfill(json={"pipelines": [], "broken": {}, "next_after": None}),
         )
-        await console.page.goto(f"{console.server.url}/console/")
+        await console.go("/console/")
         await expect(console.page.get_by_role("navigation")).to_contain_text("kcontrol run FILE.py")
-        await console.page.goto(f"{console.server.url}/console/#/no-such")
+        await console.go("/console/#/no-such")
         await expect(console.page.get_by_role("main")).to_contain_text(
             "there is no pipeline 'no-such' in this cluster"
         )

@@ -1,0 +1,43 @@
+"""A page that the browser does not get loaded is loaded once more, and what it waited for is told."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Route, expect
+
+from tests.browser.conftest import Console, Run
+from tests.browser.loading import LIMITS_MS, Loading
+
+pytestmark = pytest.mark.browser
+
+SOON_MS = 1_000.0
+
+
+def test_a_page_is_loaded_once_more(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    held: list[Route] = []
+
+    async def hold_first(route: Route) -> None:
+        if held:
+            await route.continue_()
+        held.append(route)
+
+    async def scenario(console: Console) -> None:
+        await console.page.route("**/console/main.js", hold_first)
+        loading = Loading(console.page, console.server, (SOON_MS, *LIMITS_MS))
+        await loading.go(f"{console.server.url}/console/#/clicks")
+        await expect(console.page.get_by_role("heading", level=1)).to_have_text("clicks")
+
+    run(scenario)
+    told = capsys.readouterr().out
+    assert "did not load within 1 s" in told
+    assert "connections, not answered yet: nothing" in told
+
+
+def test_what_it_waits_for_is_told(run: Run) -> None:
+    async def scenario(console: Console) -> None:
+        await console.page.route("**/console/main.js", lambda _route: None)
+        loading = Loading(console.page, console.server, (10 * SOON_MS,))
+        with pytest.raises(AssertionError, match=r"GET http://\S+/console/main.js, for \S+ s"):
+            await loading.go(f"{console.server.url}/console/")
+
+    run(scenario)
