@@ -29,12 +29,13 @@ from examples.topic_reading import read_topics
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.pipeline_facts import PipelineStatus
 from tests.support.following import until_read, until_status
+from tests.support.patience import HANG_S
 from tests.support.processes import ROOT, run_kcontrol
 
 PIPELINE_FILE = ROOT / "tests" / "pipelines" / "orders.py"
 PARTITIONS = {"orders": 2, "payments": 2, "totals": 3, "copies": 2}
 CUSTOMERS = 7
-TIMEOUT_S = 30.0
+TIMEOUT_S = HANG_S
 PRODUCE_TIMEOUT_S = 90.0
 
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = HANG_S
 
 
 def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> NewTopic:

@@ -7,8 +7,9 @@ import secrets
 from confluent_kafka import Producer
 
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
-DEADLINE_S = 30.0
+DEADLINE_S = HANG_S
 
 
 def abort_then_commit(settings: ClusterSettings, topic: str, partition: int) -> None:

@@ -23,7 +23,11 @@ def test_broker_prints_its_address_when_it_is_ready_and_ends_well(tmp_path: Path
     ) as broker:
         broker.says('"bootstrap_servers"')
         facts = json.loads(broker.text().splitlines()[0])
-        assert AdminClient({"bootstrap.servers": facts["bootstrap_servers"]}).list_topics(timeout=10).brokers
+        assert (
+            AdminClient({"bootstrap.servers": facts["bootstrap_servers"]})
+            .list_topics(timeout=START_TIMEOUT_S)
+            .brokers
+        )
         assert facts["data_dir"] == str(tmp_path / "data")
         assert broker.terminate() == 0
 
@@ -35,7 +39,7 @@ def test_three_brokers_are_one_cluster_and_one_that_is_killed_is_started_again(t
         command.says('"bootstrap_servers"', timeout_s=START_TIMEOUT_S)
         facts = json.loads(command.text().splitlines()[0])
         admin = AdminClient({"bootstrap.servers": facts["bootstrap_servers"], "log_level": 0})
-        assert set(admin.list_topics(timeout=10).brokers) == {1, 2, 3}
+        assert set(admin.list_topics(timeout=START_TIMEOUT_S).brokers) == {1, 2, 3}
         os.kill(facts["brokers"]["2"]["pid"], signal.SIGKILL)
         command.says("Broker 2 has ended")
         restarted = AdminClient(

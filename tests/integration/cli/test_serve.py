@@ -35,12 +35,13 @@ from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, own_cluster
 from tests.integration.cli.test_errors import sentence
 from tests.support.http_world import Told
+from tests.support.patience import HANG_S
 from tests.support.processes import KcontrolProcess, until
 from tests.support.topics import create_topic
 from tests.unit.core.made import SPEC
 
 TOKEN = "a-token-of-some-length"
-PATIENCE_S = 40.0
+PATIENCE_S = HANG_S
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.errors import ClusterError
+from tests.support.patience import HANG_S
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = HANG_S
 
 
 def _produce(address: str, topic: str, value: bytes) -> None:

@@ -17,10 +17,11 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.completion import Completion, CompletionState, InputRecord
 from kcontrol.views.fates import fates
 from tests.conftest import TopicFactory
+from tests.support.patience import HANG_S
 from tests.support.transactions import abort_then_commit
 from tests.unit.core.made import SPEC, boundary
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = HANG_S
 
 
 def _fill(settings: ClusterSettings, topic: str) -> None:

@@ -49,9 +49,9 @@ def test_a_step_consumer_says_that_a_step_which_it_returned_is_recorded_again(
     maker = StepsMaker(settings, topic_factory)
     for step, value in ((1, b"a"), (2, b"b"), (2, b"b"), (3, b"c")):
         maker.step(step, {"delays": {0: [value]}})
-    with StepConsumer(PIPELINE, maker.settings, timeout=10) as consumer:
+    with StepConsumer(PIPELINE, maker.settings, timeout=DEADLINE_S) as consumer:
         assert [next(consumer).number, next(consumer).number] == [1, 2]
         with pytest.raises(DamagedRecordError, match=r"Step 2 .*is recorded again.*from_step=3"):
             next(consumer)
-    with StepConsumer(PIPELINE, maker.settings, timeout=10, from_step=3) as consumer:
+    with StepConsumer(PIPELINE, maker.settings, timeout=DEADLINE_S, from_step=3) as consumer:
         assert next(consumer).number == 3

@@ -21,8 +21,9 @@ from kcontrol.errors import ConfigurationError, DigestMismatchError, InputGoneEr
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
 from tests.integration.kafka.steps_maker import BASE_MS, PIPELINE, Rows, StepsMaker
+from tests.support.patience import HANG_S
 
-_WAIT_S = 30.0
+_WAIT_S = HANG_S
 _NOTHING_COMES_S = 0.5
 
 

@@ -14,9 +14,10 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.errors import ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
 
 _kafka: Any = untyped_admin
-TIMEOUT_S = 30.0
+TIMEOUT_S = HANG_S
 
 
 def _settings(cluster: EmbeddedCluster, **more: int) -> ClusterSettings:

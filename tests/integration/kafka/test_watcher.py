@@ -18,8 +18,9 @@ from kcontrol.core.model import Gap
 from kcontrol.core.step.gaps import records_between
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
+from tests.support.patience import HANG_S
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = HANG_S
 Scenario = Callable[[AsyncIterator[Arrival]], Awaitable[None]]
 
 

@@ -82,7 +82,9 @@ class Stepper:
 
     def _spec(self) -> PipelineSpec:
         topics = (
-            AdminClient({"bootstrap.servers": self.settings.bootstrap_servers}).list_topics(timeout=10).topics
+            AdminClient({"bootstrap.servers": self.settings.bootstrap_servers})
+            .list_topics(timeout=TIMEOUT_MS / 1000)
+            .topics
         )
         inputs = {
             i.name: FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))

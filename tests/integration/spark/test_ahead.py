@@ -24,11 +24,12 @@ from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import SparkSettingError, StepFailedError
 from tests.integration.spark.conftest import RunScenario, Scenario
 from tests.integration.spark.stepper import Stepper
+from tests.support.patience import HANG_S
 from tests.support.processes import until
 
 LONG_MS = "60000"
 SHORT_MS = "3000"
-PATIENCE_S = 30.0
+PATIENCE_S = HANG_S
 ASKS = 2
 """Of a job with one task: its reader's and its writer's."""
 FIRST = 2

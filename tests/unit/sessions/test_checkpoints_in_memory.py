@@ -35,6 +35,7 @@ from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from tests.fakes.memory_kafka import STEPS, MemoryControlLog, MemoryKafka, MemoryStepsLog, MemoryTransaction
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 TWO = replace(
@@ -44,7 +45,7 @@ TWO = replace(
     policy=replace(SPEC.policy, clock_ms=20),
     checkpoint=CheckpointSpec("memory:", 100, 2, 0),
 )
-DEADLINE_S = 20.0
+DEADLINE_S = HANG_S
 
 
 class WallClock:

@@ -15,11 +15,12 @@ from kcontrol.adapters.spark.channel.attempt import (
 )
 from kcontrol.core.model import FailureKind, OutputSlice, SourceSplit
 from kcontrol.errors import StepFailedError
+from tests.support.patience import HANG_S
 from tests.unit.spark.works import work
 
 RANGE = ReadRange("events", 0, 0, 10)
 RESULT = QueryResult((), (), False)
-DEADLINE_S = 20.0
+DEADLINE_S = HANG_S
 
 
 def attempt(*queries: str) -> AttemptLedger:

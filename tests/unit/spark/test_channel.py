@@ -17,9 +17,10 @@ from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
+from tests.support.patience import HANG_S
 from tests.unit.spark.works import work
 
-DEADLINE_S = 20.0
+DEADLINE_S = HANG_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Question
 from kcontrol.adapters.spark.channel.settings import Certificate, ChannelLimits, limits_of, load_certificate
 from kcontrol.errors import SparkSettingError, StepFailedError
+from tests.support.patience import HANG_S
 
-DEADLINE_S = 20.0
+DEADLINE_S = HANG_S
 Serve = Callable[..., ChannelServer]
 
 
