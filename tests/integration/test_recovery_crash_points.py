@@ -31,8 +31,6 @@ COORDINATOR_POINTS = (
     "ControlSeen.Written:1",
     "CommitStep:1",
     "StepCommitted:1",
-    "InitProducer:2",
-    "ProducerReady:2",
 )
 TELLING_NODE_POINTS = ("Joined:1", "EngineOpened:1", "AttemptWritten:1", "FinishStep:1", "StepFinished:1")
 """The others find the same on disk and in Kafka as one of these."""

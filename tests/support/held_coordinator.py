@@ -63,16 +63,16 @@ def hold_when_it_is_told_its_partitions(file: Path) -> None:
 
 
 def look_often_and_find_nobody(file: Path) -> None:
-    """Before it has been in the group once, it is taken for a member."""
+    """Before a life of it has been in the group once, it is taken for a member."""
     is_there: Any = Membership.is_there
-    seen: list[bool] = []
+    seen: list[Membership] = []
 
     async def looked(self: Membership) -> bool:
         there: bool = await is_there(self)
-        if there and not seen:
+        if there and self not in seen:
             _say("it is in the group")
-            seen.append(True)
-        return not os.path.exists(file) and (there or not seen)  # noqa: ASYNC240, PTH110 - a test's process
+            seen.append(self)
+        return not os.path.exists(file) and (there or self not in seen)  # noqa: ASYNC240, PTH110 - a test's process
 
     setattr(Membership, "is_there", looked)  # noqa: B010
     _around_run(

@@ -13,6 +13,8 @@ from bench.peers.checks import Output, check
 from bench.peers.progress import Progress, progress
 from bench.topics import KEYS, create_topics, fill, record
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.patience import HANG_S
+from tests.support.processes import until
 
 PARTITIONS = 2
 RECORDS = 2 * KEYS
@@ -76,6 +78,12 @@ def seen(bootstrap_servers: str, sink: str) -> Iterator[Progress]:
 
 
 def output(servers: str, sink: str, seen: Progress) -> Output:
+    """Kafka answers a commit before its markers are in all partitions."""
+
+    def settled() -> bool:
+        return seen.ends(IsolationLevel.READ_UNCOMMITTED) == seen.ends(IsolationLevel.READ_COMMITTED)
+
+    until(settled, "the markers are there", HANG_S)
     return Output(servers, sink, seen.ends(IsolationLevel.READ_COMMITTED))
 
 

@@ -16,9 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from examples.processes import command_of
 from kcontrol.adapters.spark.channel.messages import Job
 from kcontrol.adapters.spark.engine.ahead import WAIT_SETTING, ahead_wait_s
-from kcontrol.adapters.spark.internals import gateway_of
 from kcontrol.core.model import FailureKind
 from kcontrol.definition.parts import TaskLayout
 from kcontrol.errors import SparkSettingError, StepFailedError
@@ -30,6 +30,7 @@ from tests.support.processes import until
 LONG_MS = "60000"
 SHORT_MS = "3000"
 PATIENCE_S = HANG_S
+DAEMONS = {"kcontrol.adapters.spark.session.warm_daemon", "pyspark.daemon"}
 ASKS = 2
 """Of a job with one task: its reader's and its writer's."""
 FIRST = 2
@@ -108,10 +109,11 @@ def run_upper(
         run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})}, **settings)
 
 
-def workers(spark: SparkSession) -> list[int]:
-    """The Python processes that Spark's tasks run in."""
-    jvm = psutil.Process(gateway_of(spark).proc.pid)
-    return [process.pid for daemon in jvm.children() for process in daemon.children()]
+def workers() -> list[int]:
+    """The Python processes that Spark's tasks run in: what daemons have forked, whoever has started those."""
+    family = psutil.Process().children(recursive=True)
+    daemons = {process.pid for process in family if DAEMONS & set(command_of(process))}
+    return [process.pid for process in family if process.ppid() in daemons]
 
 
 def test_the_next_step_is_run_by_the_job_that_waits_for_it(
@@ -194,7 +196,7 @@ def test_workers_that_are_killed_while_they_wait_harm_no_step(
     async def scenario(stepper: Stepper) -> None:
         waiting, expected = await begin(stepper)
         waiting.begun(FIRST)
-        for pid in workers(spark):
+        for pid in workers():
             os.kill(pid, signal.SIGKILL)
         until(lambda: "begun ahead for step 4 has failed" in caplog.text, "the job has failed", PATIENCE_S)
         await write(stepper, ["d"])
