@@ -85,7 +85,7 @@ def running(
     checkpoint_every: str = "",
     min_records: int | None = None,
     plan_once: bool = True,
-    plan_ahead: bool = True,
+    plan_ahead: bool = False,
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 

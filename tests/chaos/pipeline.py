@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, NODES, PIPELINE, STAMPED
+from tests.chaos.names import AHEAD, CHECKPOINTS_VARIABLE, LARGE_AMOUNT, NODES, PIPELINE, STAMPED
 from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, STEPS
 
 pipeline = kcontrol.Pipeline(
@@ -28,6 +28,7 @@ pipeline = kcontrol.Pipeline(
     steps=STEPS,
     limits=LIMITS,
     layout=LAYOUT,
+    plan_ahead=AHEAD,
 )
 
 

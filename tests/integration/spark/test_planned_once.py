@@ -98,6 +98,7 @@ MODES: dict[str, OutputMode] = {
 
 def pipeline_of(*queries: Query, mode: OutputMode = "append", **options: Any) -> Pipeline:
     source = options.pop("source", {})
+    options.setdefault("plan_ahead", True)
     made = Pipeline(
         "p",
         inputs=[KafkaInput("events", topic="e", **JSON, **source)],
@@ -136,7 +137,7 @@ def test_a_query_that_means_something_else_in_a_batch_is_planned_ahead_of_each_s
     assert (bound.planning, bound.ahead) == (f"ahead: query 'out0': {why}", True)
     assert bound.recorded == ("out0",)
     bound = bind(pipeline_of(query, mode=mode, plan_ahead=False), spark, server.address)
-    assert (bound.planning, bound.ahead) == ("each step: plan_ahead=False", False)
+    assert (bound.planning, bound.ahead) == (f"each step: query 'out0': {why}", False)
 
 
 @pytest.mark.parametrize("name", EACH_STEP)

@@ -55,7 +55,7 @@ def planned_by_spark(bound: BoundQueries, why_not_once: str, allowed: bool, max_
     whys = ((query.name, why_not_ahead(query, max_tasks)) for query in bound.queries)
     why = next((f"query {name!r}: {why}" for name, why in whys if why), "")
     if not allowed:
-        why = "plan_ahead=False"
+        why = why_not_once
     if why:
         return replace(bound, planning=f"each step: {why}")
     return replace(bound, planning=f"{AHEAD}: {why_not_once}", ahead=True)
