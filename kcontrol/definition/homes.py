@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from kcontrol.definition.pipeline import Pipeline
 
 
+def on_nodes(pipeline: Pipeline) -> str:
+    """Where an error is that has to do with the number of nodes."""
+    return f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
+
+
 def check_pins(pipeline: Pipeline) -> None:
     """Raise ConfigurationError if an input or output is of a node that there is not."""
     pinned = {f"input {each.name!r}": each.node for each in pipeline.inputs if each.node is not None}
@@ -48,7 +53,7 @@ def check_home(
     if pipeline.nodes == 1:
         return 0
     home = home_of(pipeline, reads)
-    where = f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}: query {query!r}"
+    where = f"{on_nodes(pipeline)}: query {query!r}"
     named = ", ".join(reads or [each.name for each in pipeline.inputs])
     for output in writes:
         if output.node not in (SHARED_OUT, home):
@@ -71,6 +76,6 @@ def check_busy(pipeline: Pipeline, homes: Sequence[int]) -> None:
     idle = sorted(set(range(pipeline.nodes)) - set(homes))
     if SHARED_OUT not in homes and idle:
         raise ConfigurationError(
-            f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}: every query reads inputs of one node "
+            f"{on_nodes(pipeline)}: every query reads inputs of one node "
             f"alone, and none those of node {idle[0]}, which would have nothing to do"
         )

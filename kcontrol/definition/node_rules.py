@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec
+from kcontrol.definition.homes import on_nodes
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
@@ -17,7 +18,7 @@ from kcontrol.errors import ConfigurationError
 def check_work(pipeline: Pipeline, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
     """Raise ConfigurationError if a node would have nothing to read, or no partition of an output that is
     shared out."""
-    where = _where(pipeline)
+    where = on_nodes(pipeline)
     reading = {node for each in inputs for node in each.node_of}
     if len(reading) < pipeline.nodes:
         most = max(len(each.start_offsets) for each in inputs)
@@ -48,7 +49,7 @@ def check_keys(
     """
     if pipeline.nodes == 1:
         return
-    where = _where(pipeline)
+    where = on_nodes(pipeline)
     keyed = [each for each in outputs if each.key or each.name in brings_key]
     if not gathers and not keyed:
         return
@@ -82,7 +83,7 @@ def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has
     """
     if pipeline.nodes == 1:
         return
-    where = f"{_where(pipeline)}: query {query!r}"
+    where = f"{on_nodes(pipeline)}: query {query!r}"
     by = ", ".join(
         f"input {each.name!r} "
         + (f"is partitioned by {each.partitioned_by!r}" if each.partitioned_by else "does not say by what")
@@ -101,10 +102,6 @@ def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has
             "rows would be late on one node and not on another, and windows would not close where nothing "
             "comes. Use one node (nodes = 1)"
         )
-
-
-def _where(pipeline: Pipeline) -> str:
-    return f"pipeline {pipeline.name!r} with nodes = {pipeline.nodes}"
 
 
 def _check_partitions(where: str, why: str, inputs: Sequence[InputSpec], keyed: Sequence[OutputSpec]) -> None:

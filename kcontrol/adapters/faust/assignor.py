@@ -9,7 +9,6 @@ says nothing of this have a part at once.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import MutableMapping
 from typing import Any
@@ -18,8 +17,6 @@ import faust
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
 from faust.assignor.partition_assignor import PartitionAssignor
-
-_log = logging.getLogger("kcontrol.coordinator")
 
 DEFAULT_SETTLE_S = 60.0
 

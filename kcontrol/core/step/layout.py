@@ -41,7 +41,7 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
             ranges = [r for r in read if node_of(item, spec.nodes, r.partition) == node and r.to > r.from_]
             tasks = _tasks(ranges, spec.layout)
             most_tasks = max(most_tasks, tasks)
-            splits.extend(_splits(item, ranges, tasks, _SKEW_PERCENT if whole else _EVEN_PERCENT))
+            splits.extend(_splits(item, ranges, tasks, whole))
     outputs = tuple(
         OutputLayout(output.name, output.partitions, min(most_tasks, output.partitions), output.digest)
         for output in spec.outputs
@@ -85,11 +85,11 @@ def _tasks(ranges: Sequence[InputRange], limits: LayoutSpec) -> int:
     return min(max(1, -(-records // limits.records_per_task)), limits.max_tasks)
 
 
-def _splits(item: InputSpec, ranges: Sequence[InputRange], tasks: int, percent: int) -> list[SourceSplit]:
+def _splits(item: InputSpec, ranges: Sequence[InputRange], tasks: int, whole: bool) -> list[SourceSplit]:
     if tasks == 1:
         return [SourceSplit(item.name, 0, r.partition, r.from_, r.to) for r in ranges]
-    if percent == _SKEW_PERCENT or len(ranges) >= tasks:
-        dealt = _dealt_whole(item, ranges, tasks, percent)
+    if whole or len(ranges) >= tasks:
+        dealt = _dealt_whole(item, ranges, tasks, _SKEW_PERCENT if whole else _EVEN_PERCENT)
         if dealt:
             return dealt
     return _cut_evenly(item, ranges, tasks)

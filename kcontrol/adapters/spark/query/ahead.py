@@ -52,10 +52,10 @@ def why_not_ahead(bound: BoundQuery, max_tasks: int) -> str:
 def planned_by_spark(bound: BoundQueries, why_not_once: str, allowed: bool, max_tasks: int) -> BoundQueries:
     """Queries that Spark plans for each step: ahead of it if all of them may be, and that is allowed. With one that
     may not the others gain nothing, for a step begins when all are ready."""
+    if not allowed:
+        return replace(bound, planning=f"each step: {why_not_once}")
     whys = ((query.name, why_not_ahead(query, max_tasks)) for query in bound.queries)
     why = next((f"query {name!r}: {why}" for name, why in whys if why), "")
-    if not allowed:
-        why = why_not_once
     if why:
         return replace(bound, planning=f"each step: {why}")
     return replace(bound, planning=f"{AHEAD}: {why_not_once}", ahead=True)
