@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    ExchangeSlice,
     FailureKind,
     Logged,
     LoggedStep,
@@ -24,6 +25,7 @@ from kcontrol.core.model import (
     StepBoundary,
     StepResult,
     StepWork,
+    Watermark,
 )
 
 # --- both ---------------------------------------------------------------------------------------------------
@@ -297,6 +299,8 @@ class AttemptWritten:
     step: int
     result: StepResult
     now_ms: int
+    stage: int = 0
+    """Of the step; all tasks of that stage's queries, that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,10 +387,25 @@ class RunStep:
 
 
 @dataclass(frozen=True, slots=True)
+class RunStage:
+    """Run the queries of the next stage of the attempt under way, on what was sent to this node in the stages before.
+    Answered by `AttemptWritten`.
+
+    received: of all nodes' slices those runs alone that are for this node, by exchange and partition.
+    """
+
+    step: int
+    stage: int
+    received: tuple[ExchangeSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FinishStep:
     """The step is committed (or its replay agrees): let Spark record its batches."""
 
     step: int
+    watermarks: tuple[Watermark, ...] = ()
+    """Of all nodes together, for Spark to record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,6 +484,7 @@ NodeEffect = (
     | WakeAt
     | OpenEngine
     | RunStep
+    | RunStage
     | FinishStep
     | PinStep
     | SavePart

@@ -16,6 +16,7 @@ from typing import Protocol
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    ExchangeSlice,
     InputSpec,
     Logged,
     LoggedStep,
@@ -25,6 +26,7 @@ from kcontrol.core.model import (
     StepBoundary,
     StepResult,
     StepWork,
+    Watermark,
 )
 
 
@@ -323,7 +325,13 @@ class Engine(Protocol):
         unrecorded, for `finish_step`."""
         ...
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        """The queries of a later stage of the attempt that `run_step` began, which is over with its first stage then. What
+        is for this node of the rows that were exchanged before lies at `received`. A replay needs no such call: the
+        boundary says where everything is. Raises StepFailedError."""
+        ...
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit
         log: the next call does. Until then `openable` has the step too. An engine may wait for more than that
         before it returns, if the next step had to wait for it anyway: with this the node has the step."""

@@ -40,6 +40,15 @@ from kcontrol.core.model.control import (
     Written,
 )
 from kcontrol.core.model.environment import Environment
+from kcontrol.core.model.exchanges import (
+    EventTimes,
+    ExchangeLayout,
+    ExchangeRun,
+    ExchangeSlice,
+    ExchangeSpec,
+    ExchangeTaken,
+    Watermark,
+)
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
     IN_WORK_DIR,
@@ -96,6 +105,12 @@ __all__ = [
     "DesiredMode",
     "EndTimes",
     "Environment",
+    "EventTimes",
+    "ExchangeLayout",
+    "ExchangeRun",
+    "ExchangeSlice",
+    "ExchangeSpec",
+    "ExchangeTaken",
     "FailureKind",
     "Gap",
     "InputDesired",
@@ -137,6 +152,7 @@ __all__ = [
     "StepWork",
     "Token",
     "Tombstone",
+    "Watermark",
     "WorkTimes",
     "Written",
 ]

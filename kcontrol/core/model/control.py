@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.environment import Environment
+from kcontrol.core.model.exchanges import EventTimes, ExchangeSlice, ExchangeTaken
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
 from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
@@ -186,6 +187,14 @@ class Written:
     """When it was done; None if it failed."""
     late_rows: tuple[LateRows, ...] = ()
     """Of each query with state and a watermark, on this node."""
+    stage: int = 0
+    """Of the step that has ended with this: the last one, unless queries exchange rows."""
+    sent: tuple[ExchangeSlice, ...] = ()
+    """To other nodes and to itself, in this stage."""
+    taken: tuple[ExchangeTaken, ...] = ()
+    """Of what was sent to it, in all stages so far."""
+    event_times: tuple[EventTimes, ...] = ()
+    """Of each query with a watermark, where nodes share one."""
 
 
 # --- control records: from coordinators ---------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model.control import ControlRecord
+from kcontrol.core.model.exchanges import EventTimes, ExchangeSlice, ExchangeTaken
 from kcontrol.core.model.steps import StepRecord
 from kcontrol.core.model.values import InputSlice, LateRows, OutputSlice, Skipped
 
@@ -50,3 +51,6 @@ class StepResult:
     then. None: it was not run before."""
     late_rows: tuple[LateRows, ...] = ()
     """Of each query with state and a watermark."""
+    sent: tuple[ExchangeSlice, ...] = ()
+    taken: tuple[ExchangeTaken, ...] = ()
+    event_times: tuple[EventTimes, ...] = ()

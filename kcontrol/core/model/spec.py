@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.exchanges import ExchangeSpec
 from kcontrol.core.model.words import BadRecords, LateRowsPolicy
 
 SHARED_OUT = -1
@@ -149,3 +150,6 @@ class PipelineSpec:
     layout: LayoutSpec
     limits: LimitsSpec
     checkpoint: CheckpointSpec
+    exchanges: tuple[ExchangeSpec, ...] = ()
+    stages: tuple[int, ...] = ()
+    """By query: the stage of a step in which it runs; (): all in the first."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kcontrol.core.model.checkpoints import Checkpoint
 from kcontrol.core.model.environment import Environment
+from kcontrol.core.model.exchanges import ExchangeSlice, Watermark
 from kcontrol.core.model.times import StepEnd, WorkTimes
 from kcontrol.core.model.values import InputSlice, LateRows, Layout, OutputSlice, Skipped, SkippedRange, Token
 from kcontrol.core.model.words import Reason
@@ -48,6 +49,10 @@ class StepBoundary:
     environments: tuple[Environment, ...] = ()
     """What its nodes computed with: one for all, or one by node number if they differ; () if it is not known
     of all."""
+    exchanges: tuple[ExchangeSlice, ...] = ()
+    """What nodes sent each other in it, by exchange and partition."""
+    watermarks: tuple[Watermark, ...] = ()
+    """After it, of each query with a watermark, where nodes share one."""
 
 
 StepRecord = StepBoundary | Checkpoint

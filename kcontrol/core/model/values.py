@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.exchanges import ExchangeLayout
+
 EMPTY_DIGEST = "0" * 32
 """The digest of no records."""
 
@@ -134,3 +136,4 @@ class Layout:
     splits: tuple[SourceSplit, ...]
     shuffle_partitions: int
     outputs: tuple[OutputLayout, ...]
+    exchanges: tuple[ExchangeLayout, ...] = ()
