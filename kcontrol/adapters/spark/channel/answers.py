@@ -156,6 +156,8 @@ class ChannelEndpoint:
             topic=where.topic,
             topic_id=where.topic_id,
             runs=tuple(RunToRead(run.partition, run.from_, run.to, run.records) for run in runs),
+            step=attempt.work.step,
+            node=attempt.exchanging.node,
             committed=attempt.expected is not None,
             producer_id=token.producer_id,
             producer_epoch=token.producer_epoch,

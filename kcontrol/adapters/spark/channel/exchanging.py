@@ -77,6 +77,11 @@ class Exchanging:
         self._taken: dict[tuple[str, str, int], int] = {}
         self._sent: dict[tuple[str, int], tuple[ExchangeSlice, ...]] = {}
 
+    @property
+    def node(self) -> int:
+        """Which one this is."""
+        return self._stages.node
+
     def begin(self, stage: int, received: Iterable[ExchangeSlice]) -> None:
         """Let the work of stages up to this one begin, on what lies at `received` and what was there before.
 

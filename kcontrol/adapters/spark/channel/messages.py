@@ -126,7 +126,7 @@ class RunToRead:
 
 @dataclass(frozen=True, slots=True)
 class TaskRuns:
-    """What one source task reads of an exchange, and the producer that has written it.
+    """What one source task reads of an exchange, for which node it is, and which producer has written it.
 
     committed: the step is, as in a replay; else it is read before that.
     """
@@ -134,6 +134,8 @@ class TaskRuns:
     topic: str
     topic_id: str
     runs: tuple[RunToRead, ...]
+    step: int
+    node: int
     committed: bool
     producer_id: int
     producer_epoch: int

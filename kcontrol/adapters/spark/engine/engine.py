@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,36 +22,36 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.failures import judged
-from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.engine.delivering import Deliveries
+from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
-from kcontrol.adapters.spark.engine.results import input_slices, step_result
-from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.engine.results import ReadAgain, early_result, input_slices, step_result
+from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
-from kcontrol.adapters.spark.source.reading import count_split
+from kcontrol.adapters.spark.source.counting import count_runs, count_split
 from kcontrol.adapters.spark.state.beginning import plan_settings, write_beginning
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
     Environment,
+    ExchangeSlice,
     FailureKind,
-    InputRange,
     PipelineSpec,
     SavedFiles,
-    SourceSplit,
     StepBoundary,
     StepResult,
     StepWork,
+    Watermark,
 )
 from kcontrol.core.step.differences import part_of
 from kcontrol.core.step.environments import made_otherwise
-from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
@@ -108,7 +107,7 @@ class SparkEngine:
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
         self._environment, self._said_otherwise = place.environment, ""
-        self._compares, self._compression = compares, compression or {}
+        self._compares = compares
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained
@@ -117,8 +116,11 @@ class SparkEngine:
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
-        host.own_partitions = self._own_partitions
-        host.columns_used = lambda query, name: self._bound_query(query).columns.get(name)
+        self._work = work = NodeWork(spec, place.node, bound, compression or {})
+        self._deliveries = Deliveries(host.settings, work, bound.exchanged, spool)
+        host.own_partitions = work.own_partitions
+        host.columns_used = lambda query, name: work.query(query).columns.get(name)
+        host.exchanges = work.exchanges
         host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
@@ -126,7 +128,8 @@ class SparkEngine:
             current=host.gate.current,
             planned_steps=self._workdir.planned_steps,
             query=lambda name: self._queries.query(name),
-            targets=self._targets,
+            targets=work.targets,
+            sends=work.sends,
             spool=spool,
             tasks_ahead=lambda: host.tasks_ahead,
         )
@@ -177,11 +180,16 @@ class SparkEngine:
         await self._call(lambda: self._open(step, create, checkpoint, cancels))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        """One batch of every query. Raises StepFailedError with the kind of what went wrong."""
+        """One batch of every query, of the first stage if queries exchange rows; of all in a replay. Raises
+        StepFailedError with the kind of what went wrong."""
         cancels = self._cancels
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        """The batches of the queries of a later stage, on the rows that were sent to this node. Raises as `run_step`."""
+        return await self._call(lambda: self._run_stage(step, stage, received))
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:  # noqa: ARG002 - not yet
         """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
         If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
         await self._call(lambda: self._finish_step(step))
@@ -309,7 +317,7 @@ class SparkEngine:
         self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
-        mine = [item for item in work.division if self._reads(item)]
+        mine = self._work.inputs(work)
         own = frozenset((item.input, item.partition) for item in mine)
         check = None if expected is None else self._replay_check(expected)
         of_input = None if check is None else check.of_input(work)
@@ -318,31 +326,52 @@ class SparkEngine:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
             attempt = self._attempt = AttemptLedger(
-                self._serial, work, expected, frozenset(self._bound.names), own, of_input
+                *(self._serial, work, expected, self._work.names, own, of_input),
+                stages=self._work.stages(work.layout),
             )
-        limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
         check_tasks(attempt, self._spec, self._host)
         self._queries.clock.set(work.now_ms)
+        last = self._work.last_stage
+        if expected is not None:
+            attempt.exchanging.begin(last, expected.exchanges)
         self._host.gate.release(attempt)
-        timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
-        read_again = partial(self._read_again, attempt)
+        if expected is not None:
+            self._deliveries.begin(attempt, None)
         try:
-            results = attempt.wait_results(timeout_ms / 1000)
+            result = self._result(attempt, 0 if expected is None else last)
         except StepFailedError as error:
             if check is not None:
-                check.explain(error, lambda: input_slices(attempt, mine, read_again))
+                check.explain(error, lambda: input_slices(attempt, mine, self._read_again(attempt)))
             raise
-        _log.debug(
-            "step %d: %s",
-            work.step,
-            ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()),
-        )
-        result = step_result(attempt, results, mine, read_again, self._node)
         if check is not None:
             check.result(attempt, result)
         return result
+
+    def _run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        attempt = self._attempt
+        if attempt is None or attempt.work.step != step:
+            raise StepFailedError(
+                FailureKind.LOST, f"stage {stage} of step {step} can't be run: the step is not the one that ran"
+            )
+        attempt.exchanging.begin(stage, received)
+        self._deliveries.begin(attempt, stage)
+        return self._result(attempt, stage)
+
+    def _result(self, attempt: AttemptLedger, stage: int) -> StepResult:
+        """What the attempt has given once all stages up to this one are over."""
+        limits = self._spec.limits
+        limit_ms = limits.step_timeout_ms if attempt.expected is None else limits.replay_timeout_ms
+        results = attempt.wait_results(limit_ms / 1000, stage)
+        _log.debug(
+            "step %d: %s",
+            attempt.work.step,
+            ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()),
+        )
+        if stage < self._work.last_stage:
+            return early_result(attempt, self._work, stage)
+        return step_result(attempt, results, self._work, self._read_again(attempt))
 
     def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
         otherwise = made_otherwise(expected, self._node, self._environment)
@@ -385,41 +414,13 @@ class SparkEngine:
         self._settle(time.monotonic() + self._spec.limits.open_timeout_ms / 1000)
         self._queries.stop()
 
-    def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
-        return count_split(self._host.settings, item, split, attempt.digest_version)
-
-    # --- who reads and writes what --------------------------------------------------------------------------
-
-    def _reads(self, item: InputRange) -> bool:
-        spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
-        return node_of(spec, self._spec.nodes, item.partition) == self._node
-
-    def _own_partitions(self, attempt: AttemptLedger, query: str) -> dict[str, tuple[int, ...]]:
-        return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}
-
-    def _bound_query(self, name: str) -> BoundQuery:
-        return next(query for query in self._bound.queries if query.name == name)
-
-    def _targets(self, bound: BoundQuery, attempt: AttemptLedger) -> tuple[OutputTarget, ...]:
-        layouts = {layout.output: layout for layout in attempt.work.layout.outputs}
-        added = [name for name in bound.outputs if name not in layouts]
-        if added:
-            raise attempt.fail(
-                FailureKind.QUERY,
-                f"step {attempt.work.step} was made by a definition without output {added[0]!r}: run it "
-                "again by that one",
-            )
-        return tuple(
-            OutputTarget(
-                name=output.name,
-                topic=output.topic,
-                partitions=layouts[output.name].partitions,
-                own=attempt.work.writers[index],
-                digest=layouts[output.name].digest,
-                compression=self._compression.get(output.name, "none"),
-            )
-            for index, output in enumerate(self._spec.outputs)
-            if output.name in bound.outputs
+    def _read_again(self, attempt: AttemptLedger) -> ReadAgain:
+        settings, exchanges = self._host.settings, self._work.exchanges
+        return ReadAgain(
+            split=lambda item, split: count_split(settings, item, split, attempt.digest_version),
+            runs=lambda name, runs: count_runs(
+                settings, exchanges[name], self._bound.exchanged[name], runs, attempt
+            ),
         )
 
     def _query_ended(self, session: int, error: StepFailedError) -> None:

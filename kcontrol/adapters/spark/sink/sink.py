@@ -64,7 +64,10 @@ class Sink:
         try:
             self._check(attempt, batch_id)
             attempt.planned(self._bound.name)
+            attempt.wait_stage(self._bound.name)
             result = self._run(batch, attempt, prepared)
+        except AttemptCancelledError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
             raise _shortly(attempt.fail(failure.kind, str(failure))) from None

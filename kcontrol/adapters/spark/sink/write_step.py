@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Placement
-from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.channel.targets import OutputTarget, SendTarget
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.spool import Spool
@@ -34,6 +34,8 @@ class SinkContext:
     planned_steps: Callable[[str, int], list[int]]
     query: Callable[[str], StreamingQuery]
     targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
+    sends: Callable[[BoundQuery, AttemptLedger], tuple[SendTarget, ...]] = lambda _query, _attempt: ()
+    """What the query sends to other nodes instead of writing it."""
     spool: Spool | None = None
     tasks_ahead: Callable[[], int] = lambda: 0
     """Of each input, how many source tasks are planned ahead of the step; 0: as many as the step has."""
@@ -61,6 +63,9 @@ class StepWriter:
 
     def job(self, attempt: AttemptLedger) -> tuple[WriteJob, Ways]:
         """What the writer tasks of the attempt must know, and how its rows find them. Raises StepFailedError."""
+        sends = self._context.sends(self._bound, attempt)
+        if sends:
+            return self._sending(attempt, sends)
         targets = self._context.targets(self._bound, attempt)
         tasks = max(
             layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs
@@ -70,6 +75,15 @@ class StepWriter:
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
         return job, Ways(placement, tasks, self._has_one_partition(attempt))
+
+    def _sending(
+        self, attempt: AttemptLedger, sends: tuple[SendTarget, ...]
+    ) -> tuple[WriteJob, Ways]:
+        layouts = {layout.exchange: layout.senders for layout in attempt.work.layout.exchanges}
+        tasks = max(1, *(layouts.get(target.exchange, 1) for target in sends))
+        replay = attempt.expected is not None
+        job = WriteJob(attempt.serial, Placement.SENT, tasks, replay, targets=(), sends=sends)
+        return job, Ways(Placement.SENT, tasks, self._has_one_partition(attempt))
 
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs nothing. Several don't meet if the rows can stay where they were read.
@@ -87,7 +101,9 @@ class StepWriter:
 
     def _never_meet(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...]) -> bool:
         counts = {target.partitions for target in targets}
-        if not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
+        if self._bound.exchanges or not (
+            self._bound.narrow and self._bound.unkeyed and len(counts) == 1
+        ):
             return False
         modulus = counts.pop()
         seen: set[int] = set()
@@ -115,7 +131,9 @@ class StepWriter:
 
     def _has_one_partition(self, attempt: AttemptLedger) -> bool:
         """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
-        inputs = self._bound.inputs
-        if not self._bound.narrow or len(inputs) > 1:
+        inputs, exchanges = self._bound.inputs, self._bound.exchanges
+        if not self._bound.narrow or len(inputs) + len(exchanges) > 1:
             return False
+        if exchanges:
+            return attempt.exchanging.tasks(exchanges[0]) == 1
         return (self._context.tasks_ahead() or len(attempt.source_tasks(inputs[0]))) == 1
