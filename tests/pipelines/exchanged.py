@@ -23,7 +23,6 @@ OUTPUTS = {
 READS = {"named": ("clicks", "names")}
 
 
-
 pipeline = kcontrol.Pipeline(
     NAME,
     nodes=int(os.environ.get("EXCHANGED_NODES", "2")),

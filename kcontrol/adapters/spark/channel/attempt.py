@@ -77,7 +77,8 @@ class AttemptLedger:
         input_check: InputCheck | None = None,
         stages: Stages | None = None,
     ) -> None:
-        """queries: whose results are waited for, and the exchanges that are delivered. own_input: (input, partition) of all that this node reads, the division being that
+        """queries: whose results are waited for, and the exchanges that are delivered.
+        own_input: (input, partition) of all that this node reads, the division being that
         of all nodes; None: everything.
         input_check: ends a replay as soon as it has read something else than the log says;
         None: somebody compares later. stages: of those queries; None: there is one."""
@@ -103,9 +104,7 @@ class AttemptLedger:
         self._shared = SharedWriting(work.step, self._changed, self._refuse_late, self._fail_locked)
         stages = stages or Stages(0, dict.fromkeys(queries, 0), {})
         self._stages = stages
-        self.exchanging = Exchanging(
-            work.step, stages, self._changed, self._refuse_late, self._fail_locked
-        )
+        self.exchanging = Exchanging(work.step, stages, self._changed, self._refuse_late, self._fail_locked)
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
         self.phases_ms: dict[str, float] = {}
@@ -366,9 +365,7 @@ class AttemptLedger:
         with self._changed:
             self._changed.wait_for(
                 lambda: (
-                    self.exchanging.may_work(query)
-                    or self._decided is not None
-                    or self._failure is not None
+                    self.exchanging.may_work(query) or self._decided is not None or self._failure is not None
                 )
             )
             if self._decided is not None or self._failure is not None:

@@ -157,5 +157,7 @@ class Exchanging:
     def sent(self, queries: Collection[str]) -> tuple[ExchangeSlice, ...]:
         """What these queries have sent, by exchange and slot."""
         with self._changed:
-            said = [piece for (query, _), pieces in self._sent.items() if query in queries for piece in pieces]
+            said = [
+                piece for (query, _), pieces in self._sent.items() if query in queries for piece in pieces
+            ]
             return tuple(sorted(said, key=lambda piece: (piece.exchange, piece.partition)))

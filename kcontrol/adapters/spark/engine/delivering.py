@@ -37,9 +37,7 @@ class Deliveries:
         """Deliver what is delivered in this stage; None: in any. The attempt waits for it as for a query."""
         for exchange in self._work.delivered(stage):
             name = f"kcontrol-deliver-{exchange.delivers}"
-            threading.Thread(
-                target=self._deliver, args=(attempt, exchange), name=name, daemon=True
-            ).start()
+            threading.Thread(target=self._deliver, args=(attempt, exchange), name=name, daemon=True).start()
 
     def _deliver(self, attempt: AttemptLedger, exchange: ExchangeSpec) -> None:
         step = attempt.work.step
@@ -67,8 +65,9 @@ class Deliveries:
         target = self._work.target(exchange.delivers, attempt)
         with ExitStack() as kept:
             keep = None
-            if replay and self._spool is not None:
-                file = SpoolFile(self._spool.place(work.step), exchange.delivers, 0)
+            place = self._spool.place(work.step) if replay and self._spool is not None else None
+            if place is not None:
+                file = SpoolFile(place, exchange.delivers, 0)
                 kept.callback(file.close)
 
                 def keep(rows: pa.RecordBatch, partitions: pa.Array) -> None:

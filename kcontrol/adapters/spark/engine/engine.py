@@ -353,7 +353,8 @@ class SparkEngine:
         attempt = self._attempt
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(
-                FailureKind.LOST, f"stage {stage} of step {step} can't be run: the step is not the one that ran"
+                FailureKind.LOST,
+                f"stage {stage} of step {step} can't be run: the step is not the one that ran",
             )
         attempt.exchanging.begin(stage, received)
         self._deliveries.begin(attempt, stage)
@@ -363,7 +364,9 @@ class SparkEngine:
         """What the attempt has given once all stages up to this one are over."""
         limits = self._spec.limits
         limit_ms = limits.step_timeout_ms if attempt.expected is None else limits.replay_timeout_ms
-        results = attempt.wait_results(limit_ms / 1000, stage)
+        later = stage > 0 and attempt.expected is None
+        past_s = time.monotonic() - attempt.started_s if later else 0.0
+        results = attempt.wait_results(max(0.0, limit_ms / 1000 - past_s), stage)
         _log.debug(
             "step %d: %s",
             attempt.work.step,

@@ -107,9 +107,7 @@ class NodeWork:
 
     def sends(self, bound: BoundQuery, attempt: AttemptLedger) -> tuple[SendTarget, ...]:
         """The exchanges to which a query's rows go, instead of to outputs. Raises as `targets`."""
-        return tuple(
-            self._send(each, attempt) for each in self._spec.exchanges if each.sender == bound.name
-        )
+        return tuple(self._send(each, attempt) for each in self._spec.exchanges if each.sender == bound.name)
 
     def _send(self, exchange: ExchangeSpec, attempt: AttemptLedger) -> SendTarget:
         layout, nodes = self._spec.layout, self._spec.nodes

@@ -76,9 +76,7 @@ class StepWriter:
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
         return job, Ways(placement, tasks, self._has_one_partition(attempt))
 
-    def _sending(
-        self, attempt: AttemptLedger, sends: tuple[SendTarget, ...]
-    ) -> tuple[WriteJob, Ways]:
+    def _sending(self, attempt: AttemptLedger, sends: tuple[SendTarget, ...]) -> tuple[WriteJob, Ways]:
         layouts = {layout.exchange: layout.senders for layout in attempt.work.layout.exchanges}
         tasks = max(1, *(layouts.get(target.exchange, 1) for target in sends))
         replay = attempt.expected is not None
@@ -101,9 +99,7 @@ class StepWriter:
 
     def _never_meet(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...]) -> bool:
         counts = {target.partitions for target in targets}
-        if self._bound.exchanges or not (
-            self._bound.narrow and self._bound.unkeyed and len(counts) == 1
-        ):
+        if self._bound.exchanges or not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
             return False
         modulus = counts.pop()
         seen: set[int] = set()

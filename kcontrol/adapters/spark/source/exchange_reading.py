@@ -5,7 +5,7 @@ runs. Before the rows are there no task runs: the query's sink waits for them in
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,8 @@ class ExchangeStreamReader(StepOffsets):
         with carried():
             client.ask(ReportTaken(*who, found))
 
-    def _rows(self, serial: int, told: TaskRuns) -> Iterator[pa.RecordBatch]:
+    def _rows(self, serial: int, told: TaskRuns) -> Generator[pa.RecordBatch, None, int]:
+        """Yields the rows of all runs; returns how many there were."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
