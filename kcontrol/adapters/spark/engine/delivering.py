@@ -31,7 +31,8 @@ class Deliveries:
         schemas: Mapping[str, pa.Schema],
         spool: Spool | None = None,
     ) -> None:
-        self._settings, self._work, self._schemas, self._spool = settings, work, schemas, spool
+        self._settings, self._work, self._spool = settings, work, spool
+        self.schemas = schemas
 
     def begin(self, attempt: AttemptLedger, stage: int | None) -> None:
         """Deliver what is delivered in this stage; None: in any. The attempt waits for it as for a query."""
@@ -58,7 +59,7 @@ class Deliveries:
         producer = (work.token.producer_id, work.token.producer_epoch)
         sent = Sent(work.step, attempt.exchanging.node, *producer, committed=replay)
         what = DeliveredExchange(
-            exchange.name, exchange.topic, exchange.topic_id, self._schemas[exchange.name]
+            exchange.name, exchange.topic, exchange.topic_id, self.schemas[exchange.name]
         )
         where = [(run.partition, run.from_, run.to) for run in runs]
         transaction = None if replay else StepTransaction(work.transactional_id, *producer, work.step)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,15 +23,17 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
-from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
+from kcontrol.adapters.spark.channel.exchanging import Run
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.engine.delivering import Deliveries
+from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
-from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
-from kcontrol.adapters.spark.engine.results import ReadAgain, early_result, input_slices, step_result
+from kcontrol.adapters.spark.engine.replay_check import Replays
+from kcontrol.adapters.spark.engine.results import input_slices, step_result
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.sink.spool import Spool
@@ -43,15 +46,15 @@ from kcontrol.core.model import (
     Environment,
     ExchangeSlice,
     FailureKind,
+    InputRange,
     PipelineSpec,
     SavedFiles,
+    SourceSplit,
     StepBoundary,
     StepResult,
     StepWork,
     Watermark,
 )
-from kcontrol.core.step.differences import part_of
-from kcontrol.core.step.environments import made_otherwise
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
@@ -106,8 +109,7 @@ class SparkEngine:
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
-        self._environment, self._said_otherwise = place.environment, ""
-        self._compares = compares
+        self._replays = Replays(spec, place.node, place.environment, compares)
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained
@@ -319,7 +321,7 @@ class SparkEngine:
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         mine = self._work.inputs(work)
         own = frozenset((item.input, item.partition) for item in mine)
-        check = None if expected is None else self._replay_check(expected)
+        check = None if expected is None else self._replays.check(expected)
         of_input = None if check is None else check.of_input(work)
         with self._lock:
             if cancels != self._cancels:
@@ -343,7 +345,7 @@ class SparkEngine:
             result = self._result(attempt, 0 if expected is None else last)
         except StepFailedError as error:
             if check is not None:
-                check.explain(error, lambda: input_slices(attempt, mine, self._read_again(attempt)))
+                check.explain(error, lambda: input_slices(attempt, mine, partial(self._read_again, attempt)))
             raise
         if check is not None:
             check.result(attempt, result)
@@ -374,14 +376,9 @@ class SparkEngine:
         )
         if stage < self._work.last_stage:
             return early_result(attempt, self._work, stage)
-        return step_result(attempt, results, self._work, self._read_again(attempt))
-
-    def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
-        otherwise = made_otherwise(expected, self._node, self._environment)
-        if otherwise.partition(" was ")[2] not in ("", self._said_otherwise):
-            self._said_otherwise = otherwise.partition(" was ")[2]
-            _log.warning("%s", otherwise)
-        return ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares, otherwise)
+        mine = self._work.inputs(attempt.work)
+        result = step_result(attempt, results, mine, partial(self._read_again, attempt), self._node)
+        return with_exchanges(result, attempt, self._work, partial(self._count_again, attempt))
 
     def _finish_step(self, step: int) -> None:
         attempt = self._attempt
@@ -417,14 +414,12 @@ class SparkEngine:
         self._settle(time.monotonic() + self._spec.limits.open_timeout_ms / 1000)
         self._queries.stop()
 
-    def _read_again(self, attempt: AttemptLedger) -> ReadAgain:
-        settings, exchanges = self._host.settings, self._work.exchanges
-        return ReadAgain(
-            split=lambda item, split: count_split(settings, item, split, attempt.digest_version),
-            runs=lambda name, runs: count_runs(
-                settings, exchanges[name], self._bound.exchanged[name], runs, attempt
-            ),
-        )
+    def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
+        return count_split(self._host.settings, item, split, attempt.digest_version)
+
+    def _count_again(self, attempt: AttemptLedger, exchange: str, runs: Sequence[Run]) -> int:
+        what = self._work.exchanges[exchange], self._deliveries.schemas[exchange]
+        return count_runs(self._host.settings, *what, runs, attempt)
 
     def _query_ended(self, session: int, error: StepFailedError) -> None:
         """Called by a query's watcher. A call under way reports the error itself;
