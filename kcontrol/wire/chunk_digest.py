@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kcontrol.errors import DamagedRecordError
-from kcontrol.wire.batches.columns import Longs
+from kcontrol.wire.batches.columns import Ints, Longs
 
 _MODULUS = 1 << 64
 _DIGITS = 32
@@ -29,7 +29,9 @@ class RowsDigest:
     def __add__(self, other: RowsDigest) -> RowsDigest:
         """The digest of both sets of rows together."""
         return RowsDigest(
-            self.rows + other.rows, (self.first + other.first) % _MODULUS, (self.second + other.second) % _MODULUS
+            self.rows + other.rows,
+            (self.first + other.first) % _MODULUS,
+            (self.second + other.second) % _MODULUS,
         )
 
     @property
@@ -45,7 +47,9 @@ class RowsDigest:
                 raise ValueError
             number = int(digits, 16)
         except ValueError as error:
-            raise DamagedRecordError(f"{digits!r} is not the digest of an exchange: it has 32 hexadecimal digits") from error
+            raise DamagedRecordError(
+                f"{digits!r} is not the digest of an exchange: it has 32 hexadecimal digits"
+            ) from error
         return RowsDigest(rows, number >> 64, number % _MODULUS)
 
     @staticmethod
@@ -61,6 +65,19 @@ NO_ROWS = RowsDigest()
 def added(digests: Iterable[RowsDigest]) -> RowsDigest:
     """The digest of all rows together."""
     return sum(digests, NO_ROWS)
+
+
+def by_node(nodes_of_rows: Ints, first: Longs, second: Longs) -> dict[int, RowsDigest]:
+    """Of the rows for each node that has any; for each row its node and its two hashes."""
+    if not len(nodes_of_rows) == len(first) == len(second):
+        raise ValueError(
+            f"{len(nodes_of_rows)} rows need as many hashes of each kind, not {len(first)} and {len(second)}"
+        )
+    found = {}
+    for node in np.unique(nodes_of_rows).tolist():
+        chosen = nodes_of_rows == node
+        found[node] = RowsDigest.of(first[chosen], second[chosen])
+    return found
 
 
 def _sum(hashes: Longs) -> int:

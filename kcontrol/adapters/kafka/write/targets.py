@@ -48,7 +48,9 @@ def place(rows: pa.RecordBatch, target: OutputTarget, own: Sequence[int]) -> pa.
     return pa.array(numbers)
 
 
-def addressed(rows: pa.RecordBatch, target: OutputTarget, node_of: Sequence[int]) -> tuple[pa.RecordBatch, Ints]:
+def addressed(
+    rows: pa.RecordBatch, target: OutputTarget, node_of: Sequence[int]
+) -> tuple[pa.RecordBatch, Ints]:
     """Rows that are delivered by the nodes that own their partitions: with their `partition` filled in, and for each row the
     node. A row with neither key nor partition goes to one of `target.own`, the sender's own partitions.
 
