@@ -39,6 +39,8 @@ class QueryResult:
     watermark_moved: bool
     late_rows: int | None = None
     """That its watermark dropped; None if it has none or no state."""
+    max_times_ms: tuple[int, ...] = ()
+    """The greatest event time that each of its watermarks has seen, where nodes share one; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class AttemptLedger:
         self._shared = SharedWriting(work.step, self._changed, self._refuse_late, self._fail_locked)
         stages = stages or Stages(0, dict.fromkeys(queries, 0), {})
         self._stages = stages
+        self.watermarks: Mapping[str, int] = {}
+        """By query: the watermark after the step, once it is decided, where nodes share one."""
         self.exchanging = Exchanging(work.step, stages, self._changed, self._refuse_late, self._fail_locked)
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
@@ -319,11 +323,13 @@ class AttemptLedger:
                 self._fail_locked(FailureKind.LOST, message)
                 self._changed.notify_all()
 
-    def finish(self) -> None:
-        """Let the waiting batches end well. Raises the failure if there is one."""
+    def finish(self, watermarks: Mapping[str, int] | None = None) -> None:
+        """Let the waiting batches end well. watermarks: by query, that after the step, where nodes share one. Raises
+        the failure if there is one."""
         with self._changed:
             if self._failure is not None:
                 raise self._failure
+            self.watermarks = watermarks or {}
             self._decided = True
             self._changed.notify_all()
 

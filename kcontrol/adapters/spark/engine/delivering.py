@@ -4,14 +4,14 @@ queries exchange rows, without Spark."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
-from kcontrol.adapters.kafka.exchange.deliver import Delivered, DeliveredExchange, deliver
+from kcontrol.adapters.kafka.exchange.deliver import Delivered, DeliveredExchange, Delivery, Keep
 from kcontrol.adapters.kafka.exchange.reader import Sent
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.engine.node_work import NodeWork
@@ -33,6 +33,8 @@ class Deliveries:
     ) -> None:
         self._settings, self._work, self._spool = settings, work, spool
         self.schemas = schemas
+        self._under_way: set[Delivery] = set()
+        """Whoever has found something to deliver."""
 
     def begin(self, attempt: AttemptLedger, stage: int | None) -> None:
         """Deliver what is delivered in this stage; None: in any. The attempt waits for it as for a query."""
@@ -40,11 +42,16 @@ class Deliveries:
             name = f"kcontrol-deliver-{exchange.delivers}"
             threading.Thread(target=self._deliver, args=(attempt, exchange), name=name, daemon=True).start()
 
+    def cancel(self) -> None:
+        """Write nothing more of what is under way, from any thread."""
+        for delivery in tuple(self._under_way):
+            delivery.abort()
+
     def _deliver(self, attempt: AttemptLedger, exchange: ExchangeSpec) -> None:
         step = attempt.work.step
         try:
             found = self._delivered(attempt, exchange)
-            attempt.exchanging.report_taken(exchange.name, exchange.name, 0, sum(found.rows))
+            attempt.exchanging.report_taken(exchange.name, exchange.name, 0, found.records)
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             what = without_step(step, str(error) or type(error).__name__)
             attempt.fail(kind_of(error), f"step {step}, delivering output {exchange.delivers!r}: {what}")
@@ -64,14 +71,24 @@ class Deliveries:
         where = [(run.partition, run.from_, run.to) for run in runs]
         transaction = None if replay else StepTransaction(work.transactional_id, *producer, work.step)
         target = self._work.target(exchange.delivers, attempt)
-        with ExitStack() as kept:
-            keep = None
-            place = self._spool.place(work.step) if replay and self._spool is not None else None
-            if place is not None:
-                file = SpoolFile(place, exchange.delivers, 0)
-                kept.callback(file.close)
+        delivery = Delivery(self._settings, what, target, transaction, work.step, work.now_ms)
+        self._under_way.add(delivery)
+        try:
+            with self._kept(attempt, exchange) as keep:
+                return delivery.deliver(where, sent, keep)
+        finally:
+            self._under_way.discard(delivery)
 
-                def keep(rows: pa.RecordBatch, partitions: pa.Array) -> None:
-                    file.write(rows, np.asarray(partitions))
-
-            return deliver(self._settings, what, where, sent, target, transaction, work.now_ms, keep)
+    @contextmanager
+    def _kept(self, attempt: AttemptLedger, exchange: ExchangeSpec) -> Iterator[Keep | None]:
+        """Where the rows of a replay go too, if they are wanted."""
+        replay, spool = attempt.expected is not None, self._spool
+        place = spool.place(attempt.work.step) if replay and spool is not None else None
+        if place is None:
+            yield None
+            return
+        file = SpoolFile(place, exchange.delivers, 0)
+        try:
+            yield lambda rows, partitions: file.write(rows, np.asarray(partitions))
+        finally:
+            file.close()

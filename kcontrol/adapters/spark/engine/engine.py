@@ -132,6 +132,7 @@ class SparkEngine:
             query=lambda name: self._queries.query(name),
             targets=work.targets,
             sends=work.sends,
+            shared_watermarks=frozenset(each.query for each in spec.watermarks),
             spool=spool,
             tasks_ahead=lambda: host.tasks_ahead,
         )
@@ -191,10 +192,10 @@ class SparkEngine:
         """The batches of the queries of a later stage, on the rows that were sent to this node. Raises as `run_step`."""
         return await self._call(lambda: self._run_stage(step, stage, received))
 
-    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:  # noqa: ARG002 - not yet
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
         If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
-        await self._call(lambda: self._finish_step(step))
+        await self._call(lambda: self._finish_step(step, watermarks))
 
     async def pin(self, step: int) -> None:
         """Hold fast what opening `step`, which was finished last, needs. Raises CheckpointError."""
@@ -225,6 +226,7 @@ class SparkEngine:
                 self._phase = _Phase.BROKEN
                 attempt.cancel(f"step {attempt.work.step}: the attempt was cancelled")
         if running:
+            self._deliveries.cancel()
             self._queries.cancel_jobs()
 
     async def close(self) -> None:
@@ -380,13 +382,13 @@ class SparkEngine:
         result = step_result(attempt, results, mine, partial(self._read_again, attempt), self._node)
         return with_exchanges(result, attempt, self._work, partial(self._count_again, attempt))
 
-    def _finish_step(self, step: int) -> None:
+    def _finish_step(self, step: int, watermarks: Sequence[Watermark]) -> None:
         attempt = self._attempt
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(
                 FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran"
             )
-        attempt.finish()
+        attempt.finish({one.query: one.ms for one in watermarks})
         self._recording = step
         if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
             self._await_recorded()

@@ -36,6 +36,8 @@ class SinkContext:
     targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
     sends: Callable[[BoundQuery, AttemptLedger], tuple[SendTarget, ...]] = lambda _query, _attempt: ()
     """What the query sends to other nodes instead of writing it."""
+    shared_watermarks: frozenset[str] = frozenset()
+    """Queries whose watermark is one for all nodes."""
     spool: Spool | None = None
     tasks_ahead: Callable[[], int] = lambda: 0
     """Of each input, how many source tasks are planned ahead of the step; 0: as many as the step has."""
