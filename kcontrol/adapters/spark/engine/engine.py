@@ -28,6 +28,7 @@ from kcontrol.adapters.spark.channel.exchanging import Run
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.engine.delivering import Deliveries
 from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
+from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
@@ -106,6 +107,7 @@ class SparkEngine:
         spool: Spool | None = None,
     ) -> None:
         bound.check_spec(spec)
+        schemas = schemas_of(bound)
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
@@ -119,7 +121,7 @@ class SparkEngine:
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
         self._work = work = NodeWork(spec, place.node, bound, compression or {})
-        self._deliveries = Deliveries(host.settings, work, bound.exchanged, spool)
+        self._deliveries = Deliveries(host.settings, work, schemas, spool)
         host.own_partitions = work.own_partitions
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
         host.exchanges = work.exchanges

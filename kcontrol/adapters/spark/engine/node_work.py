@@ -31,7 +31,8 @@ class NodeWork:
     def __init__(
         self, spec: PipelineSpec, node: int, bound: BoundQueries, compression: Mapping[str, str]
     ) -> None:
-        self._spec, self._bound, self._compression = spec, bound, compression
+        self._spec, self._bound = spec, bound
+        self._compression = {**compression, **{each.name: each.compression for each in bound.exchanges}}
         self.node = node
         self.last_stage = stages_of(spec) - 1
         self.exchanges: Mapping[str, ExchangeSpec] = {each.name: each for each in spec.exchanges}
@@ -118,7 +119,8 @@ class NodeWork:
             else self._writers(exchange.delivers, attempt.work.layout, output.partitions)
         )
         first = self.node * layout.max_tasks
-        return SendTarget(exchange.name, exchange.topic, first, nodes, owners, output)
+        compression = self._compression.get(exchange.name, "lz4")
+        return SendTarget(exchange.name, exchange.topic, first, nodes, owners, output, compression)
 
     def _writers(self, output: str, layout: Layout, partitions: int) -> tuple[int, ...]:
         """By partition of an output, the node that writes it."""

@@ -73,7 +73,7 @@ class RowSender:
         that the query does not have, or of a partition that the output does not have."""
         for target, rows in _by_target(batch, self._job.sends):
             first, second = (_longs(rows, name) for name in HASH_COLUMNS)
-            sent, nodes = _to_nodes(rows.drop_columns(list(HASH_COLUMNS)), target)
+            sent, nodes = _to_nodes(rows.drop_columns([*HASH_COLUMNS]), target)
             self._writer(target).write(sent, nodes, first, second)
 
     def finish(self) -> tuple[ExchangeSlice, ...]:
@@ -120,7 +120,8 @@ def _to_nodes(rows: pa.RecordBatch, target: SendTarget) -> tuple[pa.RecordBatch,
     """What is sent of the rows, and the node of each."""
     if target.output is not None:
         return addressed(rows, target.output, target.owners)
-    return rows, np.asarray(target.owners, dtype=np.int32)[np.asarray(rows.column(SHARD_COLUMN))]
+    shards = np.asarray(rows.column(SHARD_COLUMN))
+    return rows.drop_columns([SHARD_COLUMN]), np.asarray(target.owners, dtype=np.int32)[shards]
 
 
 def _longs(rows: pa.RecordBatch, name: str) -> Longs:

@@ -101,7 +101,7 @@ class StepWriter:
 
     def _never_meet(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...]) -> bool:
         counts = {target.partitions for target in targets}
-        if self._bound.exchanges or not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
+        if not (self._bound.narrow and self._bound.unkeyed and len(counts) == 1):
             return False
         modulus = counts.pop()
         seen: set[int] = set()
@@ -129,9 +129,7 @@ class StepWriter:
 
     def _has_one_partition(self, attempt: AttemptLedger) -> bool:
         """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
-        inputs, exchanges = self._bound.inputs, self._bound.exchanges
-        if not self._bound.narrow or len(inputs) + len(exchanges) > 1:
+        inputs = self._bound.inputs
+        if not self._bound.narrow or len(inputs) > 1:
             return False
-        if exchanges:
-            return attempt.exchanging.tasks(exchanges[0]) == 1
         return (self._context.tasks_ahead() or len(attempt.source_tasks(inputs[0]))) == 1

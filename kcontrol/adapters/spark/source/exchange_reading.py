@@ -4,13 +4,11 @@ runs. Before the rows are there no task runs: the query's sink waits for them in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import client_of
 from kcontrol.adapters.spark.channel.crossing import carried
@@ -57,10 +55,9 @@ class ExchangeStreamReader(StepOffsets):
 
     def _rows(self, serial: int, told: TaskRuns) -> Generator[pa.RecordBatch, None, int]:
         """Yields the rows of all runs; returns how many there were."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
         from kcontrol.adapters.spark.channel.reporting import failures_reported
+        from kcontrol.adapters.spark.source.exchange_schema import schema_of
         from kcontrol.adapters.spark.source.reading import cluster_settings, joined
 
         if not told.runs:
@@ -68,7 +65,7 @@ class ExchangeStreamReader(StepOffsets):
         with carried():
             settings = cluster_settings(self.address)
         with failures_reported(self.address, serial):
-            schema = to_arrow_schema(StructType.fromJson(json.loads(self._schema)), timezone="UTC")
+            schema = schema_of(self._schema)
             sent = Sent(told.step, told.node, told.producer_id, told.producer_epoch, told.committed)
             reader = ExchangeReader(settings, self._exchange, told.topic, told.topic_id, schema)
             reading = reader.read([(run.partition, run.from_, run.to) for run in told.runs], sent)
