@@ -194,6 +194,14 @@ class TopicAdmin:
             )
         return found
 
+    def delete_before(self, name: str, offsets: Mapping[int, int]) -> None:
+        """Delete the records of a topic that lie before an offset. offsets: by partition; what is deleted already is
+        fine."""
+        wanted = [TopicPartition(name, partition, offset) for partition, offset in offsets.items()]
+        right = topic_right(name, Operation.DELETE)
+        for future in self._admin.delete_records(wanted).values():
+            self._await(future, f"deleting old records of topic {name!r}", right)
+
     def names(self) -> list[str]:
         """Of all topics that this client may see."""
         request = self._admin.list_topics
