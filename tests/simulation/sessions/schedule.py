@@ -41,7 +41,12 @@ class SessionsSchedule:
     case."""
 
     def __init__(
-        self, seed: int, counts: Counter[str], likely: tuple[Fault, ...] = (), epochs: bool = False
+        self,
+        seed: int,
+        counts: Counter[str],
+        likely: tuple[Fault, ...] = (),
+        epochs: bool = False,
+        stages: int = 1,
     ) -> None:
         self.random = random = Random(seed)
         draw = random.random
@@ -49,7 +54,7 @@ class SessionsSchedule:
         nodes, impatient, stateful = 1 + int(draw() * 3), draw() < 0.15, draw() < 0.6
         checkpoints, clock_ms = int(draw() * len(CHECKPOINTS)), 500 if stateful and draw() < 0.1 else 0
         patient = not clock_ms and draw() < 0.2
-        spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient)
+        spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages)
         self.loop = SeededLoop(random, draw() if draw() < 0.7 else 0.0)
         weather = Weather(
             usual_ms=(0.5, 2.0, 10.0)[int(draw() * 3)],
@@ -63,6 +68,7 @@ class SessionsSchedule:
         self.every_s = _EVERY_S[int(draw() * len(_EVERY_S))]
         self.input_rate = 0.5 * draw()
         self.fleet = SessionsFleet(spec, random, self.loop, weather, counts)
+        self.fleet.stages = stages
         self.world = self.fleet.world
         self.world.tells_epochs = epochs
         self._began_ms = self.world.now_ms
@@ -212,10 +218,11 @@ def run_sessions(
     to_progress: bool = True,
     likely: tuple[Fault, ...] = (),
     epochs: bool = False,
+    stages: int = 1,
 ) -> SessionsSchedule:
     """One schedule. likely: faults that are chosen in any case. epochs: commits tell the epoch of the next
-    transaction. Raises Violation."""
+    transaction. stages: of a step. Raises Violation."""
     with _undisturbed(), witnessed():
-        schedule = SessionsSchedule(seed, counts, likely, epochs)
+        schedule = SessionsSchedule(seed, counts, likely, epochs, stages)
         schedule.run(to_progress)
     return schedule
