@@ -196,7 +196,7 @@ class Schedule:
     def _settle(self) -> None:
         """No more faults: the pipeline must commit all input that there is, within a bounded number of
         rounds."""
-        fleet = self.fleet
+        fleet, world = self.fleet, self.world
         fleet.world.control_replicas.settle()
         fleet.world.steps_replicas.settle()
         fleet.world.hidden_until = {}
@@ -242,7 +242,7 @@ class Schedule:
                 self._end_zombies()
                 return
         between = any(node is not None and node.state.at in UNWRITTEN for node in fleet.nodes)
-        raise Violation(STAGES_END if between and fleet.stages > 1 else PROGRESS, fleet.describe())
+        raise Violation(STAGES_END if between and world.spec.exchanges else PROGRESS, fleet.describe())
 
     def _end_zombies(self) -> None:
         """They had only the boundaries to go by; now they read that they were replaced."""

@@ -50,6 +50,8 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     assert len(reached) > 0.7 * len(rows), sorted(set(rows) - set(reached))
     assert min(count for count in faults.values()) > 0
     assert transitions["node: idle, log ahead"] > _OFTEN
+    assert transitions["node: awaiting, stage written by all"] > _OFTEN
+    assert transitions["node: receiving, told to open"] > _OFTEN
     assert transitions["coordinator: committing, broker fault"] > _OFTEN
     assert transitions["coordinator: attempting, newer claim"] > _OFTEN
 

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from random import Random
 
 from kcontrol.core.model import DesiredMode, PipelinePhase
-from tests.simulation.invariants import Violation, require
+from kcontrol.core.node.table import UNWRITTEN
+from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
+from tests.simulation.sessions.exchange_faults import EXCHANGE_FAULTS
 from tests.simulation.sessions.faults import FAULTS, Fault
 from tests.simulation.sessions.fleet import SessionsFleet
 from tests.simulation.sessions.loop import SeededLoop
@@ -63,12 +65,13 @@ class SessionsSchedule:
             lost_rate=0.1 * draw() ** 3,
         )
         self.faults = [fault for fault in FAULTS if draw() < 0.35] or list(FAULTS)
+        if stages > 1:
+            self.faults += [fault for fault in EXCHANGE_FAULTS if draw() < 0.5] or EXCHANGE_FAULTS
         self.faults += likely
         self.fault_rate = 0.5 * draw() ** 2
         self.every_s = _EVERY_S[int(draw() * len(_EVERY_S))]
         self.input_rate = 0.5 * draw()
         self.fleet = SessionsFleet(spec, random, self.loop, weather, counts)
-        self.fleet.stages = stages
         self.world = self.fleet.world
         self.world.tells_epochs = epochs
         self._began_ms = self.world.now_ms
@@ -174,7 +177,8 @@ class SessionsSchedule:
             fleet.network.notify()
             if fleet.all_done() and not fleet.must_stay_halted():
                 return
-        raise Violation("without faults the pipeline makes progress", fleet.describe())
+        between = any(node is not None and node.state and node.state.at in UNWRITTEN for node in fleet.nodes)
+        raise Violation(STAGES_END if between and world.spec.exchanges else PROGRESS, fleet.describe())
 
     def _zombies_end(self) -> None:
         """One that was so late that it replaced its successor does, too, when that is started again."""
