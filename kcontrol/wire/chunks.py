@@ -100,16 +100,29 @@ def _ordered(rows: pa.RecordBatch, nodes_of_rows: Ints, counts: Ints) -> pa.Reco
         return rows
     # numpy sorts numbers of 8 and 16 bits by counting.
     small = nodes_of_rows.astype(np.uint8 if len(counts) <= 1 << 8 else np.uint16)
-    return rows.take(pa.array(np.argsort(small, kind="stable")))
+    try:
+        return rows.take(pa.array(np.argsort(small, kind="stable")))
+    except pa.ArrowNotImplementedError as error:
+        raise _unfit(error) from error
 
 
 def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Without dictionaries, which would go with every chunk, however few of its values that needs."""
+    """Without dictionaries and views, which would bring along values that none of a chunk's rows has."""
     for index, field in enumerate(rows.schema):
-        if pat.is_dictionary(field.type):
-            plain = pa.field(field.name, field.type.value_type, field.nullable, field.metadata)
-            rows = rows.set_column(index, plain, rows.column(index).dictionary_decode())
+        plain = _plain_type(field.type)
+        if plain is not None:
+            kept = pa.field(field.name, plain, field.nullable, field.metadata)
+            rows = rows.set_column(index, kept, rows.column(index).cast(plain))
     return rows
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """What to make of a column that should not be sent as it is; None: it should."""
+    if pat.is_dictionary(kind):
+        return kind.value_type
+    if pat.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pat.is_binary_view(kind) else None
 
 
 def _cut(
@@ -136,8 +149,14 @@ def _written(rows: pa.RecordBatch, options: pa.ipc.IpcWriteOptions) -> pa.Buffer
         with pa.ipc.new_stream(sink, rows.schema, options=options) as stream:
             stream.write_batch(rows)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ConfigurationError(f"an exchange can't carry these rows: {error}") from error
+        raise _unfit(error) from error
     return sink.getvalue()
+
+
+def _unfit(error: Exception) -> ConfigurationError:
+    return ConfigurationError(
+        f"an exchange can't carry these rows: {error}: leave the column out, or cast it before it is exchanged"
+    )
 
 
 def _as_declared(batch: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:

@@ -78,6 +78,7 @@ USED: Mapping[str, tuple[str, ...]] = {
         "transformAllExpressions",
     ),
     _SQL + "catalyst.streaming.StreamingRelationV2": ("extraOptions", "sourceName"),
+    _LOGICAL + "EventTimeWatermark": ("eventTime",),
     _LOGICAL + "Aggregate": ("groupingExpressions", "aggregateExpressions"),
     _LOGICAL + "Project": ("projectList",),
     _LOGICAL + "Deduplicate": ("keys",),

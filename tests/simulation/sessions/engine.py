@@ -167,8 +167,10 @@ class SessionsEngine:
 
     def _advance(self) -> None:
         doing = self.inner.queue[0] if self.inner.queue else None
-        if isinstance(doing, RunStep) and not self.inner.cancelled:
-            self._ledger.work(doing.work)
+        if isinstance(doing, RunStep | RunStage) and not self.inner.cancelled:
+            work = doing.work if isinstance(doing, RunStep) else self.inner.ran
+            if work is not None:
+                self._ledger.work(work)
         self.inner.advance()
 
     async def _pause(self) -> None:

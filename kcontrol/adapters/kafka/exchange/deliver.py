@@ -46,30 +46,23 @@ class Delivered:
 class Delivery:
     """One node's part of an output that is delivered, in one attempt or replay of a step.
 
-    target: the output; `own` are the partitions that this node may write. transaction: None in a replay, of
-    which only the digests are wanted. step, now_ms: the step and its time.
+    target: the output; `own` are the partitions that this node may write. transaction: None in a replay,
+    which only computes the digests. now_ms: the step's time.
     """
 
     def __init__(
-        self, settings: ClusterSettings, exchange: DeliveredExchange, target: OutputTarget,
-        transaction: StepTransaction | None, step: int, now_ms: int,
+        self, settings: ClusterSettings, exchange: DeliveredExchange, sent: Sent, target: OutputTarget,
+        transaction: StepTransaction | None, now_ms: int,
     ) -> None:  # fmt: skip
-        self._target = target
+        self._sent, self._target = sent, target
         self._reader = ExchangeReader(
             settings, exchange.name, exchange.topic, exchange.topic_id, exchange.schema
         )
-        self._writer = _writer(settings, target, transaction, step, now_ms)
+        self._writer = _writer(settings, target, transaction, sent.step, now_ms)
 
-    def deliver(self, runs: Sequence[Run], sent: Sent, keep: Keep | None = None) -> Delivered:
-        """Read the runs, find each row's partition of the output, write it there, and wait until all is
-        acknowledged.
-
-        keep: is given rows and their partitions as they come, for a replay whose records are wanted.
-
-        Blocking; for a thread of the node. Raises as `ExchangeReader.read` and `TransactionWriter.write` do,
-        and ConfigurationError when a row belongs to a partition that is not this node's.
-        """
-        read = self._reader.read(runs, sent)
+    def run(self, runs: Sequence[Run], keep: Keep | None = None) -> Delivered:
+        """Once; see `deliver`."""
+        read = self._reader.read(runs, self._sent)
         try:
             for rows in read:
                 partitions = place(rows, self._target, self._target.own)
@@ -83,8 +76,24 @@ class Delivery:
         return Delivered(tuple(slices), tuple(read.rows))
 
     def abort(self) -> None:
-        """Write nothing more, from any thread; `deliver` raises soon. What has left may still arrive."""
+        """Write nothing more, from any thread; `run` raises soon. What has left may still arrive."""
         self._writer.abort()
+
+
+def deliver(
+    settings: ClusterSettings, exchange: DeliveredExchange, runs: Sequence[Run], sent: Sent, target: OutputTarget,
+    transaction: StepTransaction | None, now_ms: int, keep: Keep | None = None,
+) -> Delivered:  # fmt: skip
+    """Read the runs, find each row's partition of the output, write it there in the step's transaction, and wait
+    until all is acknowledged. In a replay (transaction: None) only the digests are computed.
+
+    target: the output; `own` are the partitions that this node may write. now_ms: the step's time. keep: is
+    given rows and their partitions as they come, for a replay whose records are wanted.
+
+    Blocking; for a thread of the node. Raises as `ExchangeReader.read` and `TransactionWriter.write` do, and
+    ConfigurationError when a row belongs to a partition that is not this node's.
+    """
+    return Delivery(settings, exchange, sent, target, transaction, now_ms).run(runs, keep)
 
 
 def _writer(

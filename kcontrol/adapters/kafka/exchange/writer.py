@@ -150,10 +150,10 @@ class ExchangeCounter:
 
     def write(
         self,
-        rows: pa.RecordBatch,
+        rows: pa.RecordBatch,  # noqa: ARG002 - an ExchangeWriter needs them
         nodes_of_rows: Ints,
         first: Longs,
-        second: Longs,  # noqa: ARG002 - as a writer's
+        second: Longs,
     ) -> None:
         """See `ExchangeWriter.write`."""
         for node, digest in by_node(nodes_of_rows, first, second).items():
