@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field
 
 from kcontrol.definition.errors import definition
+from kcontrol.definition.exchanges import asking
 from kcontrol.definition.frames import FrameQuery, frame_queries
 from kcontrol.definition.homes import check_pins
 from kcontrol.definition.limits import Limits
@@ -45,7 +46,8 @@ class Query:
         if it fails, ConfigurationError."""
         arguments = {name: spark if name == "spark" else inputs[name] for name in self.parameters}
         try:
-            result = self.function(**arguments)
+            with asking(self.name):
+                result = self.function(**arguments)
         except (Exception, SystemExit) as error:
             raise query_error(self.where, pipeline, self.name, self.function, error) from error
         return tuple(frame_queries(self.where, self.name, result, outputs))

@@ -62,7 +62,8 @@ class QueryFacts:
     scattered: a text for each operator that needs rows of several nodes, such as 'groups
     by origin'; empty with one node.
     gathers: it brings rows together, with or without state.
-    inputs: that it reads; empty: any of the pipeline's.
+    inputs: that it reads; empty: any of the pipeline's, or none if it reads exchanges.
+    stage, sends, exchanges, where: see BoundQuery.
     """
 
     name: str
@@ -74,6 +75,10 @@ class QueryFacts:
     scattered: tuple[str, ...] = ()
     gathers: bool = False
     inputs: tuple[str, ...] = ()
+    stage: int = 0
+    sends: str = ""
+    exchanges: tuple[str, ...] = ()
+    where: str = ""
 
 
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:

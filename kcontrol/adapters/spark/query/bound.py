@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from kcontrol.core.model import SHARED_OUT, PipelineSpec
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.errors import ConfigurationError
@@ -28,6 +29,9 @@ class BoundQuery:
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
         input they have `most_tasks` tasks.
+    stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
+        their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
+        of inputs. where: file and line that it comes from.
     """
 
     name: str
@@ -47,6 +51,10 @@ class BoundQuery:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     once: DataFrame | None = None
     most_tasks: int = 0
+    stage: int = 0
+    sends: str = ""
+    exchanges: tuple[str, ...] = ()
+    where: str = ""
 
     @property
     def stateful(self) -> bool:
@@ -55,7 +63,7 @@ class BoundQuery:
     @property
     def keyed(self) -> bool:
         """Whether its rows bring keys, which decide about their partition."""
-        return "key" in self.frame.columns
+        return not self.sends and "key" in self.frame.columns
 
     def facts(self) -> QueryFacts:
         """What the pipeline's spec is made from."""
@@ -69,6 +77,10 @@ class BoundQuery:
             scattered=self.scattered,
             gathers=self.gathers,
             inputs=self.inputs,
+            stage=self.stage,
+            sends=self.sends,
+            exchanges=self.exchanges,
+            where=self.where,
         )
 
 
@@ -83,6 +95,8 @@ class BoundQueries:
     """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
     ahead: bool = False
     """Spark plans each step of them before it is known what the step reads."""
+    exchanges: tuple[ExchangeFacts, ...] = ()
+    """Those between its queries, and then those that bring rows to the nodes that write them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,12 +105,13 @@ class BoundQueries:
 
     def on_node(self, spec: PipelineSpec, node: int) -> BoundQueries:
         """Those that the node runs: all but queries whose every input another node reads alone. Run here they
-        would give what a query gives of no rows at all, such as a count of 0."""
+        would give what a query gives of no rows at all, such as a count of 0. Rows that are exchanged come to every
+        node."""
         homes = {item.name: item.node for item in spec.inputs}
         mine = [
             query
             for query in self.queries
-            if {homes.get(name, SHARED_OUT) for name in query.inputs} & {node, SHARED_OUT}
+            if query.exchanges or {homes.get(name, SHARED_OUT) for name in query.inputs} & {node, SHARED_OUT}
         ]
         return replace(self, queries=tuple(mine))
 
