@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kcontrol.adapters.spark.internals import NOT_RUN
 from kcontrol.errors import ConfigurationError
 
 OFFSETS_VERSION = "v1"
@@ -46,13 +47,14 @@ def record_text(watermark_ms: int, unique_ids: Mapping[str, Any]) -> str:
 
 
 def unique_ids(record: Path) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none.
+    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none, () for a partition
+    that was not run.
 
     Raises FileNotFoundError, and ConfigurationError for a version that is not known.
     """
     told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
     return {
-        (operator, str(partition)): tuple(each for each in ids if each)
+        (operator, str(partition)): tuple(each for each in ids if each not in ("", NOT_RUN))
         for operator, partitions in (told.get("stateUniqueIds") or {}).items()
         for partition, ids in enumerate(partitions)
     }

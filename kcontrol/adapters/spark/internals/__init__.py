@@ -1,0 +1,93 @@
+"""The one door to what of Spark is no API: PySpark's handles of objects in the JVM, and
+members of Spark's own classes.
+
+Nobody else touches `_jvm`, `_jdf`, `_jsq`, `_gateway` and their like; ruff's SLF001 sees to it. The plans and
+executions that come through this door are Scala objects, and what is asked of them anywhere in kcontrol
+stands in `USED`. `check` looks for all of it as soon as there is a session, so that another Spark is one
+sentence at the start and not a failing step.
+"""
+
+from __future__ import annotations
+
+from kcontrol.adapters.spark.internals.check import (
+    check,
+    check_version,
+    field_of,
+    has_field,
+    lack_of,
+    lacking_for_shards,
+)
+from kcontrol.adapters.spark.internals.errors import Thrown, thrown_by
+from kcontrol.adapters.spark.internals.frames import (
+    PlannedFrame,
+    analyzed,
+    has_current_like,
+    java_column,
+    map_in_arrow,
+    rewritten,
+)
+from kcontrol.adapters.spark.internals.queries import QueryStoppedError, execution_of, wait_to_be_stopped
+from kcontrol.adapters.spark.internals.session import (
+    active_context,
+    gateway_of,
+    hadoop_configuration,
+    java_session,
+    jvm,
+    jvm_class,
+    own_gateway,
+    spark_home,
+    use_gateway,
+)
+from kcontrol.adapters.spark.internals.state_partitions import (
+    NOT_RUN,
+    CurrentIds,
+    PlanPlaces,
+    SomePartitions,
+    StateWriter,
+    none,
+    nothing_of,
+    places_in,
+    shuffled,
+)
+from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSION, USED
+
+__all__ = [
+    "NOT_RUN",
+    "OFFSET_METADATA",
+    "SPARK_VERSION",
+    "USED",
+    "CurrentIds",
+    "PlanPlaces",
+    "PlannedFrame",
+    "QueryStoppedError",
+    "SomePartitions",
+    "StateWriter",
+    "Thrown",
+    "active_context",
+    "analyzed",
+    "check",
+    "check_version",
+    "execution_of",
+    "field_of",
+    "gateway_of",
+    "hadoop_configuration",
+    "has_current_like",
+    "has_field",
+    "java_column",
+    "java_session",
+    "jvm",
+    "jvm_class",
+    "lack_of",
+    "lacking_for_shards",
+    "map_in_arrow",
+    "none",
+    "nothing_of",
+    "own_gateway",
+    "places_in",
+    "rewritten",
+    "shuffled",
+    "spark_home",
+    "thrown_by",
+    "use_gateway",
+    "wait_to_be_stopped",
+]

@@ -1,0 +1,156 @@
+"""Nodes that each run only the partitions of a query's state that they own give together what one gives that runs them all:
+whatever keeps the state, over restarts, rollbacks and checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.spark.session.conf import with_setting
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
+from kcontrol.core.step.assignment import dealt
+from tests.pipelines.every_kind import Counting, CountingFrames
+from tests.support.sharded import QUERY, SHARDS, Cluster, Kind, Node, state_in
+
+TIMES = "10 seconds"
+
+
+def total(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("user").agg(F.count("*").alias("n"), F.sum("amount").alias("total"))
+
+
+def windows(rows: DataFrame) -> DataFrame:
+    counted = rows.withWatermark("ts", TIMES).groupBy(F.window("ts", TIMES), "user").count()
+    return counted.select(F.col("window.start").cast("long"), "user", "count")
+
+
+def by_window() -> list[Column]:
+    return [F.window("ts", TIMES), F.col("user")]
+
+
+def sessions(rows: DataFrame) -> DataFrame:
+    counted = rows.withWatermark("ts", TIMES).groupBy(F.session_window("ts", "4 seconds"), "user").count()
+    return counted.select(F.col("session_window.start").cast("long"), "user", "count")
+
+
+def seldom(rows: DataFrame) -> DataFrame:
+    return rows.withWatermark("ts", TIMES).dropDuplicatesWithinWatermark(["user"]).select("user")
+
+
+def joined(rows: DataFrame) -> DataFrame:
+    even = rows.where("amount % 2 = 0").select("user", F.col("amount").alias("a"))
+    odd = rows.where("amount % 2 = 1").select("user", F.col("amount").alias("b"))
+    return even.join(odd, "user")
+
+
+def joined_in_time(rows: DataFrame) -> DataFrame:
+    left = rows.withWatermark("ts", TIMES).select("user", "amount", "ts")
+    right = rows.withWatermark("ts", TIMES).where("amount < 30").select("user", F.col("ts").alias("at"))
+    near = F.expr("at between ts - interval 2 seconds and ts + interval 2 seconds")
+    pairs = left.alias("l").join(right.alias("r"), near & (F.col("l.user") == F.col("r.user")), "leftOuter")
+    return pairs.select(F.col("l.user"), "amount", F.col("ts").cast("long"), F.col("at").cast("long"))
+
+
+def with_itself(rows: DataFrame) -> DataFrame:
+    return rows.select("user", F.col("amount").alias("a")).join(rows.select("user", "amount"), "user")
+
+
+def chained(rows: DataFrame) -> DataFrame:
+    once = rows.withWatermark("ts", TIMES).select(F.window("ts", TIMES).alias("window"), "user")
+    counted = once.dropDuplicates(["window", "user"]).groupBy("window", "user").count()
+    return counted.select(F.col("window.start").cast("long"), "user", "count")
+
+
+def counting(how: str, processor: Any) -> Callable[[DataFrame], DataFrame]:
+    def build(rows: DataFrame) -> DataFrame:
+        grouped = rows.select(F.col("user").alias("name"), F.col("amount").alias("n")).groupBy("name")
+        found: DataFrame = getattr(grouped, how)(
+            statefulProcessor=processor,
+            outputStructType="name string, c long",
+            outputMode="Update",
+            timeMode="None",
+        )
+        return found
+
+    return build
+
+
+def in_pandas(rows: DataFrame) -> DataFrame:
+    def count(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        state.update(((state.get[0] if state.exists else 0) + sum(len(frame) for frame in frames),))
+        yield pd.DataFrame({"name": [key[0]], "c": [state.get[0]]})
+
+    grouped = rows.select("user", "amount").groupBy("user")
+    return grouped.applyInPandasWithState(count, "name string, c long", "c long", "update", "NoTimeout")
+
+
+KINDS = {
+    "aggregation": Kind(total, "update"),
+    "complete": Kind(total, "complete"),
+    "windows": Kind(windows, by=by_window),
+    "session windows": Kind(sessions),
+    "first of all": Kind(lambda rows: rows.select("user").dropDuplicates(["user"])),
+    "first in a time": Kind(seldom),
+    "join": Kind(joined),
+    "outer join in time": Kind(joined_in_time),
+    "join with itself": Kind(with_itself),
+    "two operators": Kind(chained, by=by_window),
+    "transformWithState": Kind(counting("transformWithState", Counting()), "update"),
+    "transformWithState, pandas": Kind(counting("transformWithStateInPandas", CountingFrames()), "update"),
+    "applyInPandasWithState": Kind(in_pandas, "update"),
+    "one group": Kind(lambda rows: rows.groupBy().agg(F.sum("amount")), "update", lambda: []),
+}
+
+
+@pytest.fixture
+def cluster(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    made: list[Cluster] = []
+
+    def make(kind: Kind, owner: tuple[int, ...] = dealt(SHARDS, 2), seed: int = 1) -> Cluster:
+        made.append(Cluster(spark, tmp_path, kind, owner, seed))
+        return made[-1]
+
+    with with_setting(spark, COMMIT_VALIDATION, "false"):
+        yield make
+        for each in made:
+            each.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_nodes_with_some_shards_do_together_what_one_does_with_all(
+    cluster: Callable[..., Cluster], kind: Kind, tmp_path: Path
+) -> None:
+    pipeline = cluster(kind)
+    for _ in range(3):
+        pipeline.step()
+    first, second = pipeline.nodes
+    first.restart()
+    pipeline.step()
+    given = Counter(second.out[4]), Counter(second.out[3])
+    second.roll_back(2)
+    assert pipeline.run(second, 3) == given[1]
+    assert pipeline.run(second, 4) == given[0]
+    pipeline.step([])
+    pipeline.nodes[0] = reopened(pipeline, first, 5, tmp_path)
+    for _ in range(2):
+        pipeline.step()
+
+
+def reopened(pipeline: Cluster, node: Node, step: int, tmp_path: Path) -> Node:
+    """The same node on a machine that has nothing, out of a part of a checkpoint."""
+    place = PartPlace(str(tmp_path / "durable"), "p", "log", node.number, node.incarnation, 1, step)
+    pin = node.workdir.pin(step)
+    manifest = CheckpointStore().save(place, pin).manifest
+    assert state_in(pin / QUERY) <= node.shards.owned
+    node.stop()
+    other = pipeline.node(node.number, "others")
+    assert other.workdir.restore_from(CheckpointStore(), place.location, manifest) == step
+    return other
