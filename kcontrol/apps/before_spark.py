@@ -29,12 +29,15 @@ async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, m
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Raises InputGoneError when an input of a recorded definition isn't there any more or
+    """Raises InputGoneError when an input or an exchange of a recorded definition isn't there any more or
     was recreated, and AccessError."""
     rpc = KafkaRpc(settings)
     try:
-        for item in spec.inputs:
-            where = f"pipeline {spec.pipeline!r}, input {item.name!r}: what its steps have read is gone"
+        for what, item in (
+            *(("input", each) for each in spec.inputs),
+            *(("exchange", each) for each in spec.exchanges),
+        ):
+            where = f"pipeline {spec.pipeline!r}, {what} {item.name!r}: what its steps have read is gone"
             # A broker that is away may be back when Spark has started: whoever reads the records waits for
             # it.
             with suppress(RetriableError):

@@ -111,7 +111,11 @@ class NodeService:
 
         def resolved() -> Awaitable[PipelineSpec]:
             return resolve(
-                self._settings, self._pipeline, bound.facts(), output_partitions=options.output_partitions
+                self._settings,
+                self._pipeline,
+                bound.facts(),
+                bound.exchanges,
+                output_partitions=options.output_partitions,
             )
 
         ports = StandbyPorts(resolved, warm, say, broken)
@@ -136,7 +140,11 @@ class NodeService:
         for warning in bound.warnings:
             _log.warning("%s", warning)
         spec = taken or await submit(
-            self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions
+            self._settings,
+            self._pipeline,
+            bound.facts(),
+            bound.exchanges,
+            output_partitions=self._options.output_partitions,
         )
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)

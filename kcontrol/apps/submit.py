@@ -16,10 +16,12 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compact
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.apps.exchange_topics import with_exchange_topics
 from kcontrol.apps.leftovers import last_step, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.model import PipelineSpec
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import (
@@ -43,13 +45,16 @@ async def submit(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts] = (),
     *,
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
     """The spec that the pipeline runs by, which is in the control topic afterwards. As `resolve`
     otherwise."""
-    spec, earlier = await _resolved(settings, pipeline, queries, output_partitions, control_partitions)
+    spec, earlier = await _resolved(
+        settings, pipeline, queries, exchanges, output_partitions, control_partitions
+    )
     if spec != earlier:
         log = await KafkaControlLog.open(settings, pipeline.name)
         try:
@@ -63,26 +68,28 @@ async def resolve(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts] = (),
     *,
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
     """The spec that the pipeline would run by. Makes the topics that are missing, and submits nothing.
 
-    queries: what Spark says of them. output_partitions: create missing output topics with so many partitions;
+    queries, exchanges: what Spark says of them. output_partitions: create missing output topics with so many partitions;
     None: a missing one is an error.
 
     Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work,
     among others), SpecChangedError (the log was made with another definition) or InputGoneError (an input's
     topic was recreated).
     """
-    return (await _resolved(settings, pipeline, queries, output_partitions, control_partitions))[0]
+    return (await _resolved(settings, pipeline, queries, exchanges, output_partitions, control_partitions))[0]
 
 
 async def _resolved(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts],
     output_partitions: int | None,
     control_partitions: int,
 ) -> tuple[PipelineSpec, PipelineSpec | None]:
@@ -101,14 +108,14 @@ async def _resolved(
     inputs, outputs = await asyncio.to_thread(
         _facts, TopicAdmin(settings), pipeline, earlier, output_partitions
     )
-    spec = build_spec(pipeline, inputs, outputs, queries)
+    spec = build_spec(pipeline, inputs, outputs, queries, exchanges)
     if earlier is not None and earlier.nodes != spec.nodes:
         check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
         spec = succeed(spec, earlier, fingerprint(pipeline, queries, earlier.nodes))
     else:
         spec = succeed(spec, earlier)
     refuse_shared_outputs(spec, specs.values())
-    return spec, earlier
+    return await with_exchange_topics(settings, spec, earlier), earlier
 
 
 async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:

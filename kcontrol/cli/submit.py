@@ -89,7 +89,9 @@ async def _submit(
         for warning in bound.warnings:
             click.echo(warning, err=True)
         take = resolve if only_print else submit_definition
-        return await take(cluster, pipeline, bound.facts(), output_partitions=output_partitions)
+        return await take(
+            cluster, pipeline, bound.facts(), bound.exchanges, output_partitions=output_partitions
+        )
     finally:
         host.close()
         spark.stop()

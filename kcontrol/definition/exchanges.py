@@ -18,7 +18,7 @@ from kcontrol.wire.names import check_part_name
 ExchangeCompression = Literal["none", "lz4", "zstd"]
 
 SEND = ".send"
-DELIVER = ".deliver"
+DELIVER = "-deliver"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
 from kcontrol.adapters.spark.query.deliveries import deliveries
-from kcontrol.adapters.spark.query.exchanging import Exchanges, sent_columns
+from kcontrol.adapters.spark.query.exchanging import Exchanges, delivered_columns, sent_columns
 from kcontrol.adapters.spark.query.once import ONCE, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
@@ -139,7 +139,14 @@ class Frames:
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
         exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries(self._pipeline, bound))
-        return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings), exchanges=exchanges)
+        delivered = {each.sender for each in exchanges if each.delivers}
+        queries = tuple(self._delivered(query) if query.name in delivered else query for query in bound)
+        return BoundQueries(self._pipeline.name, queries, tuple(warnings), exchanges=exchanges)
+
+    def _delivered(self, query: BoundQuery) -> BoundQuery:
+        """Its outputs have one digest, as they have one frame."""
+        digest = self._pipeline.output(query.outputs[0]).digest
+        return replace(query, frame=delivered_columns(query.frame, digest))
 
     def _written(self, item: FrameQuery) -> DataFrame:
         """A query's rows as its writer tasks get them."""

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-import kcontrol
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -44,12 +44,8 @@ from kcontrol.definition.frames import FrameQuery, check_frame
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
-SHARD_COLUMN = "_shard"
-"""Of a sender's rows: the partition of the state behind the exchange, an int from 0."""
-DIGEST_COLUMNS = ("_h1", "_h2")
-"""Two hashes of all that a row brings, longs."""
-_OWN = frozenset({SHARD_COLUMN, *DIGEST_COLUMNS})
-_PACKAGE = str(Path(kcontrol.__file__).parent)
+_OWN = frozenset({SHARD_COLUMN, *HASH_COLUMNS})
+_PACKAGE = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +143,26 @@ def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
     """
     shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
     columns = [named(name) for name in frame.columns]
-    return frame.select(
-        *columns,
-        shard.cast("int").alias(SHARD_COLUMN),
-        *[
-            column.alias(name)
-            for name, column in zip(DIGEST_COLUMNS, digest_columns(frame.schema), strict=True)
-        ],
-    )
+    return frame.select(*columns, shard.cast("int").alias(SHARD_COLUMN), *_hashes(frame.schema))
+
+
+def delivered_columns(frame: DataFrame, digest: str) -> DataFrame:
+    """Rows that are records on their way to an output, and to the nodes that write it, with what their digest is made of.
+
+    digest: of the output. What it leaves out may differ when the rows are made again, so it is left out here too.
+    """
+    rounded = DIGEST_COLUMN in frame.columns
+    hashed = [
+        field
+        for field in frame.schema.fields
+        if digest != "count" and not (rounded and field.name == "value")
+    ]
+    return frame.select(*[named(name) for name in frame.columns], *_hashes(StructType(hashed)))
+
+
+def _hashes(schema: StructType) -> list[Column]:
+    columns = zip(HASH_COLUMNS, digest_columns(schema), strict=True)
+    return [column.alias(name) for name, column in columns]
 
 
 def _with_columns(frame: DataFrame, by: Sequence[Any], where: str) -> tuple[DataFrame, list[str]]:
