@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.apps.exchange_topics import with_exchange_topics
 from kcontrol.apps.leftovers import last_step, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
-from kcontrol.core.model import PipelineSpec
+from kcontrol.core.model import ExchangeSpec, PipelineSpec
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
@@ -33,7 +34,7 @@ from kcontrol.definition.resolve import (
     start_offsets,
 )
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
-from kcontrol.definition.topic_rules import check_own_topics
+from kcontrol.definition.topic_rules import check_exchange_topics, check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ async def resolve(
     among others), SpecChangedError (the log was made with another definition) or InputGoneError (an input's
     topic was recreated).
     """
-    return (await _resolved(settings, pipeline, queries, exchanges, output_partitions, control_partitions))[0]
+    found = await _resolved(settings, pipeline, queries, exchanges, output_partitions, control_partitions)
+    return found[0]
 
 
 async def _resolved(
@@ -94,7 +96,9 @@ async def _resolved(
     control_partitions: int,
 ) -> tuple[PipelineSpec, PipelineSpec | None]:
     """With the one that is in the log."""
-    check_own_topics(pipeline, settings.names())
+    names = settings.names()
+    check_own_topics(pipeline, names)
+    check_exchange_topics(pipeline, names, [each.name for each in exchanges])
     await check_cluster(settings)
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
@@ -108,14 +112,20 @@ async def _resolved(
     inputs, outputs = await asyncio.to_thread(
         _facts, TopicAdmin(settings), pipeline, earlier, output_partitions
     )
-    spec = build_spec(pipeline, inputs, outputs, queries, exchanges)
+    topics = {each.name: names.exchange_topic(pipeline.name, each.name) for each in exchanges}
+    spec = build_spec(pipeline, inputs, outputs, queries, exchanges, topics)
+    of_earlier_size = ""
     if earlier is not None and earlier.nodes != spec.nodes:
-        check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
-        spec = succeed(spec, earlier, fingerprint(pipeline, queries, earlier.nodes))
-    else:
-        spec = succeed(spec, earlier)
+        divided = spec.stateful or bool(spec.exchanges or earlier.exchanges)
+        check_resize(spec, earlier, await last_step(settings, pipeline.name) if divided else 0)
+        # The queries of a pipeline that exchanges rows are others with one node: nothing is lost before its first step.
+        exchanging = spec.exchanges or earlier.exchanges
+        of_earlier_size = earlier.fingerprint if exchanging else fingerprint(pipeline, queries, earlier.nodes)
+    # Topics are made for a pipeline that is right alone.
+    spec = replace(spec, exchanges=await asyncio.to_thread(_with_topics, settings, spec))
+    spec = succeed(spec, earlier, of_earlier_size)
     refuse_shared_outputs(spec, specs.values())
-    return await with_exchange_topics(settings, spec, earlier), earlier
+    return spec, earlier
 
 
 async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:
@@ -174,6 +184,18 @@ def _facts(
         found = _output_state(admin, what, topic, output_partitions)
         outputs[name] = OutputFacts(found.topic_id, found.partitions)
     return inputs, outputs
+
+
+def _with_topics(settings: ClusterSettings, spec: PipelineSpec) -> tuple[ExchangeSpec, ...]:
+    if not spec.exchanges:
+        return ()
+    admin, slots = TopicAdmin(settings), spec.nodes * spec.layout.max_tasks
+    return tuple(
+        replace(
+            each, topic_id=ensure_exchange_topic(admin, settings, spec.pipeline, each.name, slots).topic_id
+        )
+        for each in spec.exchanges
+    )
 
 
 def _replay_window_ms(pipeline: Pipeline) -> int | None:

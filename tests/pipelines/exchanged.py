@@ -37,7 +37,7 @@ pipeline = kcontrol.Pipeline(
     ],
     steps=kcontrol.StepPolicy(min_records=1, max_delay="100 ms", max_records=60),
     limits=kcontrol.Limits(heartbeat_timeout="8 s", step_timeout="150 s", transaction_timeout="200 s"),
-    layout=kcontrol.TaskLayout(max_tasks=2, records_per_task=20, shuffle_partitions=3),
+    layout=kcontrol.Layout(max_tasks=2, records_per_task=20, shuffle_partitions=3),
 )
 
 

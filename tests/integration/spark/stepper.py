@@ -99,7 +99,18 @@ class Stepper:
             name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
             for name, topic in written.items()
         }
-        return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
+        exchanges, names = self.bound.exchanges, self.settings.names()
+        made = {
+            each.name: create_topic(
+                self.settings,
+                names.exchange_topic(self.pipeline.name, each.name),
+                self.pipeline.nodes * self.pipeline.layout.max_tasks,
+            )
+            for each in exchanges
+        }
+        spec = build_spec(self.pipeline, inputs, outputs, self.bound.facts(), exchanges, made)
+        with_ids = [replace(each, topic_id=topic_id(self.settings, each.topic)) for each in spec.exchanges]
+        return replace(spec, exchanges=tuple(with_ids))
 
     async def new_incarnation(self) -> None:
         """The node's process ended and comes back: a new incarnation with the old directory to start from."""

@@ -90,9 +90,7 @@ def last(work: StepWork, sent: Sequence[ExchangeSlice], result: StepResult) -> S
 
 
 def run_two(run_scenario: RunScenario, query: Any, scenario: Any, **outputs: Any) -> None:
-    run_scenario(
-        [query], scenario, {"numbers": (2, JSON)}, {"out": (2, outputs)}, layout=LAYOUT, nodes=NODES
-    )
+    run_scenario([query], scenario, {"numbers": (2, JSON)}, {"out": (2, outputs)}, layout=LAYOUT, nodes=NODES)
 
 
 def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: RunScenario) -> None:
@@ -111,7 +109,9 @@ def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: 
             sent = in_order([*early.sent, other.sends("users", foreign, ME)])
             result = await stepper.engine.run_stage(step, 1, runs_for(sent, ME))
             assert sum(each.records for each in result.taken) == len(rows) // 2 - len(elsewhere) + 1
-            assert sum(each.records for each in result.inputs) == 10  # the other node reads the other partition
+            assert (
+                sum(each.records for each in result.inputs) == 10
+            )  # the other node reads the other partition
             await stepper.commit(work, last(work, sent, result))
             await stepper.engine.finish_step(step)
             for user, amount in foreign:

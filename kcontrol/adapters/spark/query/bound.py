@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from kcontrol.core.model import SHARED_OUT, PipelineSpec
+from kcontrol.adapters.spark.query.grouping import Misplaced
+from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
 from kcontrol.core.step.shards import owner_of
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
@@ -24,7 +25,8 @@ class BoundQuery:
     outputs: that it writes; more than one only with a column `output`. inputs: that it reads.
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
-    scattered: what it does that needs rows of several nodes; only looked for where there are several.
+    scattered: what it does that needs rows of several nodes, and what would help; only looked for where there are
+        several.
     gathers: it brings rows together, with or without state. regrouped: and all of them, on one way.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
@@ -33,6 +35,7 @@ class BoundQuery:
     stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
         their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
         of inputs. where: file and line that it comes from.
+    delays_ms: of each of its watermark operators, in the order of the plan. policy: which of several watermarks counts.
     """
 
     name: str
@@ -46,7 +49,7 @@ class BoundQuery:
     has_watermark: bool
     skipping: tuple[str, ...] = ()
     sources: int = 1
-    scattered: tuple[str, ...] = ()
+    scattered: tuple[Misplaced, ...] = ()
     gathers: bool = False
     regrouped: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -56,6 +59,8 @@ class BoundQuery:
     sends: str = ""
     exchanges: tuple[str, ...] = ()
     where: str = ""
+    delays_ms: tuple[int, ...] = ()
+    policy: WatermarkPolicy = WatermarkPolicy.MIN
 
     @property
     def stateful(self) -> bool:
@@ -75,13 +80,16 @@ class BoundQuery:
             stateful_operators=self.stateful_operators,
             brings_key=self.keyed,
             has_watermark=self.has_watermark,
-            scattered=self.scattered,
+            scattered=tuple(each.what for each in self.scattered),
+            remedies=tuple(each.by for each in self.scattered),
             gathers=self.gathers,
             inputs=self.inputs,
             stage=self.stage,
             sends=self.sends,
             exchanges=self.exchanges,
             where=self.where,
+            delays_ms=self.delays_ms,
+            policy=self.policy,
         )
 
 

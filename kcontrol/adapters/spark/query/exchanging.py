@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, HASH_COLUMNS, SHARD_COLUMN
+from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -29,8 +29,10 @@ from kcontrol.adapters.spark.query.exchanged_types import (
     nullable,
 )
 from kcontrol.adapters.spark.query.exchanged_watermark import with_watermark_of
+from kcontrol.adapters.spark.query.grouping import by_text, keys_text
+from kcontrol.adapters.spark.query.meeting import check_met
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
-from kcontrol.adapters.spark.query.plan_nodes import each
+from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
 from kcontrol.definition.exchanges import (
     SEND,
@@ -131,6 +133,20 @@ class Exchanges:
         stages = {sent.facts.name: sent.facts.stage for sent in self.sent}
         return max((stages[name] + 1 for name in exchanges), default=0)
 
+    def check_read(self, frame: DataFrame, query: str) -> None:
+        """Raise ConfigurationError if a query reads exchanges and does with their rows what it can't, or reads one of
+        them twice."""
+        plan = analyzed(frame)
+        read = list(exchanges_read(plan))
+        for name in read:
+            if read.count(name) > 1:
+                raise ConfigurationError(
+                    f"query {query!r} reads exchange {name!r} twice: call exchange() once for each frame that it needs"
+                )
+        if read:
+            by = self.by_of()
+            check_met(plan, {name: by[name] for name in read}, query)
+
     def by_of(self) -> dict[str, tuple[str, ...]]:
         """The columns of each exchange."""
         return {sent.facts.name: sent.facts.by for sent in self.sent}
@@ -142,27 +158,28 @@ def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
     by: columns of the frame; without any, all rows are of shard 0.
     """
     shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
+    return with_digest(frame, frame.schema, shard.cast("int").alias(SHARD_COLUMN))
+
+
+def with_digest(frame: DataFrame, hashed: StructType, *more: Column) -> DataFrame:
+    """A frame with more columns, and those of which the digest of its rows is made. hashed: the columns that are in it."""
+    digest = zip(HASH_COLUMNS, digest_columns(hashed), strict=True)
     columns = [named(name) for name in frame.columns]
-    return frame.select(*columns, shard.cast("int").alias(SHARD_COLUMN), *_hashes(frame.schema))
+    return frame.select(*columns, *more, *[column.alias(name) for name, column in digest])
 
 
-def delivered_columns(frame: DataFrame, digest: str) -> DataFrame:
-    """Rows that are records on their way to an output, and to the nodes that write it, with what their digest is made of.
-
-    digest: of the output. What it leaves out may differ when the rows are made again, so it is left out here too.
-    """
-    rounded = DIGEST_COLUMN in frame.columns
-    hashed = [
-        field
-        for field in frame.schema.fields
-        if digest != "count" and not (rounded and field.name == "value")
-    ]
-    return frame.select(*[named(name) for name in frame.columns], *_hashes(StructType(hashed)))
-
-
-def _hashes(schema: StructType) -> list[Column]:
-    columns = zip(HASH_COLUMNS, digest_columns(schema), strict=True)
-    return [column.alias(name) for name, column in columns]
+def check_sent(frame: DataFrame, name: str) -> None:
+    """Raise ConfigurationError for a frame whose rows change after they were sent."""
+    nodes = list(nodes_in(analyzed(frame)))
+    names = {node.nodeName() for node in nodes}
+    for node in nodes:
+        if node.nodeName() == "Aggregate" and node.isStreaming() and "EventTimeWatermark" not in names:
+            keys = list(each(node.groupingExpressions()))
+            raise ConfigurationError(
+                f"exchange({name!r}): the frame {keys_text('groups by', keys)}, and a result that was sent would change "
+                f"with each step: exchange the rows before that, with kcontrol.exchange(..., {by_text(keys)}), or have "
+                "windows with a watermark, which are sent when they are closed"
+            )
 
 
 def _with_columns(frame: DataFrame, by: Sequence[Any], where: str) -> tuple[DataFrame, list[str]]:
