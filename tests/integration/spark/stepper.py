@@ -27,6 +27,7 @@ from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
+from tests.support.topics import create_topic
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000

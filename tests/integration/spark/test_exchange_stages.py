@@ -3,24 +3,21 @@ it reads, what it delivers, and that a replay gives the same."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from pyspark.sql import functions as F
 
 import kcontrol
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
-from kcontrol.core.model import ExchangeSlice, FailureKind, StepResult, StepWork
+from kcontrol.core.model import ExchangeSlice, StepResult, StepWork
 from kcontrol.core.step.exchange import in_order, runs_for, stages_of
 from kcontrol.definition.parts import TaskLayout
-from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 
