@@ -50,7 +50,7 @@ def test_totals_by_key_are_those_of_one_node(settings: ClusterSettings, tmp_path
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("nodes", [2, 3])
-@pytest.mark.parametrize("queries", [("named", "seen"), ("liked", "grand")], ids=",".join)
+@pytest.mark.parametrize("queries", [("named", "seen"), ("liked", "grand"), ("windows",)], ids=",".join)
 def test_joins_and_state_behind_exchanges(
     settings: ClusterSettings, tmp_path: Path, queries: tuple[str, ...], nodes: int
 ) -> None:
