@@ -17,6 +17,7 @@ from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
     ExchangeSlice,
+    ExchangeSpec,
     InputSpec,
     Logged,
     LoggedStep,
@@ -157,6 +158,17 @@ class Kept:
     expiring: tuple[int, ...] | None
     retention_ms: int
     retention_bytes: int
+
+
+class ExchangePurge(Protocol):
+    """Deletes what nodes have sent each other in steps that are not in the log any more."""
+
+    async def purge(self, exchanges: Sequence[ExchangeSpec], first_step: int) -> None:
+        """All that was sent before `first_step`, the oldest step that is in the log.
+
+        Raises nothing of Kafka's: what could not be deleted is deleted with the next call.
+        """
+        ...
 
 
 class ProjectionSource(Protocol):
