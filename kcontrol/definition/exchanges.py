@@ -18,7 +18,9 @@ from kcontrol.wire.names import check_part_name
 ExchangeCompression = Literal["none", "lz4", "zstd"]
 
 SEND = ".send"
-DELIVER = ".deliver"
+"""In the name of a query; no user's query has a dot in its name."""
+DELIVER = "-deliver"
+"""In the name of an exchange, whose topic is called after it; no user's exchange has a hyphen in its name."""
 
 
 @dataclass(frozen=True, slots=True)

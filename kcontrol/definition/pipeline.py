@@ -68,6 +68,8 @@ class Pipeline:
         differ from the log, and a node that has to do so halts the pipeline.
     plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
         pipeline allow it. What they give is the same.
+    max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
+        one for keyed rows behind them to come to the nodes that write them.
     plan_ahead: have Spark plan a step while nobody has decided yet what it reads, where all queries of the
         pipeline allow it. What they give is the same. No gain was measured: try it.
     """
@@ -85,6 +87,7 @@ class Pipeline:
     allow_nondeterministic: bool = False
     plan_once: bool = True
     plan_ahead: bool = False
+    max_stages: Annotated[int, Field(ge=1, le=100)] = 4
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
@@ -99,7 +101,18 @@ class Stepper:
             name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
             for name, topic in written.items()
         }
-        return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
+        slots = self.pipeline.nodes * self.pipeline.layout.max_tasks
+        made = {
+            each.name: ensure_exchange_topic(
+                TopicAdmin(self.settings), self.settings, self.pipeline.name, each.name, slots
+            )
+            for each in self.bound.exchanges
+        }
+        topics = {name: state.name for name, state in made.items()}
+        facts, exchanges = self.bound.facts(), self.bound.exchanges
+        spec = build_spec(self.pipeline, inputs, outputs, facts, exchanges, topics)
+        with_ids = [replace(each, topic_id=made[each.name].topic_id) for each in spec.exchanges]
+        return replace(spec, exchanges=tuple(with_ids))
 
     async def new_incarnation(self) -> None:
         """The node's process ended and comes back: a new incarnation with the old directory to start from."""

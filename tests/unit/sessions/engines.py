@@ -28,6 +28,7 @@ class ScriptedEngine:
         self.fail = fail
         self.go = asyncio.Event()
         self.cancelled = False
+        self.watermarks: tuple[Watermark, ...] = ()
 
     def openable(self) -> tuple[int, ...]:
         return (3, 2)
@@ -54,6 +55,7 @@ class ScriptedEngine:
 
     async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.calls.append(f"finish {step}")
+        self.watermarks = tuple(watermarks)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         return tuple(one.step for one in checkpoints)

@@ -173,7 +173,7 @@ class TopicAdmin:
 
     def grow(self, name: str, partitions: int) -> TopicState:
         """Give a topic more partitions, so many in all, and return it once they can be seen. One that another
-        process has just given as many, or more, is returned as it is."""
+        process has just given as many, or more, is returned as it is. Raises TopicError: there is no such topic."""
         right = topic_right(name, Operation.ALTER)
         wanted = _kafka.NewPartitions(name, partitions)
         try:
@@ -182,6 +182,8 @@ class TopicAdmin:
             )
         except _TooManyError:
             pass
+        except _NoSuchTopicError as error:
+            raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.") from error
 
         def grown() -> TopicState | None:
             state = self.find(name)
@@ -195,12 +197,17 @@ class TopicAdmin:
         return found
 
     def delete_before(self, name: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records of a topic that lie before an offset. offsets: by partition; what is deleted already is
-        fine."""
+        """Delete the records of a topic that lie before an offset. offsets: by partition; what is deleted already
+        is fine. Raises ClusterError where there is no such topic."""
         wanted = [TopicPartition(name, partition, offset) for partition, offset in offsets.items()]
         right = topic_right(name, Operation.DELETE)
         for future in self._admin.delete_records(wanted).values():
-            self._await(future, f"deleting old records of topic {name!r}", right)
+            try:
+                self._await(future, f"deleting old records of topic {name!r}", right)
+            except _NoSuchTopicError as error:
+                raise TopicError(
+                    f"There is no topic {name!r} at {self._settings.bootstrap_servers}."
+                ) from error
 
     def names(self) -> list[str]:
         """Of all topics that this client may see."""

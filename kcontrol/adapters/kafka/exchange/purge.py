@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
@@ -27,7 +28,6 @@ class KafkaExchangePurge:
 
     def __init__(self, settings: ClusterSettings, pipeline: str) -> None:
         self._settings, self._pipeline = settings, pipeline
-        self._admin: TopicAdmin | None = None
         self._is_denied = False
 
     async def purge(self, exchanges: Sequence[ExchangeSpec], first_step: int) -> None:
@@ -60,8 +60,14 @@ class KafkaExchangePurge:
         for exchange in exchanges:
             before = begins.get(exchange.name)
             if before and await self._is_there(exchange):
-                admin = self._admin = self._admin or await asyncio.to_thread(TopicAdmin, self._settings)
-                await asyncio.to_thread(admin.delete_before, exchange.topic, before)
+                await asyncio.to_thread(self._delete, exchange.topic, before)
+
+    def _delete(self, topic: str, before: Mapping[int, int]) -> None:
+        self._admin.delete_before(topic, before)
+
+    @cached_property
+    def _admin(self) -> TopicAdmin:
+        return TopicAdmin(self._settings)
 
     async def _is_there(self, exchange: ExchangeSpec) -> bool:
         """Whether it is the topic that the steps were written to: offsets of another one mean other records."""

@@ -71,11 +71,11 @@ class Deliveries:
         where = [(run.partition, run.from_, run.to) for run in runs]
         transaction = None if replay else StepTransaction(work.transactional_id, *producer, work.step)
         target = self._work.target(exchange.delivers, attempt)
-        delivery = Delivery(self._settings, what, target, transaction, work.step, work.now_ms)
+        delivery = Delivery(self._settings, what, sent, target, transaction, work.now_ms)
         self._under_way.add(delivery)
         try:
             with self._kept(attempt, exchange) as keep:
-                return delivery.deliver(where, sent, keep)
+                return delivery.run(where, keep)
         finally:
             self._under_way.discard(delivery)
 

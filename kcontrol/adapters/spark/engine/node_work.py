@@ -25,14 +25,13 @@ from kcontrol.core.step.shards import owner_of
 
 
 class NodeWork:
-    """Of one node, by the spec that its queries were bound for. compression: by output. bound: the queries that the node
-    runs."""
+    """Of one node, by the spec that its queries were bound for. compression: by output and exchange. bound: the
+    queries that the node runs."""
 
     def __init__(
         self, spec: PipelineSpec, node: int, bound: BoundQueries, compression: Mapping[str, str]
     ) -> None:
-        self._spec, self._bound = spec, bound
-        self._compression = {**compression, **{each.name: each.compression for each in bound.exchanges}}
+        self._spec, self._bound, self._compression = spec, bound, compression
         self.node = node
         self.last_stage = stages_of(spec) - 1
         self.exchanges: Mapping[str, ExchangeSpec] = {each.name: each for each in spec.exchanges}

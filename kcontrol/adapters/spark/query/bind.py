@@ -15,8 +15,10 @@ from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
-from kcontrol.adapters.spark.query.deliveries import deliveries
-from kcontrol.adapters.spark.query.exchanging import Exchanges, sent_columns
+from kcontrol.adapters.spark.query.deliveries import with_deliveries
+from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
+from kcontrol.adapters.spark.query.exchanging import Exchanges, check_sent, sent_columns
+from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.adapters.spark.query.once import ONCE, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
@@ -129,7 +131,10 @@ class Frames:
         for item in (*[sent.query() for sent in self.exchanges.sent], *frames):
             with told_of(item):
                 facts = inspect(item.frame, item.name, allow_nondeterministic)
+                if item.sends:
+                    check_sent(item.frame, item.sends)
                 check_supported(item.frame, item.mode, item.name)
+                self.exchanges.check_read(item.frame, item.name)
                 bound.append(self._bound(item, facts, self._written(item)))
             if not one_executor:
                 warnings += facts.warnings
@@ -138,8 +143,9 @@ class Frames:
                 letters = dead_letters(self._raw(source, with_headers=True), source)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
-        exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries(self._pipeline, bound))
-        return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings), exchanges=exchanges)
+        queries, deliveries = with_deliveries(self._pipeline, bound)
+        exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries)
+        return BoundQueries(self._pipeline.name, queries, tuple(warnings), exchanges=exchanges)
 
     def _written(self, item: FrameQuery) -> DataFrame:
         """A query's rows as its writer tasks get them."""
@@ -165,7 +171,7 @@ class Frames:
             has_watermark=facts.has_watermark,
             skipping=tuple(skipping),
             sources=facts.sources,
-            scattered=self._scattered(item.frame),
+            scattered=() if facts.exchanges else self._scattered(item.frame),
             gathers=facts.gathers,
             regrouped=facts.regrouped,
             columns=columns_used(frame),
@@ -173,9 +179,11 @@ class Frames:
             sends=item.sends,
             exchanges=tuple(dict.fromkeys(facts.exchanges)),
             where=item.where,
+            delays_ms=delays_of(item.frame) if facts.has_watermark else (),
+            policy=policy_of(self._spark),
         )
 
-    def _scattered(self, frame: DataFrame) -> tuple[str, ...]:
+    def _scattered(self, frame: DataFrame) -> tuple[Misplaced, ...]:
         if self._pipeline.nodes == 1:
             return ()
         partitioned_by = {

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.exchanged_types import named, quoted
 from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
+from kcontrol.core.model import WatermarkPolicy
 from kcontrol.errors import ConfigurationError
 
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 _DELAY_MS = "spark.watermarkDelayMs"
 """In the metadata of a column: how far the watermark of its event time stays behind."""
 
@@ -45,6 +47,22 @@ def with_watermark_of(received: DataFrame, sent: DataFrame, where: str) -> DataF
             for name in sent.columns
         ]
     )
+
+
+def delays_of(frame: DataFrame) -> tuple[int, ...]:
+    """By how much the watermark of each watermark operator of the plan stays behind, in milliseconds, in its order."""
+    return tuple(
+        item.metadata().getLong(_DELAY_MS)
+        for node in nodes_in(analyzed(frame))
+        if node.nodeName() == "EventTimeWatermark"
+        for item in each(node.output())
+        if item.exprId().id() == node.eventTime().exprId().id()
+    )
+
+
+def policy_of(spark: SparkSession) -> WatermarkPolicy:
+    """Which of several watermarks of a query counts, as the session says."""
+    return WatermarkPolicy(spark.conf.get(_POLICY, "min") or "min")
 
 
 def _event_time(sent: DataFrame, late: list[Any], marked: list[str], where: str) -> str:

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-import kcontrol
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -29,8 +29,10 @@ from kcontrol.adapters.spark.query.exchanged_types import (
     nullable,
 )
 from kcontrol.adapters.spark.query.exchanged_watermark import with_watermark_of
+from kcontrol.adapters.spark.query.grouping import by_text, keys_text
+from kcontrol.adapters.spark.query.meeting import check_met
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
-from kcontrol.adapters.spark.query.plan_nodes import each
+from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
 from kcontrol.definition.exchanges import (
     SEND,
@@ -44,16 +46,12 @@ from kcontrol.definition.frames import FrameQuery, check_frame
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
-SHARD_COLUMN = "_shard"
-"""Of a sender's rows: the partition of the state behind the exchange, an int from 0."""
-DIGEST_COLUMNS = ("_h1", "_h2")
-"""Two hashes of all that a row brings, longs."""
-_OWN = frozenset({SHARD_COLUMN, *DIGEST_COLUMNS})
-_PACKAGE = str(Path(kcontrol.__file__).parent)
+_OWN = frozenset({SHARD_COLUMN, *HASH_COLUMNS})
+_PACKAGE = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class AskedExchange:
     """An exchange as its query asked for it. frame: of the rows that it sends, with `by` among the columns."""
 
     facts: ExchangeFacts
@@ -72,7 +70,7 @@ class Exchanges:
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self._names: dict[str, str] = {}
-        self.sent: list[Sent] = []
+        self.sent: list[AskedExchange] = []
 
     def exchange(
         self, frame: Any, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
@@ -119,7 +117,7 @@ class Exchanges:
         options = exchange_options(self._address, name, facts.schema)
         received = self._spark.readStream.format(EXCHANGE_SOURCE).options(**options).load()
         received = with_watermark_of(received, whole, where)
-        self.sent.append(Sent(facts, whole, self._names[name]))
+        self.sent.append(AskedExchange(facts, whole, self._names[name]))
         return received
 
     def stage_of(self, plan: Any, where: str) -> int:
@@ -135,6 +133,21 @@ class Exchanges:
         stages = {sent.facts.name: sent.facts.stage for sent in self.sent}
         return max((stages[name] + 1 for name in exchanges), default=0)
 
+    def check_read(self, frame: DataFrame, query: str) -> None:
+        """Raise ConfigurationError if a query reads exchanges and does with their rows what it can't, or reads one of
+        them twice."""
+        plan = analyzed(frame)
+        self.stage_of(plan, f"query {query!r}")
+        read = list(exchanges_read(plan))
+        for name in read:
+            if read.count(name) > 1:
+                raise ConfigurationError(
+                    f"query {query!r} reads exchange {name!r} twice: call exchange() once for each frame that it needs"
+                )
+        if read:
+            by = self.by_of()
+            check_met(plan, {name: by[name] for name in read}, query)
+
     def by_of(self) -> dict[str, tuple[str, ...]]:
         """The columns of each exchange."""
         return {sent.facts.name: sent.facts.by for sent in self.sent}
@@ -146,15 +159,28 @@ def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
     by: columns of the frame; without any, all rows are of shard 0.
     """
     shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
+    return with_digest(frame, frame.schema, shard.cast("int").alias(SHARD_COLUMN))
+
+
+def with_digest(frame: DataFrame, hashed: StructType, *more: Column) -> DataFrame:
+    """A frame with more columns, and those of which the digest of its rows is made. hashed: the columns that are in it."""
+    digest = zip(HASH_COLUMNS, digest_columns(hashed), strict=True)
     columns = [named(name) for name in frame.columns]
-    return frame.select(
-        *columns,
-        shard.cast("int").alias(SHARD_COLUMN),
-        *[
-            column.alias(name)
-            for name, column in zip(DIGEST_COLUMNS, digest_columns(frame.schema), strict=True)
-        ],
-    )
+    return frame.select(*columns, *more, *[column.alias(name) for name, column in digest])
+
+
+def check_sent(frame: DataFrame, name: str) -> None:
+    """Raise ConfigurationError for a frame whose rows change after they were sent."""
+    nodes = list(nodes_in(analyzed(frame)))
+    names = {node.nodeName() for node in nodes}
+    for node in nodes:
+        if node.nodeName() == "Aggregate" and node.isStreaming() and "EventTimeWatermark" not in names:
+            keys = list(each(node.groupingExpressions()))
+            raise ConfigurationError(
+                f"exchange({name!r}): the frame {keys_text('groups by', keys)}, and a result that was sent would change "
+                f"with each step: exchange the rows before that, with kcontrol.exchange(..., {by_text(keys)}), or have "
+                "windows with a watermark, which are sent when they are closed"
+            )
 
 
 def _with_columns(frame: DataFrame, by: Sequence[Any], where: str) -> tuple[DataFrame, list[str]]:
