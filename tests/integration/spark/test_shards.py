@@ -10,12 +10,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from kcontrol.adapters.spark.session.conf import with_setting
-from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION, OwnedShards
 from kcontrol.core.step.assignment import dealt
 from tests.pipelines.every_kind import Counting, CountingFrames
 from tests.support.sharded import QUERY, SHARDS, Cluster, Kind, Node, state_in
@@ -154,3 +155,52 @@ def reopened(pipeline: Cluster, node: Node, step: int, tmp_path: Path) -> Node:
     other = pipeline.node(node.number, "others")
     assert other.workdir.restore_from(CheckpointStore(), place.location, manifest) == step
     return other
+
+
+def test_a_node_that_owns_nothing_goes_along(cluster: Callable[..., Cluster]) -> None:
+    """Here the second one; it has no partition from its first step on, and is started again."""
+    pipeline = cluster(Kind(joined), owner=(0, 0, 2, 2))
+    pipeline.step()
+    pipeline.step()
+    pipeline.nodes[1].restart()
+    pipeline.step()
+    assert [pipeline.nodes[1].out[step] for step in (1, 2, 3)] == [[], [], []]
+    assert state_in(pipeline.nodes[1].directory) == set()
+
+
+def test_partitions_that_were_run_so_far_are_given_up(
+    spark: SparkSession, cluster: Callable[..., Cluster]
+) -> None:
+    """A node that ran all partitions until it was started again, as where Spark could do no other."""
+    pipeline = cluster(Kind(total, "update"))
+    everything = pipeline.nodes[0].shards
+    pipeline.nodes[0].shards = OwnedShards(frozenset(range(SHARDS)), SHARDS)
+    pipeline.step()
+    pipeline.step()
+    pipeline.nodes[0].restart()
+    pipeline.nodes[0].shards = everything
+    pipeline.step()
+    pipeline.step()
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda rows: rows.groupBy("user").count(), "belong to shards of other nodes: group by exactly"),
+        (
+            lambda rows: rows.groupBy("user").count().coalesce(2),
+            "come in 2 partitions and the pipeline has 4",
+        ),
+        (lambda rows: rows.groupBy("user").count().repartition(SHARDS), "was run for shards .* does not own"),
+    ],
+    ids=["rows of others", "fewer partitions", "rows moved afterwards"],
+)
+def test_rows_that_would_be_lost_end_the_query(
+    spark: SparkSession, cluster: Callable[..., Cluster], build: Callable[[DataFrame], DataFrame], told: str
+) -> None:
+    """All rows come to a node that owns half of the shards."""
+    pipeline = cluster(Kind(build, "update"))
+    node = pipeline.nodes[0]
+    node.put(1, pipeline.made())
+    with pytest.raises(StreamingQueryException, match=told):
+        node.step(1)

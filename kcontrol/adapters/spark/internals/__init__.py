@@ -9,7 +9,7 @@ sentence at the start and not a failing step.
 
 from __future__ import annotations
 
-from kcontrol.adapters.spark.internals.check import (
+from kcontrol.adapters.spark.internals.checking import (
     check,
     check_version,
     field_of,

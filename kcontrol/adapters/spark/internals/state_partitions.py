@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
-from kcontrol.adapters.spark.internals.check import field_of
+from kcontrol.adapters.spark.internals.checking import field_of
 from kcontrol.adapters.spark.internals.session import gateway_of, java_session, jvm, jvm_class
 from kcontrol.adapters.spark.internals.used import CHECKPOINT_INFO, CURRENT_IDS, PRUNING_RDD, WRITER
 

@@ -5,8 +5,8 @@ restart reads the last two (MicroBatchExecution.populateStartOffsets). The recor
 out on purpose: the state of those batches is not in the pin, so nobody must think that they can be opened. Of
 each state store: the newest snapshot that the batch's version builds on with the files it shares, and the
 changelogs after it; where a store's files don't read as RocksDB's of checkpoint format 2, everything that the
-store has, which is too much but never too little. Of a partition that another node owns, nothing. Everything else (schemas, operators' metadata, the query's
-id) is small and is needed whole.
+store has, which is too much but never too little. Of a partition that another node owns, nothing. Everything
+else (schemas, operators' metadata, the query's id) is small and is needed whole.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A node runs only the partitions of its queries' state that it owns.
 
-Where rows meet by key across nodes, a shard of the keys is a partition of Spark's state (`core/step/shards.py`), and rows of
-shards of other nodes never come to this one. So their partitions are not run: of the query's batch those are taken that are owned, and Spark
-is told that the others were not run. Each step it is checked that exactly the owned ones were, and that nobody had rows for
-others: a query that keeps state by other columns than those of its exchange would lose rows without a word.
+Where rows meet by key across nodes, a shard of the keys is a partition of Spark's state (`core/step/shards.py`), and
+rows of shards of other nodes never come to this one. So their partitions are not run: of the query's batch those are
+taken that are owned, and Spark is told that the others were not run. Each step it is checked that exactly the owned
+ones were, and that nobody had rows for others: a query that keeps state by other columns than those of its exchange
+would lose rows without a word.
 
 The order within a batch: `of_batch`, a job that runs its frame, `finish`. Used by one thread at a time.
 """
@@ -31,8 +32,8 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 COMMIT_VALIDATION = "spark.sql.streaming.stateStore.commitValidation.enabled"
-"""Spark's own check that every partition of a batch's state was run. It must be off where some are not, in the session itself and
-while the query runs: Spark asks the session before each batch, and not the copy of it that it makes for the query."""
+"""Spark's own check that every partition of a batch's state was run. It must be off where some are not, in the session itself
+and while the query runs: Spark asks the session before each batch, and not the copy of it that it makes for the query."""
 
 _log = logging.getLogger(__name__)
 
