@@ -32,11 +32,12 @@ Row = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Kind:
-    """A query. build: of a frame of `DDL`. by: how its rows are exchanged."""
+    """A query. build: of a frame of `DDL`. by: how its rows are exchanged. sources: how often it reads the frame."""
 
     build: Callable[[DataFrame], DataFrame]
     mode: str = "append"
     by: Callable[[], list[Column]] = lambda: [F.col("user")]
+    sources: int = 1
 
 
 @dataclass
@@ -100,6 +101,9 @@ class Node:
             set_watermark(execution, self.watermarks[batch_id + 1])
 
     def put(self, step: int, rows: Sequence[Row]) -> None:
+        if self.kind.sources > 1:
+            # Asked one after the other, one of them could see the step and the other not yet.
+            self.stop()
         put_step(self._input, step, rows)
 
     def step(self, step: int) -> Counter[tuple[Any, ...]]:

@@ -100,9 +100,9 @@ KINDS = {
     "session windows": Kind(sessions),
     "first of all": Kind(lambda rows: rows.select("user").dropDuplicates(["user"])),
     "first in a time": Kind(seldom),
-    "join": Kind(joined),
-    "outer join in time": Kind(joined_in_time),
-    "join with itself": Kind(with_itself),
+    "join": Kind(joined, sources=2),
+    "outer join in time": Kind(joined_in_time, sources=2),
+    "join with itself": Kind(with_itself, sources=2),
     "two operators": Kind(chained, by=by_window),
     "transformWithState": Kind(counting("transformWithState", Counting()), "update"),
     "transformWithState, pandas": Kind(counting("transformWithStateInPandas", CountingFrames()), "update"),
@@ -159,7 +159,7 @@ def reopened(pipeline: Cluster, node: Node, step: int, tmp_path: Path) -> Node:
 
 def test_a_node_that_owns_nothing_goes_along(cluster: Callable[..., Cluster]) -> None:
     """Here the second one; it has no partition from its first step on, and is started again."""
-    pipeline = cluster(Kind(joined), owner=(0, 0, 2, 2))
+    pipeline = cluster(Kind(joined, sources=2), owner=(0, 0, 2, 2))
     pipeline.step()
     pipeline.step()
     pipeline.nodes[1].restart()
