@@ -24,7 +24,6 @@ pipeline = kcontrol.Pipeline(
     if CHECKPOINT_EVERY
     else None,
     plan_once=os.environ["BENCH_PLAN_ONCE"] == "1",
-    plan_ahead=os.environ["BENCH_PLAN_AHEAD"] == "1",
     steps=kcontrol.StepPolicy(min_records=MIN_RECORDS, max_records=STEP_RECORDS, max_delay="60 s"),
     limits=kcontrol.Limits(step_timeout="5 min", transaction_timeout="6 min"),
     layout=kcontrol.Layout(

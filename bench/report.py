@@ -147,10 +147,10 @@ def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
 
 def _show_planning(console: Console, gains: Sequence[PlanningGain]) -> None:
     if gains:
-        columns = ("workload", "records a step", "planned before", "planned for each step", "times as long")
+        columns = ("workload", "records a step", "planned once", "planned for each step", "times as long")
         table = Table(*columns, title="ms from step to step (median, least to greatest)")
         for each in gains:
-            spreads = (_spread(each.before), _spread(each.each_step))
+            spreads = (_spread(each.once), _spread(each.each_step))
             table.add_row(each.workload, f"{each.step_records:,}", *spreads, f"{each.ratio:.2f}")
         console.print(table)
 

@@ -85,7 +85,6 @@ def running(
     checkpoint_every: str = "",
     min_records: int | None = None,
     plan_once: bool = True,
-    plan_ahead: bool = False,
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 
@@ -100,7 +99,6 @@ def running(
             "BENCH_NODES": str(nodes),
             "BENCH_CHECKPOINT_EVERY": checkpoint_every,
             "BENCH_PLAN_ONCE": str(int(plan_once)),
-            "BENCH_PLAN_AHEAD": str(int(plan_ahead)),
         }
         servers, master = places.bootstrap_servers, f"local[{cores}]"
         started = [
@@ -149,7 +147,6 @@ def _environment(places: Places, home: Path, name: str, workload: str, step_reco
         "BENCH_CHECKPOINTS": str(home / "checkpoints"),
         "BENCH_CHECKPOINT_EVERY": "",
         "BENCH_PLAN_ONCE": "1",
-        "BENCH_PLAN_AHEAD": "1",
     }
 
 

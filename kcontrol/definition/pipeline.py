@@ -66,8 +66,6 @@ class Pipeline:
         differ from the log, and a node that has to do so halts the pipeline.
     plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
         pipeline allow it. What they give is the same.
-    plan_ahead: have Spark plan a step while nobody has decided yet what it reads, where all queries of the
-        pipeline allow it. What they give is the same. No gain was measured: try it.
     """
 
     name: str
@@ -82,7 +80,6 @@ class Pipeline:
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     plan_once: bool = True
-    plan_ahead: bool = False
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

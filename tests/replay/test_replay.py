@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.query.ahead import AHEAD
 from kcontrol.adapters.spark.query.once import ONCE
 from kcontrol.core.model import FailureKind, SavedPart, StepBoundary
 from kcontrol.definition.parts import TaskLayout
@@ -140,49 +139,6 @@ def test_planned_once_and_for_each_step_give_the_same(
         assert not stepper.failures
 
     run_scenario([query], scenario, {"events": (2, {})}, outputs, layout=SPREAD)
-
-
-@pytest.mark.parametrize(
-    ("functions", "inputs", "outputs"),
-    [
-        pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
-        pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append"),
-        pytest.param([queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="outer join"),
-        pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
-        pytest.param([queries.doubled], ["events"], {"out": (2, JSON)}, id="an input read twice"),
-        pytest.param(
-            [queries.stateless, queries.counted],
-            ["events"],
-            {"out": (2, JSON), "more": (2, KEYED)},
-            id="two queries",
-        ),
-    ],
-)
-def test_planned_ahead_and_when_the_step_is_known_give_the_same(
-    run_scenario: RunScenario, functions: list[Callable[..., Any]], inputs: list[str], outputs: dict[str, Any]
-) -> None:
-    """Each way goes on after the other's steps with the state that it left, and runs them again."""
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
-
-    async def scenario(stepper: Stepper) -> None:
-        await stepper.engine.open(0, create=True)
-        for ahead in (True, False, True, False):
-            await stepper.plan(once=False, ahead=ahead)
-            assert (stepper.bound.planning.partition(":")[0] == AHEAD) is ahead
-            last = len(stepper.log)
-            again = last if dice.random() < 0.5 else 0
-            await stepper.engine.open(again, create=again == 0)
-            for step in range(again + 1, last + 1):
-                await stepper.replay(step)
-            for step in range(last + 1, last + 3):
-                feed(stepper, inputs, step, dice)
-                await step_and_its_empty_ones(stepper)
-        check_committed(stepper)
-        assert not stepper.failures
-
-    run_scenario(functions, scenario, {name: (2, {}) for name in inputs}, outputs, layout=SPREAD)
 
 
 def test_every_form_of_now_is_the_steps_time(run_scenario: RunScenario) -> None:

@@ -50,7 +50,6 @@ def run_scenario(
         layout: TaskLayout | None = None,
         allow_nondeterministic: bool = False,
         plan_once: bool = True,
-        plan_ahead: bool = True,
     ) -> None:
         pipeline = Pipeline(
             f"p{secrets.token_hex(4)}",
@@ -63,7 +62,6 @@ def run_scenario(
             ],
             layout=layout or TaskLayout(),
             plan_once=plan_once,
-            plan_ahead=plan_ahead,
         )
         for query in queries:
             pipeline.query(query)

@@ -107,13 +107,12 @@ class Stepper:
         self.incarnation += 1
         self.engine = self._engine()
 
-    async def plan(self, once: bool, ahead: bool = True) -> None:
-        """As `new_incarnation`, of a pipeline that may be planned once, or ahead of each step, or not."""
+    async def plan(self, once: bool) -> None:
+        """As `new_incarnation`, of a pipeline that may be planned once, or not."""
         await self.engine.close()
         self.engine.shut_down()
         self.incarnation += 1
-        queries = self.pipeline.queries
-        self.pipeline = replace(self.pipeline, plan_once=once, plan_ahead=ahead)
+        queries, self.pipeline = self.pipeline.queries, replace(self.pipeline, plan_once=once)
         for query in queries:
             self.pipeline.query(query.function)
         self.bound = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)

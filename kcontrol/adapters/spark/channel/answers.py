@@ -66,9 +66,6 @@ class ChannelEndpoint:
         """By query: what became of a job that was begun ahead; set by the engine. Waits until it is known."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
-        self.tasks_ahead = 0
-        """Of each input, how many source tasks are planned ahead of the step; 0: queries are planned when the
-        step is known. Set by the engine."""
         conf = spark.sparkContext.getConf()
         address = _listen_on(spark)
         certificate = certificate_of(spark, elsewhere=address != LOOPBACK)
@@ -115,8 +112,6 @@ class ChannelEndpoint:
         )
 
     def _splits(self, input_name: str, step: int) -> StepSplits:
-        if self.tasks_ahead:
-            return StepSplits(0, "", "", (), 0, 0, self.tasks_ahead)
         attempt = self.gate.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")

@@ -27,7 +27,6 @@ from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.failures import judged
 from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.engine.parts import NodeParts
-from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
@@ -119,7 +118,6 @@ class SparkEngine:
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
         host.own_partitions = self._own_partitions
         host.columns_used = lambda query, name: self._bound_query(query).columns.get(name)
-        host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         context = SinkContext(
             address=host.channel.address,
@@ -128,7 +126,6 @@ class SparkEngine:
             query=lambda name: self._queries.query(name),
             targets=self._targets,
             spool=spool,
-            tasks_ahead=lambda: host.tasks_ahead,
         )
         self._queries = RunningQueries(
             spark,
@@ -182,8 +179,8 @@ class SparkEngine:
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
     async def finish_step(self, step: int) -> None:
-        """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
-        If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
+        """Let Spark record the batches of `step`. What is called next waits for it:
+        meanwhile the next step is decided."""
         await self._call(lambda: self._finish_step(step))
 
     async def pin(self, step: int) -> None:
@@ -279,7 +276,7 @@ class SparkEngine:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
-        self._host.gate.begin_session(session, len(self._bound.queries), ahead=self._bound.ahead)
+        self._host.gate.begin_session(session, len(self._bound.queries))
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
@@ -323,7 +320,6 @@ class SparkEngine:
         limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
-        check_tasks(attempt, self._spec, self._host)
         self._queries.clock.set(work.now_ms)
         self._host.gate.release(attempt)
         timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
@@ -359,8 +355,6 @@ class SparkEngine:
             )
         attempt.finish()
         self._recording = step
-        if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
-            self._await_recorded()
 
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""

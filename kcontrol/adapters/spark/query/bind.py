@@ -10,12 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.internals import analyzed
-from kcontrol.adapters.spark.query.ahead import planned_by_spark
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
-from kcontrol.adapters.spark.query.once import ONCE, is_the_same, why_not_once
+from kcontrol.adapters.spark.query.once import ONCE, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
@@ -67,26 +66,22 @@ class Frames:
         for query in bound.queries:
             why = why_not_once(query, given.get(query.name, query.frame))
             if why:
-                return self.planned_by_spark(bound, f"query {query.name!r}: {why}")
+                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
         try:
             with no_streams_of_their_own(), batch_frames():
                 again = self._pipeline.build(self._spark, self.read_batch)
         except ConfigurationError as error:
-            return self.planned_by_spark(bound, f"batch frames are refused: {error}")
+            return replace(bound, planning=each_step(f"batch frames are refused: {error}"))
         batches = {item.name: item for item in again}
         made: list[BoundQuery] = []
         for query in bound.queries:
             frame = self._batch_of(query, given.get(query.name), batches)
             if frame is None:
-                return self.planned_by_spark(bound, f"query {query.name!r}: it is another of batch frames")
+                return replace(
+                    bound, planning=each_step(f"query {query.name!r}: it is another of batch frames")
+                )
             made.append(replace(query, once=frame, most_tasks=self._pipeline.layout.max_tasks))
         return replace(bound, queries=tuple(made), planning=ONCE)
-
-    def planned_by_spark(self, bound: BoundQueries, why_not_once: str) -> BoundQueries:
-        """The same queries, which Spark plans ahead of each step or when it is known."""
-        return planned_by_spark(
-            bound, why_not_once, self._pipeline.plan_ahead, self._pipeline.layout.max_tasks
-        )
 
     def _batch_of(
         self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery]
@@ -179,7 +174,7 @@ def bind(
         queries = pipeline.build(spark, frames.read)
     bound = frames.bind(queries, allow_nondeterministic)
     if not pipeline.plan_once:
-        return frames.planned_by_spark(bound, "plan_once=False")
+        return replace(bound, planning=each_step("plan_once=False"))
     return frames.planned_once(bound, queries)
 
 

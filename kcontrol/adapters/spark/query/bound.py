@@ -80,9 +80,7 @@ class BoundQueries:
     queries: tuple[BoundQuery, ...]
     warnings: tuple[str, ...] = ()
     planning: str = ""
-    """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
-    ahead: bool = False
-    """Spark plans each step of them before it is known what the step reads."""
+    """When Spark plans them: `once`, or `each step`, with the reason."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from kcontrol.adapters.spark.query.other_values import other_values
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
-NARROW = frozenset(
+_NARROW = frozenset(
     {
         "Project",
         "Filter",
@@ -133,7 +133,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
         sources=len(reads),
-        narrow=all(name in NARROW for name in names) and len(set(reads)) == len(reads),
+        narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads),
         stateful_operators=tuple(text_of(node, _MAX_FIELDS) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
         gathers=gathers,
