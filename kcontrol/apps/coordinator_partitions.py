@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.exchange.purge import KafkaExchangePurge
 from kcontrol.adapters.kafka.logs.control_decoder import ControlDecoder
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.records import RawRecord
@@ -82,7 +83,8 @@ class PartitionSessions:
             steps_topic=self._names.steps_topic(pipeline),
         )
         try:
-            ports = CoordinatorPorts(SystemClock(), control, steps, transaction)
+            purge = KafkaExchangePurge(self._settings, pipeline)
+            ports = CoordinatorPorts(SystemClock(), control, steps, transaction, purge)
             yield CoordinatorSession(state, ports, observer=self._observer)
         finally:
             await asyncio.gather(control.close(), steps.close(), transaction.close())

@@ -1,5 +1,5 @@
-"""Removes a pipeline from Kafka: its records in the control topic, and its log of steps.
-Input and output are not touched.
+"""Removes a pipeline from Kafka: its records in the control topic, the topics of its exchanges, and its log of
+steps. Input and output are not touched.
 
 It begins with a tombstone under the key of the definition. From then on nobody looks after the pipeline: a
 coordinator that reads it says no more, a node ends. The log of steps goes last; as long as it holds steps, no
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -45,7 +45,8 @@ class Remains:
     spec: its definition; None if a deletion has been begun. keys: of its records in
     `partition` of `control_topic`.
     steps_topic: of its log of steps, '' if it is not there; log_id: Kafka's id of it; step: the last one in
-    it, -1 if it can't be read. checkpoint_locations: where there may be checkpoints of it.
+    it, -1 if it can't be read. checkpoint_locations: where there may be checkpoints of it. exchange_topics:
+    through which its nodes have sent each other rows.
     """
 
     pipeline: str
@@ -57,6 +58,7 @@ class Remains:
     log_id: str
     step: int
     checkpoint_locations: tuple[str, ...]
+    exchange_topics: tuple[str, ...] = ()
 
 
 async def look(settings: ClusterSettings, pipeline: str) -> Remains:
@@ -72,7 +74,8 @@ async def look(settings: ClusterSettings, pipeline: str) -> Remains:
         state = await asyncio.to_thread(_steps_topic, settings, pipeline)
         if not partition.keys and state is None:
             raise never_submitted(pipeline)
-        spec, step, locations = await _read_logs(settings, pipeline, has_steps=state is not None)
+        spec, step, locations, exchanged = await _read_logs(settings, pipeline, has_steps=state is not None)
+        through = await asyncio.to_thread(_exchange_topics, settings, pipeline, exchanged)
         return Remains(
             pipeline=pipeline,
             control_topic=partition.topic,
@@ -83,6 +86,7 @@ async def look(settings: ClusterSettings, pipeline: str) -> Remains:
             log_id="" if state is None else state.topic_id,
             step=step,
             checkpoint_locations=locations,
+            exchange_topics=through,
         )
     finally:
         await partition.close()
@@ -117,8 +121,10 @@ async def delete(
         await _forget_all(partition, definition, longest_s)
     finally:
         await partition.close()
-    if remains.steps_topic:
-        await asyncio.to_thread(TopicAdmin(settings).delete, remains.steps_topic)
+    admin = TopicAdmin(settings)
+    for topic in (*remains.exchange_topics, remains.steps_topic):
+        if topic:
+            await asyncio.to_thread(admin.delete, topic)
 
 
 async def _forget_all(partition: _PipelineKeys, definition: bytes, longest_s: float) -> None:
@@ -216,10 +222,20 @@ def _steps_topic(settings: ClusterSettings, pipeline: str) -> TopicState | None:
     return state
 
 
+def _exchange_topics(settings: ClusterSettings, pipeline: str, known: Collection[str]) -> tuple[str, ...]:
+    """Those that are there: that the logs know, and, where only kcontrol may use such names, all by the name of an
+    exchange of this pipeline, also where its definition is gone already."""
+    admin, names = TopicAdmin(settings), settings.names()
+    found = {topic for topic in known if admin.find(topic) is not None}
+    if "exchange_topic" not in settings.name_overrides:
+        found |= {topic for topic in admin.names() if names.is_exchange_topic(topic, pipeline)}
+    return tuple(sorted(found))
+
+
 async def _read_logs(
     settings: ClusterSettings, pipeline: str, *, has_steps: bool
-) -> tuple[PipelineSpec | None, int, tuple[str, ...]]:
-    """The definition, the last step, and where checkpoints may be. Raises NotNowError when
+) -> tuple[PipelineSpec | None, int, tuple[str, ...], frozenset[str]]:
+    """The definition, the last step, where checkpoints may be, and the topics of exchanges. Raises NotNowError when
     somebody works for the pipeline."""
     async with pipeline_logs(settings, pipeline) as logs:
         clock = SystemClock()
@@ -229,7 +245,8 @@ async def _read_logs(
             refuse_while_alive(logs, clock.now_ms())
             spec = logs.view.spec()
         locations = {spec.checkpoint.location} if spec is not None else set()
-        step = 0
+        through = {each.topic for each in spec.exchanges} if spec is not None else set()
+        step, name = 0, settings.names().exchange_topic
         if has_steps:
             try:
                 await logs.steps.begin_at_checkpoint()
@@ -237,5 +254,7 @@ async def _read_logs(
             except DamagedRecordError:
                 found, step = [], -1
             locations |= {record.location for record in found if isinstance(record, Checkpoint)}
-            step = max((record.step for record in found if isinstance(record, StepBoundary)), default=step)
-        return spec, step, tuple(sorted(locations - {""}))
+            steps = [record for record in found if isinstance(record, StepBoundary)]
+            through |= {name(pipeline, sent.exchange) for record in steps for sent in record.exchanges}
+            step = max((record.step for record in steps), default=step)
+        return spec, step, tuple(sorted(locations - {""})), frozenset(through)

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
-from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.fetching import ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.kafka.write.writer import STEP_HEADER
 from kcontrol.core.model import OutputSlice, PipelineSpec, StepBoundary
 from kcontrol.errors import DigestMismatchError, InputGoneError, NotFoundError

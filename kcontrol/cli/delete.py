@@ -33,8 +33,8 @@ from kcontrol.settings.places import data_home
 def delete(
     pipeline: str, dry_run: bool, yes: bool, checkpoints: bool, cluster: ClusterSettings, as_json: bool
 ) -> None:
-    """Remove a stopped pipeline: its definition, all that was said of it, and its log of steps. Its name is
-    free afterwards: what is submitted under it begins with step 1.
+    """Remove a stopped pipeline: its definition, all that was said of it, the topics of its exchanges, and its
+    log of steps. Its name is free afterwards: what is submitted under it begins with step 1.
 
     Topics that it reads or writes stay as they are, and so do its checkpoints, without --checkpoints. There
     is no way back: what became of a record can't be asked any more. Refused while a coordinator runs it or a
@@ -93,6 +93,7 @@ def _tell(remains: Remains, *, as_json: bool, checkpoints: bool) -> None:
             "control_partition": remains.partition,
             "control_keys": list(remains.keys),
             "steps_topic": remains.steps_topic,
+            "exchange_topics": list(remains.exchange_topics),
             "step": remains.step,
             "checkpoints": places,
             "deletes_checkpoints": checkpoints,
@@ -105,6 +106,8 @@ def _tell(remains: Remains, *, as_json: bool, checkpoints: bool) -> None:
         f"  removed  {len(remains.keys):,} records in partition {remains.partition} of topic "
         f"{remains.control_topic}"
     )
+    for topic in remains.exchange_topics:
+        click.echo(f"  removed  topic {topic}, of an exchange")
     if remains.steps_topic:
         steps = "which can't be read" if remains.step < 0 else f"with the records of {remains.step:,} steps"
         click.echo(f"  removed  topic {remains.steps_topic}, {steps}")

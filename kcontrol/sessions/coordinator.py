@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, assert_never
@@ -48,10 +48,10 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.failures import kind_of
 from kcontrol.core.log.definitions import is_deletion
-from kcontrol.core.model import FailureKind, Logged, LoggedStep, PipelineSpec
+from kcontrol.core.model import Checkpoint, FailureKind, Logged, LoggedStep, PipelineSpec
 from kcontrol.errors import ClusterError, CommitUnknownError, FencedError, RetriableError
 from kcontrol.sessions.observers import NOBODY, CoordinatorObserver
-from kcontrol.sessions.ports import Clock, ControlLog, OwnedStepsLog, Transaction
+from kcontrol.sessions.ports import Clock, ControlLog, ExchangePurge, OwnedStepsLog, Transaction
 from kcontrol.sessions.publisher import Publisher
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.sessions.ticker import Ticker
@@ -72,6 +72,8 @@ class CoordinatorPorts:
     control: ControlLog
     steps: OwnedStepsLog
     transaction: Transaction
+    purge: ExchangePurge | None = None
+    """None: what nodes have sent each other is left to Kafka's retention."""
 
 
 class CoordinatorSession:
@@ -321,7 +323,14 @@ class CoordinatorSession:
         made, at = effect.checkpoint, effect.expected_offset
         producer = effect.producer_id, effect.producer_epoch
         await self._ports.transaction.commit_checkpoint(*producer, made, at, effect.forget)
+        self._purge(made, effect.forget)
         return CheckpointCommitted(made.step, self._now_ms())
+
+    def _purge(self, made: Checkpoint, forgotten: Collection[str]) -> None:
+        """Once the log has dropped steps, nobody reads any more what nodes sent each other in them."""
+        spec, purge = self._state.view.spec(), self._ports.purge
+        if purge is not None and spec is not None and spec.exchanges and made.first_step > 1 and forgotten:
+            self._spawn(purge.purge(spec.exchanges, made.first_step))
 
     async def _prove_end(self, effect: ProveEnd) -> CoordinatorEvent:
         await self._ports.transaction.prove_end(effect.producer_id, effect.producer_epoch)

@@ -21,15 +21,18 @@ INTERNAL_PREFIX = "__"
 
 _PIPELINE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_EXCHANGE = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
 _RESERVED = frozenset({"schema"})
 DEFAULT_NAMES = {
     "control_topic": "{prefix}.control",
     "steps_topic": "{prefix}.{pipeline}.steps",
+    "exchange_topic": "{prefix}.{pipeline}.exchange.{exchange}",
     "transactional_id": "{prefix}.{pipeline}",
     "coordinator_group": "{prefix}.coordinator",
 }
-_PER_PIPELINE = frozenset({"steps_topic", "transactional_id"})
+_PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
+_PER_EXCHANGE = frozenset({"exchange_topic"})
 
 
 def check_pipeline_name(name: str) -> str:
@@ -53,6 +56,16 @@ def check_part_name(what: str, name: str) -> str:
         raise ConfigurationError(
             f"{what} name {name!r} is not allowed: use 1 to 63 letters, digits and underscores, not a digit "
             "first, because inputs are handed to queries as parameters of that name"
+        )
+    return name
+
+
+def check_exchange_name(name: str) -> str:
+    """Return `name` if an exchange may be called so; raises ConfigurationError otherwise."""
+    if not _EXCHANGE.fullmatch(name):
+        raise ConfigurationError(
+            f"exchange name {name!r} is not allowed: use 1 to 63 letters, digits, underscores and hyphens, because its "
+            "topic is called after it"
         )
     return name
 
@@ -94,8 +107,8 @@ def check_no_collisions(topics: Mapping[str, str]) -> None:
 class Names:
     """Names in Kafka under one prefix.
 
-    overrides: by the names of this class's methods. Those of one pipeline may, and the
-    topic must, hold `{pipeline}`.
+    overrides: by the names of this class's methods. Those of one pipeline must hold `{pipeline}`, that of an exchange's
+    topic `{exchange}` as well.
     """
 
     prefix: str = "kcontrol"
@@ -109,10 +122,14 @@ class Names:
             if ("{pipeline}" in template) != (what in _PER_PIPELINE):
                 needed = "must hold {pipeline}" if what in _PER_PIPELINE else "must not hold {pipeline}"
                 raise ConfigurationError(f"override of {what}: {template!r} {needed}")
+            if ("{exchange}" in template) != (what in _PER_EXCHANGE):
+                needed = "must hold {exchange}" if what in _PER_EXCHANGE else "must not hold {exchange}"
+                raise ConfigurationError(f"override of {what}: {template!r} {needed}")
 
-    def _make(self, what: str, pipeline: str = "") -> str:
+    def _make(self, what: str, pipeline: str = "", exchange: str = "") -> str:
         template = self.overrides.get(what, DEFAULT_NAMES[what])
-        return template.replace("{prefix}", self.prefix).replace("{pipeline}", pipeline)
+        filled = template.replace("{prefix}", self.prefix).replace("{pipeline}", pipeline)
+        return filled.replace("{exchange}", exchange)
 
     def control_topic(self) -> str:
         """The compacted topic of all control records."""
@@ -124,11 +141,23 @@ class Names:
 
     def is_steps_topic(self, topic: str) -> bool:
         """Whether a topic is, or could become, the log of some pipeline's steps."""
-        before, _, after = self.overrides.get("steps_topic", DEFAULT_NAMES["steps_topic"]).partition(
-            "{pipeline}"
-        )
-        before, after = (part.replace("{prefix}", self.prefix) for part in (before, after))
-        return re.fullmatch(re.escape(before) + _PIPELINE.pattern + re.escape(after), topic) is not None
+        return self._pattern("steps_topic", _PIPELINE.pattern).fullmatch(topic) is not None
+
+    def exchange_topic(self, pipeline: str, exchange: str) -> str:
+        """The topic through which nodes of one pipeline send each other the rows of one exchange."""
+        name = self._make("exchange_topic", check_pipeline_name(pipeline), check_exchange_name(exchange))
+        return check_topic_name(f"topic of exchange {exchange!r}", name)
+
+    def is_exchange_topic(self, topic: str, pipeline: str | None = None) -> bool:
+        """Whether a topic is, or could become, that of an exchange of some pipeline, or of the one that is given."""
+        named = _PIPELINE.pattern if pipeline is None else re.escape(pipeline)
+        return self._pattern("exchange_topic", named).fullmatch(topic) is not None
+
+    def _pattern(self, what: str, pipeline: str) -> re.Pattern[str]:
+        """What the topics of all pipelines, or of one, may be called. pipeline: a pattern."""
+        text = re.escape(self._make(what, "{pipeline}", "{exchange}"))
+        text = text.replace(re.escape("{pipeline}"), pipeline)
+        return re.compile(text.replace(re.escape("{exchange}"), _EXCHANGE.pattern))
 
     def transactional_id(self, pipeline: str) -> str:
         """Under which the pipeline's coordinator opens the transaction of each step."""

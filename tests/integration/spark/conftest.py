@@ -50,6 +50,7 @@ def run_scenario(
         layout: TaskLayout | None = None,
         allow_nondeterministic: bool = False,
         plan_once: bool = True,
+        nodes: int = 1,
     ) -> None:
         pipeline = Pipeline(
             f"p{secrets.token_hex(4)}",
@@ -62,6 +63,7 @@ def run_scenario(
             ],
             layout=layout or TaskLayout(),
             plan_once=plan_once,
+            nodes=nodes,
         )
         for query in queries:
             pipeline.query(query)

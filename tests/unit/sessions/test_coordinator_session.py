@@ -4,15 +4,16 @@ each effect answered by one event."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.coordinator.decide import CoordinatorState
+from kcontrol.core.coordinator.decide import CoordinatorState, decide
 from kcontrol.core.events import (
     Assigned,
     CheckpointCommitted,
@@ -33,6 +34,7 @@ from kcontrol.core.events import (
     TransactionFailed,
 )
 from kcontrol.core.model import (
+    ExchangeSpec,
     FailureKind,
     Logged,
     LoggedStep,
@@ -50,6 +52,7 @@ from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from kcontrol.sessions.ports import NextTransaction
 from tests.simulation.specs import simulated_spec
+from tests.support.played import spec_of
 from tests.support.samples import boundary, desired
 from tests.unit.core.made import checkpoint
 from tests.unit.sessions.scripted import Script, Steps, World, drive, logged, session, until
@@ -209,6 +212,55 @@ def test_a_checkpoint_is_recorded_with_what_it_makes_needless(monkeypatch: pytes
 
     drive(world, act)
     assert world.recorded == [(5, 6, made, 9, "step/1")]
+
+
+class Purges:
+    """What a session wants deleted."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[str, ...], int]] = []
+
+    async def purge(self, exchanges: Sequence[ExchangeSpec], first_step: int) -> None:
+        self.asked.append((tuple(each.name for each in exchanges), first_step))
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "forgotten", "first_step", "asked"),
+    [
+        ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), ("step/1",), 2, [(("x",), 2)]),
+        ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), (), 2, []),
+        ((ExchangeSpec("x", "t", "id", ("k",), "x.send", 0),), ("checkpoint/1",), 0, []),
+        ((), ("step/1",), 2, []),
+    ],
+)
+def test_what_was_exchanged_in_steps_that_are_dropped_is_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+    exchanges: tuple[ExchangeSpec, ...],
+    forgotten: tuple[str, ...],
+    first_step: int,
+    asked: list[tuple[tuple[str, ...], int]],
+) -> None:
+    made = replace(checkpoint(4, 1), first_step=first_step)
+    known = replace(spec_of("p", nodes=2, inputs={"in": 1}, outputs={"out": 1}), exchanges=exchanges)
+    initial = CoordinatorState.initial(known.pipeline, transactional_id="t", steps_topic="s")
+    state = decide(initial, ControlSeen(Logged(0, 0, known), 0)).state
+    script = Script(
+        monkeypatch,
+        {Assigned: [InitProducer(1_000)], ProducerReady: [CommitCheckpoint(5, 6, made, 9, forgotten)]},
+    )
+    world, purges = World(), Purges()
+
+    async def act() -> None:
+        ports = CoordinatorPorts(world, world, Steps(world), world, purges)
+        running = asyncio.create_task(CoordinatorSession(state, ports, deadline_ms=1_000).run())
+        await until(lambda: CheckpointCommitted(4, 1_000) in script.events)
+        await asyncio.sleep(0)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(asyncio.wait_for(act(), 10))
+    assert purges.asked == asked
 
 
 def test_the_end_is_proved_under_the_epoch_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from kcontrol.adapters.kafka.admin.topics import COMPACTED, MAX_REPLICATION, TopicAdmin, check_own_topic
+from kcontrol.adapters.kafka.admin.topics import (
+    COMPACTED,
+    MAX_REPLICATION,
+    TopicAdmin,
+    TopicState,
+    check_own_topic,
+)
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.errors import ClusterError, ConfigurationError, RetriableError, TopicError
@@ -84,29 +90,40 @@ def _ensure(
     partitions: int,
     needs: Sequence[Operation],
 ) -> None:
-    brokers = admin.broker_count()
-    replication = settings.replication_factor or min(MAX_REPLICATION, brokers)
-    state = admin.find(name, needs)
-    if state is None:
-        if replication > brokers:
-            raise TopicError(
-                f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster "
-                f"has {brokers} brokers."
-            )
-        state = admin.create(name, partitions, _config(settings, replication), replication)
+    ours = {"cleanup.policy": COMPACTED, "message.timestamp.type": "LogAppendTime"}
+    state, replication = find_or_make(admin, settings, name, what, partitions, needs, ours)
     check_own_topic(state, what, partitions, replication)
 
 
-def _config(settings: ClusterSettings, replication: int) -> dict[str, str]:
-    """On three replicas a record counts once two have it, whatever the broker's default is.
+def find_or_make(
+    admin: TopicAdmin, settings: ClusterSettings, name: str, what: str, partitions: int, needs: Sequence[Operation],
+    config: Mapping[str, str],
+) -> tuple[TopicState, int]:  # fmt: skip
+    """One of kcontrol's own topics, as it is or as it was just made, and how many times it must be replicated.
 
-    Timestamps are the broker's: the witness that no process's clock can lead astray, see
-    core/coordinator/clock.py.
+    needs, config: what the caller is going to do with it, and what is set if it has to be made; timestamps
+    should be the broker's: the witness that no process's clock can lead astray, see
+    core/coordinator/clock.py. Raises TopicError, ConfigurationError.
     """
+    brokers = admin.broker_count()
+    replication = settings.replication_factor or min(MAX_REPLICATION, brokers)
+    state = admin.find(name, needs)
+    if state is not None:
+        return state, replication
+    if replication > brokers:
+        raise TopicError(
+            f"{what} {name!r} can't be made: replication_factor is {replication}, but the cluster "
+            f"has {brokers} brokers."
+        )
+    safe = {**config, **_in_sync(settings, replication)}
+    return admin.create(name, partitions, safe, replication), replication
+
+
+def _in_sync(settings: ClusterSettings, replication: int) -> dict[str, str]:
+    """On three replicas a record counts once two have it, whatever the broker's default is."""
     in_sync = settings.min_insync_replicas or (SAFE_IN_SYNC if replication >= SAFE_REPLICATION else 0)
     if in_sync > replication:
         raise ConfigurationError(
             f"min_insync_replicas is {in_sync}, but kcontrol's topics have {replication} replicas."
         )
-    ours = {"cleanup.policy": COMPACTED, "message.timestamp.type": "LogAppendTime"}
-    return {**ours, **({"min.insync.replicas": str(in_sync)} if in_sync else {})}
+    return {"min.insync.replicas": str(in_sync)} if in_sync else {}

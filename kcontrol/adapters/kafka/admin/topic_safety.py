@@ -67,6 +67,8 @@ def _topics(settings: ClusterSettings, spec: PipelineSpec | None) -> Iterator[tu
             yield f"the topic of input {item.name!r},", item.topic, False
         for output in spec.outputs:
             yield f"the topic of output {output.name!r},", output.topic, False
+        for exchange in spec.exchanges:
+            yield f"the topic of exchange {exchange.name!r},", exchange.topic, False
         yield "the steps topic", names.steps_topic(spec.pipeline), True
     yield "the control topic", names.control_topic(), True
     yield "Kafka's topic of transactions", TRANSACTIONS, True

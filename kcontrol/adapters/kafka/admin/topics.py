@@ -171,6 +171,52 @@ class TopicAdmin:
             raise ClusterError(f"Topic {name!r} was created but can't be seen after {self._timeout_s:.0f} s.")
         return state
 
+    def grow(self, name: str, partitions: int) -> TopicState:
+        """Give a topic more partitions, so many in all, and return it once they can be seen. One that another
+        process has just given as many, or more, is returned as it is. Raises TopicError: there is no such topic."""
+        right = topic_right(name, Operation.ALTER)
+        wanted = _kafka.NewPartitions(name, partitions)
+        try:
+            self._await(
+                self._admin.create_partitions([wanted])[name], f"adding partitions to {name!r}", right
+            )
+        except _TooManyError:
+            pass
+        except _NoSuchTopicError as error:
+            raise TopicError(f"There is no topic {name!r} at {self._settings.bootstrap_servers}.") from error
+
+        def grown() -> TopicState | None:
+            state = self.find(name)
+            return state if state is not None and state.partitions >= partitions else None
+
+        found = SETTLING.within(round(self._timeout_s * 1000)).poll(grown)
+        if found is None:
+            raise ClusterError(
+                f"Topic {name!r} was given {partitions} partitions, which can't be seen after {self._timeout_s:.0f} s."
+            )
+        return found
+
+    def delete_before(self, name: str, offsets: Mapping[int, int]) -> None:
+        """Delete the records of a topic that lie before an offset. offsets: by partition; what is deleted already
+        is fine. Raises ClusterError where there is no such topic."""
+        wanted = [TopicPartition(name, partition, offset) for partition, offset in offsets.items()]
+        right = topic_right(name, Operation.DELETE)
+        for future in self._admin.delete_records(wanted).values():
+            try:
+                self._await(future, f"deleting old records of topic {name!r}", right)
+            except _NoSuchTopicError as error:
+                raise TopicError(
+                    f"There is no topic {name!r} at {self._settings.bootstrap_servers}."
+                ) from error
+
+    def names(self) -> list[str]:
+        """Of all topics that this client may see."""
+        request = self._admin.list_topics
+        try:
+            return sorted(request(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise self._unreachable("listing topics", error.args[0].str()) from error
+
     def delete(self, name: str) -> None:
         """Delete a topic with all its records, and return once it can't be seen any more;
         one that is not there is fine."""
@@ -234,6 +280,8 @@ class TopicAdmin:
                 raise _NoSuchTopicError from error
             if fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _TopicExistsError from error
+            if fault.code() == KafkaError.INVALID_PARTITIONS:
+                raise _TooManyError from error
             raise self._unreachable(what, fault.str()) from error
 
     def _unreachable(self, what: str, why: str) -> ClusterError:
@@ -264,6 +312,10 @@ class _NoSuchTopicError(Exception):
 
 class _TopicExistsError(Exception):
     """Kafka's TOPIC_ALREADY_EXISTS."""
+
+
+class _TooManyError(Exception):
+    """Kafka's INVALID_PARTITIONS: a topic has as many already, or more."""
 
 
 def check_own_topic(state: TopicState, what: str, partitions: int, replication: int) -> None:

@@ -19,12 +19,14 @@ from kcontrol.settings.cluster import ClusterSettings
 
 class Operation(StrEnum):
     """An operation of an ACL, as `kafka-acls.sh` spells it. Read, Write, Create and DescribeConfigs are what
-    is ever needed, and Delete by whoever deletes a pipeline."""
+    is ever needed, Delete by whoever deletes a pipeline or what an exchange needs no more, and Alter by whoever
+    gives an exchange's topic more partitions."""
 
     READ = "Read"
     WRITE = "Write"
     CREATE = "Create"
     DELETE = "Delete"
+    ALTER = "Alter"
     DESCRIBE = "Describe"
     DESCRIBE_CONFIGS = "DescribeConfigs"
 
@@ -39,16 +41,23 @@ class ResourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Operations on one resource."""
+    """Operations on one resource, or on all whose names begin so (`prefixed`)."""
 
     kind: ResourceKind
     name: str
     operations: tuple[Operation, ...]
+    prefixed: bool = False
 
     @property
     def resource(self) -> str:
         """In words."""
         return f"{self.kind.value.replace('-', ' ')} {self.name!r}"
+
+    @property
+    def option(self) -> str:
+        """What names the resource to `kafka-acls.sh`."""
+        pattern = "--resource-pattern-type prefixed " if self.prefixed else ""
+        return f"{pattern}--{self.kind.value} {shlex.quote(self.name)}"
 
 
 def topic(name: str, *operations: Operation) -> Right:
@@ -82,7 +91,7 @@ def denied(settings: ClusterSettings, right: Right, doing: str = "") -> AccessEr
     options = " ".join(f"--operation {operation.value}" for operation in right.operations)
     grant = (
         f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add --allow-principal "
-        f"{shlex.quote(who.argument)} {options} --{right.kind.value} {shlex.quote(right.name)}"
+        f"{shlex.quote(who.argument)} {options} {right.option}"
     )
     where = f"{doing}: " if doing else ""
     return AccessError(

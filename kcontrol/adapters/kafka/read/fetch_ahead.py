@@ -23,8 +23,8 @@ _NOTHING: Mapping[RangeId, Chunk] = {}
 
 
 class FetchAhead:
-    """First chunks of `ranges`, which all are of one topic, have records to read, and will be wanted in this
-    order."""
+    """First chunks of `ranges`, which all are of one topic and isolation, have records to read, and will be
+    wanted in this order."""
 
     def __init__(self, client: RawClient, ranges: Sequence[RangeId], max_bytes: int) -> None:
         """max_bytes: of all that is held at a time, about: a broker may send one batch more."""
@@ -86,7 +86,7 @@ async def _fetch_from(
         for each in ranges
     ]
     try:
-        parts = await client.partitions.fetch(info, node, positions, WAIT_MS, max_bytes)
+        parts = await client.partitions.fetch(info, node, positions, WAIT_MS, max_bytes, ranges[0].isolation)
     except KcontrolError:
         return _NOTHING
     found = {}

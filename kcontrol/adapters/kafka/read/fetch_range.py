@@ -16,7 +16,12 @@ from kcontrol.adapters.kafka.client.background import RawClient
 from kcontrol.adapters.kafka.client.codes import Verdict, describe_code, verdict_of
 from kcontrol.adapters.kafka.client.leaders import NoPartitionError, TopicInfo
 from kcontrol.adapters.kafka.client.partitions import HELD_BACK, Bound
-from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED, FetchedPartition, FetchPosition
+from kcontrol.adapters.kafka.client.protocol import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPosition,
+)
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.adapters.kafka.client.rpc import LOST_GRACE_MS, SETTLING
@@ -29,7 +34,11 @@ WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class RangeId:
-    """Offsets [from_, to) of one partition of an input."""
+    """Offsets [from_, to) of one partition of an input, or of something else (`what`) that is read by ranges.
+
+    isolation: READ_UNCOMMITTED for what is read before its transaction ends. remedy: what to do so that such
+    records are there the next time.
+    """
 
     input: str
     topic: str
@@ -37,10 +46,17 @@ class RangeId:
     partition: int
     from_: int
     to: int
+    isolation: int = READ_COMMITTED
+    what: str = "input"
+    remedy: str = "raise retention.ms or retention.bytes of the topic."
+
+    @property
+    def name(self) -> str:
+        return f"{self.what} {self.input!r}"
 
     @property
     def where(self) -> str:
-        return f"input {self.input!r}, topic {self.topic!r}, partition {self.partition}"
+        return f"{self.name}, topic {self.topic!r}, partition {self.partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +105,20 @@ class RangeFetcher:
             elif part.error_code:
                 await self._handle(part.error_code, position, lost.passed or tries.passed)
                 await tries.again(what, describe_code(part.error_code))
-            elif part.data or part.last_stable_offset >= self._wanted.to:
+            elif part.data or self._is_empty(part):
                 return Chunk(position, part.data, part.aborted_transactions)
             else:
-                tries.check(what, f"committed records reach only to offset {part.last_stable_offset}")
+                tries.check(what, self._reach(part))
+
+    def _is_empty(self, part: FetchedPartition) -> bool:
+        """Whether there surely is nothing from the position on. What is not committed yet is neither hidden
+        nor compacted away: all that was acknowledged comes."""
+        return self._wanted.isolation == READ_COMMITTED and part.last_stable_offset >= self._wanted.to
+
+    def _reach(self, part: FetchedPartition) -> str:
+        if self._wanted.isolation == READ_COMMITTED:
+            return f"committed records reach only to offset {part.last_stable_offset}"
+        return f"records reach only to offset {part.high_watermark}"
 
     async def _fetch_once(self, position: int) -> FetchedPartition | None:
         """None: the broker holds back answers."""
@@ -100,7 +126,12 @@ class RangeFetcher:
         leader = info.leader(self._wanted.partition)
         asked = [FetchPosition(self._wanted.partition, position, self._max_bytes)]
         return next(
-            iter(await self._client.partitions.fetch(info, leader, asked, WAIT_MS, self._max_bytes)), None
+            iter(
+                await self._client.partitions.fetch(
+                    info, leader, asked, WAIT_MS, self._max_bytes, self._wanted.isolation
+                )
+            ),
+            None,
         )
 
     async def _topic_info(self) -> TopicInfo:
@@ -124,7 +155,7 @@ class RangeFetcher:
         try:
             info.led([wanted.partition])
         except NoPartitionError as error:
-            raise InputGoneError(f"input {wanted.input!r}, {error}") from error
+            raise InputGoneError(f"{wanted.name}, {error}") from error
         return info
 
     async def _handle(self, code: int, position: int, given_up: bool) -> None:
@@ -139,8 +170,7 @@ class RangeFetcher:
                 return
             raise InputGoneError(
                 f"{wanted.where}: offsets {wanted.from_} to {wanted.to} are wanted, but only {_text(first)} "
-                f"to {_text(end)} are there. Retention has deleted the rest, or it was lost: raise "
-                "retention.ms or retention.bytes of the topic."
+                f"to {_text(end)} are there. Retention has deleted the rest, or it was lost: {wanted.remedy}"
             )
         self._client.rpc.raise_if_denied(code, topic_right(wanted.topic, Operation.READ), wanted.where)
         self._client.partitions.forget(wanted.topic)

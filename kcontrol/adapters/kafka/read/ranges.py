@@ -8,31 +8,17 @@ at `from_`, ends when its position reaches `to`, and says what it read: how many
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from contextlib import closing
 
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.read.fetch_ahead import FetchAhead
-from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
-from kcontrol.errors import RetriableError
+from kcontrol.adapters.kafka.read.fetch_range import RangeId, parse_topic_id
+from kcontrol.adapters.kafka.read.fetching import ReadLimits, fetches
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.wire.batches import HEADERS_TYPE, Fetched, default_codec
+from kcontrol.wire.batches import HEADERS_TYPE, default_codec
 from kcontrol.wire.digest import EMPTY, Digest, DigestKind
-
-_LARGEST_FETCH_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLimits:
-    """fetch_max_bytes: of one fetch; about nine times as much memory is in use.
-    run_bytes: of one Arrow batch, about.
-    deadline_ms: a fetch that has brought nothing by then has failed."""
-
-    fetch_max_bytes: int = 8 << 20
-    run_bytes: int = 32 << 20
-    deadline_ms: int = 30_000
 
 
 def range_schema(*, headers: bool) -> pa.Schema:
@@ -137,25 +123,8 @@ class RangeReader:
         self, wanted: RangeId, ahead: FetchAhead, kind: DigestKind, *, headers: bool
     ) -> Iterator[tuple[pa.RecordBatch, Digest]]:
         codec, schema = default_codec(), range_schema(headers=headers)
-        position, size = wanted.from_, self._client.fetch_size(wanted.topic)
-        max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
-        chunk = ahead.take(wanted)
-        pending: Future[Chunk] | None = None
-        try:
-            while True:
-                if chunk is None:
-                    chunk = (pending or self._start(wanted, position, max_bytes)).result()
-                fetched = Fetched(chunk.records, wanted.where)
-                position = fetched.next_offset(position) if chunk.records else wanted.to
-                if chunk.records and not fetched.batches:
-                    max_bytes = _larger(max_bytes, wanted)
-                else:
-                    size.learn(fetched.batches)
-                    max_bytes = size.for_offsets(wanted.to - position, self._limits.fetch_max_bytes)
-                # What comes next is fetched while this chunk is decoded.
-                pending = self._start(wanted, position, max_bytes) if position < wanted.to else None
-                if pending is None:
-                    ahead.start()
+        with closing(fetches(self._client, wanted, ahead, self._limits)) as found:
+            for chunk, fetched in found:
                 runs = fetched.decode(
                     codec,
                     chunk.aborted,
@@ -168,23 +137,6 @@ class RangeReader:
                 for run in runs:
                     if run.rows.num_rows:
                         yield _with_place(run.rows, wanted, schema), run.digest
-                if pending is None:
-                    return
-                chunk = None
-        finally:
-            if pending is not None:
-                pending.cancel()
-
-    def _start(self, wanted: RangeId, position: int, max_bytes: int) -> Future[Chunk]:
-        fetcher = RangeFetcher(self._client, wanted, max_bytes, self._limits.deadline_ms)
-        return self._client.start(fetcher.fetch(position))
-
-
-def _larger(max_bytes: int, wanted: RangeId) -> int:
-    """Brokers return a first batch whole, whatever its size (KIP-74); this is for one that does not."""
-    if max_bytes >= _LARGEST_FETCH_BYTES:
-        raise RetriableError(f"{wanted.where}: a fetch of {max_bytes} bytes brought no whole batch")
-    return min(2 * max_bytes, _LARGEST_FETCH_BYTES)
 
 
 def _with_place(rows: pa.RecordBatch, wanted: RangeId, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,7 +7,8 @@ import asyncio
 
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.read.fetch_range import Chunk, RangeFetcher, RangeId, parse_topic_id
-from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.fetching import ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.core.model import InputSpec
 from kcontrol.errors import InputGoneError, KcontrolError
 from kcontrol.sessions.ports import Held

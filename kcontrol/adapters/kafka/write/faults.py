@@ -32,15 +32,16 @@ _ALL_OFFSETS = 2**62
 
 @dataclass(frozen=True, slots=True)
 class OutputId:
-    """Which output of which step."""
+    """Which output of which step. what: it is, for messages."""
 
     step: int
     output: str
     topic: str
+    what: str = "output"
 
     @property
     def name(self) -> str:
-        return f"step {self.step}, output {self.output!r}"
+        return f"step {self.step}, {self.what} {self.output!r}"
 
     def where(self, partition: int) -> str:
         return f"{self.name}, topic {self.topic!r}, partition {partition}"

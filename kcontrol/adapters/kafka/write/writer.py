@@ -52,13 +52,13 @@ class TransactionWriter:
 
     output, topic, partition_count: of the output. now_ms: every record's timestamp. compression: 'none',
     'gzip', 'snappy', 'lz4' or 'zstd'. digest: 'exact', 'count', or 'float:TOLERANCE', which wants
-    `digest_rows`.
+    `digest_rows`. what: is written to, for messages.
     """
 
     def __init__(
         self, settings: ClusterSettings, transactional_id: str, producer_id: int, producer_epoch: int, step: int, now_ms: int,
         output: str, topic: str, partition_count: int, compression: str = "none", limits: WriteLimits | None = None,
-        digest: str = "exact", turns: Turns | None = None,
+        digest: str = "exact", turns: Turns | None = None, what: str = "output",
     ) -> None:  # fmt: skip
         limits = limits or WriteLimits()
         client, codec = client_for(settings), default_codec()
@@ -72,7 +72,7 @@ class TransactionWriter:
             digest_number=partition_count,
             first_sequence=0 if turns is None else UNNUMBERED,
         )
-        self._output = OutputId(step, output, topic)
+        self._output = OutputId(step, output, topic, what)
         self._partition_count = partition_count
         self._batches = PartitionedBatches(codec, batch_format)
         unsent = _unsent_format(DigestKind.OUTPUT, partition_count)
@@ -102,14 +102,18 @@ class TransactionWriter:
         for partition, batch in self._batches.add(rows, partitions):
             self._send(partition, batch)
 
+    def seal(self) -> None:
+        """Send what is there: rows that come later share no batch of Kafka with it. Raises as `write` does."""
+        for partition, batch in self._batches.flush():
+            self._send(partition, batch)
+
     def finish(self) -> list[OutputSlice]:
         """Send the rest, wait until all is acknowledged, and say what was written: a
         slice for each partition with rows.
 
         Raises as `write` does; then nothing was written that counts.
         """
-        for partition, batch in self._batches.flush():
-            self._send(partition, batch)
+        self.seal()
         self._backlog.wait_empty()
         digests = (self._rounded or self._batches).digests()
         return [
@@ -188,6 +192,5 @@ def _check_partitions(partitions: Ints, partition_count: int, output: OutputId) 
         wrong = partitions[(partitions < 0) | (partitions >= partition_count)][0]
         raise StepFailedError(
             FailureKind.QUERY,
-            f"step {output.step}, output {output.output!r}: a row is for partition {wrong}; topic "
-            f"{output.topic!r} has {partition_count}.",
+            f"{output.name}: a row is for partition {wrong}; topic {output.topic!r} has {partition_count}.",
         )

@@ -1,8 +1,7 @@
-"""Rows on their way to a topic: which output each belongs to, and which partition.
+"""Rows on their way to a topic: which output each belongs to.
 
 A writer's rows have the columns that `query/outputs.py` gives them: key, value, headers, partition and output, those that
-the query has. The partition of a row depends on the row and the layout alone, never on the order in which
-rows come.
+the query has. Which partition a row belongs to: `kcontrol.adapters.kafka.write.targets`.
 """
 
 from __future__ import annotations
@@ -10,34 +9,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from kcontrol.adapters.kafka.write.targets import DIGEST_COLUMN, OutputTarget, place
 from kcontrol.errors import ConfigurationError
-from kcontrol.wire.batches import partition_of
+
+__all__ = [
+    "DIGEST_COLUMN",
+    "NOTHING_TYPE",
+    "OUTPUT_COLUMN",
+    "PARTITION_COLUMN",
+    "OutputTarget",
+    "SendTarget",
+    "place",
+    "split_by_output",
+]
 
 OUTPUT_COLUMN = "output"
-DIGEST_COLUMN = "kcontrol_digest"
-"""What the digest is made of instead of the value, for outputs with a float tolerance."""
 PARTITION_COLUMN = "kcontrol_partition"
+SHARD_COLUMN = "_shard"
+"""Of rows that are sent to nodes: a hash of the columns by which they are exchanged, modulo the number of shards."""
+HASH_COLUMNS = ("_h1", "_h2")
+"""Two hashes of such a row, of which the digest is made; they are not sent."""
 
 NOTHING_TYPE = StructType([])
 """Of the rows that writer tasks give to Spark: none. What they wrote goes to the driver."""
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTarget:
-    """One output of a query, as its writers see it."""
+class SendTarget:
+    """One exchange, as those who send rows to it see it.
 
-    name: str
+    first: the slot of this node's first sender task; the others' follow. owners: the node that rows of a shard are for, by
+    shard; by partition, if they are rows of an output, which the nodes that own its partitions write.
+    """
+
+    exchange: str
     topic: str
-    partitions: int
-    own: tuple[int, ...]
-    """The partitions that this node may write."""
-    digest: str
-    compression: str = "none"
+    first: int
+    nodes: int
+    owners: tuple[int, ...]
+    output: OutputTarget | None = None
+    compression: str = "lz4"
 
 
 def split_by_output(
@@ -65,38 +80,4 @@ def split_by_output(
         raise ConfigurationError(
             f"a row's column {OUTPUT_COLUMN!r} is {found!r}; it must be one of "
             f"{', '.join(target.name for target in targets)}"
-        )
-
-
-def place(rows: pa.RecordBatch, target: OutputTarget, own: Sequence[int]) -> pa.Array:
-    """The output partition of each row: its `partition`, else by its key as Kafka's
-    clients do, else by its value.
-
-    own: the partitions that the caller may write. Raises ConfigurationError when a row belongs to another.
-    """
-    names = rows.schema.names
-    own_array = np.asarray(own, dtype=np.int32)
-    if not len(own_array):
-        raise ConfigurationError(f"output {target.name!r}: this writer has rows but may write no partition")
-    if "value" in names and len(own_array) > 1:
-        numbers = own_array[np.maximum(partition_of(rows.column("value"), len(own_array)), 0)]
-    else:
-        numbers = np.full(rows.num_rows, own_array[0], dtype=np.int32)
-    if "key" in names:
-        keys = rows.column("key")
-        keyed = np.asarray(pc.is_valid(keys))
-        numbers = np.where(keyed, partition_of(keys, target.partitions), numbers)
-    if "partition" in names:
-        given = rows.column("partition")
-        numbers = np.where(np.asarray(pc.is_valid(given)), np.asarray(pc.fill_null(given, 0)), numbers)
-    _check_owned(numbers, own_array, target)
-    return pa.array(numbers.astype(np.int32, copy=False))
-
-
-def _check_owned(numbers: np.ndarray, own: np.ndarray, target: OutputTarget) -> None:
-    foreign = np.setdiff1d(numbers, own)
-    if len(foreign):
-        raise ConfigurationError(
-            f"output {target.name!r}: a row belongs to partition {foreign[0]} of topic {target.topic!r}, "
-            f"which has {target.partitions} partitions, of which this writer may write {own.tolist()}"
         )

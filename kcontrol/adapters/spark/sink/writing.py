@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from kcontrol.adapters.kafka.write.targets import digest_rows
 from kcontrol.adapters.kafka.write.writer import DigestWriter, TransactionWriter
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Grant, Placement
-from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OutputTarget
+from kcontrol.adapters.spark.channel.targets import OutputTarget
 from kcontrol.adapters.spark.channel.write_job import WriteJob
 from kcontrol.adapters.spark.sink.spool import SpoolWriter
 from kcontrol.adapters.spark.sink.turns import ChannelTurns, WriterIdentity
@@ -34,11 +35,7 @@ class RowWriter:
     def write(self, target: OutputTarget, rows: pa.RecordBatch, partitions: pa.Array) -> None:
         """Rows of one output, each to its partition. Raises as `TransactionWriter.write` does."""
         numbers = np.asarray(partitions)
-        digest_rows = None
-        if DIGEST_COLUMN in rows.schema.names:
-            columns = [name for name in ("key", "headers") if name in rows.schema.names]
-            digest_rows = rows.select([*columns, DIGEST_COLUMN]).rename_columns([*columns, "value"])
-        self._writer(target).write(rows, numbers, digest_rows)
+        self._writer(target).write(rows, numbers, digest_rows(rows))
 
     def finish(self) -> list[OutputSlice]:
         """Wait until everything is acknowledged. Raises as `TransactionWriter.finish` does."""
