@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
     from kcontrol.apps.step_consumer import StepConsumer
+    from kcontrol.definition.exchanges import exchange
     from kcontrol.definition.frames import output, outputs
     from kcontrol.definition.limits import Limits
     from kcontrol.definition.parts import CheckpointPolicy as Checkpoint
@@ -50,6 +51,7 @@ __all__ = [
     "__version__",
     "attach",
     "completion_token",
+    "exchange",
     "output",
     "outputs",
     "session",
@@ -66,6 +68,7 @@ _MODULES = {
     "StepPolicy": "kcontrol.definition.parts",
     "attach": "kcontrol.apps.attach",
     "completion_token": "kcontrol.views.completion",
+    "exchange": "kcontrol.definition.exchanges",
     "output": "kcontrol.definition.frames",
     "outputs": "kcontrol.definition.frames",
     "session": "kcontrol.adapters.spark.session.build",

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +18,7 @@ from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
+from kcontrol.definition.exchanges import ExchangeCompression
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError, ReplacedError
@@ -87,6 +89,17 @@ class Application:
     def read(self, name: str) -> DataFrame:
         """The streaming frame of an input. Raises ConfigurationError if the pipeline has no such input."""
         return self._frames.read(name)
+
+    def exchange(
+        self, frame: DataFrame, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
+    ) -> DataFrame:
+        """`frame` with all rows that are equal in `by` on one node: see `kcontrol.exchange`. Raises
+        ConfigurationError."""
+        if self._thread is not None:
+            raise ConfigurationError(
+                "exchange() must come before start(): the queries of a pipeline start together"
+            )
+        return self._frames.exchanges.exchange(frame, by, name=name, compression=compression)
 
     def write(self, frame: DataFrame, output: str | Sequence[str], mode: OutputMode = "append") -> None:
         """Make `frame` the content of an output, or of several if its column `output` tells

@@ -110,8 +110,9 @@ class NodeService:
             )
 
         def resolved() -> Awaitable[PipelineSpec]:
+            facts, partitions = bound.facts(), options.output_partitions
             return resolve(
-                self._settings, self._pipeline, bound.facts(), output_partitions=options.output_partitions
+                self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
             )
 
         ports = StandbyPorts(resolved, warm, say, broken)
@@ -135,8 +136,9 @@ class NodeService:
         """
         for warning in bound.warnings:
             _log.warning("%s", warning)
+        facts, partitions = bound.facts(), self._options.output_partitions
         spec = taken or await submit(
-            self._settings, self._pipeline, bound.facts(), output_partitions=self._options.output_partitions
+            self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
         )
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)
@@ -203,6 +205,7 @@ class NodeService:
 
     def _engines(self, bound: BoundQueries, log_id: str, fingerprint: str) -> EngineFactory:
         compression = {output.name: output.compression for output in self._pipeline.outputs}
+        sent = {each.name: each.compression for each in bound.exchanges}
         options = self._options
         place = NodePlace(
             options.node, options.work_dir / log_id, log_id, options.checkpoints, self._environment
@@ -218,7 +221,7 @@ class NodeService:
                     "right and start again"
                 )
             return SparkEngine(
-                self._spark, bound, self.host, place, spec, incarnation, on_failure, dict(compression)
+                self._spark, bound, self.host, place, spec, incarnation, on_failure, {**compression, **sent}
             )
 
         return make

@@ -10,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.apps.leftovers import last_step, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
-from kcontrol.core.model import PipelineSpec
+from kcontrol.core.model import ExchangeSpec, PipelineSpec
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import (
@@ -31,7 +34,7 @@ from kcontrol.definition.resolve import (
     start_offsets,
 )
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
-from kcontrol.definition.topic_rules import check_own_topics
+from kcontrol.definition.topic_rules import check_exchange_topics, check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
 
 _log = logging.getLogger(__name__)
@@ -43,13 +46,16 @@ async def submit(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts] = (),
     *,
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
     """The spec that the pipeline runs by, which is in the control topic afterwards. As `resolve`
     otherwise."""
-    spec, earlier = await _resolved(settings, pipeline, queries, output_partitions, control_partitions)
+    spec, earlier = await _resolved(
+        settings, pipeline, queries, exchanges, output_partitions, control_partitions
+    )
     if spec != earlier:
         log = await KafkaControlLog.open(settings, pipeline.name)
         try:
@@ -63,31 +69,36 @@ async def resolve(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts] = (),
     *,
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
 ) -> PipelineSpec:
     """The spec that the pipeline would run by. Makes the topics that are missing, and submits nothing.
 
-    queries: what Spark says of them. output_partitions: create missing output topics with so many partitions;
+    queries, exchanges: what Spark says of them. output_partitions: create missing output topics with so many partitions;
     None: a missing one is an error.
 
     Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work,
     among others), SpecChangedError (the log was made with another definition) or InputGoneError (an input's
     topic was recreated).
     """
-    return (await _resolved(settings, pipeline, queries, output_partitions, control_partitions))[0]
+    found = await _resolved(settings, pipeline, queries, exchanges, output_partitions, control_partitions)
+    return found[0]
 
 
 async def _resolved(
     settings: ClusterSettings,
     pipeline: Pipeline,
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts],
     output_partitions: int | None,
     control_partitions: int,
 ) -> tuple[PipelineSpec, PipelineSpec | None]:
     """With the one that is in the log."""
-    check_own_topics(pipeline, settings.names())
+    names = settings.names()
+    check_own_topics(pipeline, names)
+    check_exchange_topics(pipeline, names, [each.name for each in exchanges])
     await check_cluster(settings)
     await asyncio.to_thread(ensure_topics, settings, pipeline.name, control_partitions)
     specs = await all_specs(settings)
@@ -101,12 +112,18 @@ async def _resolved(
     inputs, outputs = await asyncio.to_thread(
         _facts, TopicAdmin(settings), pipeline, earlier, output_partitions
     )
-    spec = build_spec(pipeline, inputs, outputs, queries)
+    topics = {each.name: names.exchange_topic(pipeline.name, each.name) for each in exchanges}
+    spec = build_spec(pipeline, inputs, outputs, queries, exchanges, topics)
+    of_earlier_size = ""
     if earlier is not None and earlier.nodes != spec.nodes:
-        check_resize(spec, earlier, await last_step(settings, pipeline.name) if spec.stateful else 0)
-        spec = succeed(spec, earlier, fingerprint(pipeline, queries, earlier.nodes))
-    else:
-        spec = succeed(spec, earlier)
+        divided = spec.stateful or bool(spec.exchanges or earlier.exchanges)
+        check_resize(spec, earlier, await last_step(settings, pipeline.name) if divided else 0)
+        # The queries of a pipeline that exchanges rows are others with one node: nothing is lost before its first step.
+        exchanging = spec.exchanges or earlier.exchanges
+        of_earlier_size = earlier.fingerprint if exchanging else fingerprint(pipeline, queries, earlier.nodes)
+    # Topics are made for a pipeline that is right alone.
+    spec = replace(spec, exchanges=await asyncio.to_thread(_with_topics, settings, spec))
+    spec = succeed(spec, earlier, of_earlier_size)
     refuse_shared_outputs(spec, specs.values())
     return spec, earlier
 
@@ -167,6 +184,18 @@ def _facts(
         found = _output_state(admin, what, topic, output_partitions)
         outputs[name] = OutputFacts(found.topic_id, found.partitions)
     return inputs, outputs
+
+
+def _with_topics(settings: ClusterSettings, spec: PipelineSpec) -> tuple[ExchangeSpec, ...]:
+    if not spec.exchanges:
+        return ()
+    admin, slots = TopicAdmin(settings), spec.nodes * spec.layout.max_tasks
+    return tuple(
+        replace(
+            each, topic_id=ensure_exchange_topic(admin, settings, spec.pipeline, each.name, slots).topic_id
+        )
+        for each in spec.exchanges
+    )
 
 
 def _replay_window_ms(pipeline: Pipeline) -> int | None:

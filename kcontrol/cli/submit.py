@@ -89,7 +89,8 @@ async def _submit(
         for warning in bound.warnings:
             click.echo(warning, err=True)
         take = resolve if only_print else submit_definition
-        return await take(cluster, pipeline, bound.facts(), output_partitions=output_partitions)
+        facts = (bound.facts(), bound.exchanges)
+        return await take(cluster, pipeline, *facts, output_partitions=output_partitions)
     finally:
         host.close()
         spark.stop()

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from kcontrol.definition.exchanges import SEND
 from kcontrol.errors import ConfigurationError
 
 _of_batches: ContextVar[bool] = ContextVar("kcontrol_of_batches", default=False)
@@ -31,17 +32,19 @@ class FrameQuery:
     """One Spark query: a frame, its mode, and the outputs it serves. Named after the first of them.
 
     where: file and line of the function that gave it; '' if it came otherwise.
+    sends: the exchange whose rows they are; '' if it is for outputs.
     """
 
     frame: Any
     mode: OutputMode
     outputs: tuple[str, ...]
     where: str = ""
+    sends: str = ""
 
     @property
     def name(self) -> str:
         """No other frame of a pipeline has it, because each output is served by one frame."""
-        return self.outputs[0]
+        return f"{self.sends}{SEND}" if self.sends else self.outputs[0]
 
 
 @contextmanager
@@ -56,7 +59,7 @@ def batch_frames() -> Iterator[None]:
 
 def output(frame: Any, mode: OutputMode = "append") -> OutputFrame:
     """A streaming frame for one output, in one of Spark's output modes."""
-    return OutputFrame(_checked_frame(frame), _checked_mode(mode))
+    return OutputFrame(check_frame(frame), _checked_mode(mode))
 
 
 def outputs(frame: Any, to: Sequence[str], mode: OutputMode = "append") -> OutputFrame:
@@ -67,7 +70,7 @@ def outputs(frame: Any, to: Sequence[str], mode: OutputMode = "append") -> Outpu
     """
     if isinstance(to, str) or not to or len(set(to)) != len(to):
         raise ConfigurationError(f"outputs(to={to!r}): give a list of different output names")
-    return OutputFrame(_checked_frame(frame), _checked_mode(mode), tuple(to))
+    return OutputFrame(check_frame(frame), _checked_mode(mode), tuple(to))
 
 
 def frame_queries(where: str, query: str, result: Any, known: Sequence[str]) -> Iterator[FrameQuery]:
@@ -116,7 +119,8 @@ def _checked_mode(mode: Any) -> OutputMode:
     return checked
 
 
-def _checked_frame(frame: Any) -> Any:
+def check_frame(frame: Any) -> Any:
+    """The frame, if it is a streaming one. Raises ConfigurationError."""
     if not hasattr(frame, "isStreaming"):
         raise ConfigurationError(
             f"{type(frame).__name__} is not a DataFrame: return a frame made from the query's inputs"

@@ -8,16 +8,27 @@ together, and what queries group, join and leave out by must hold it; otherwise 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec
+from kcontrol.definition.exchange_rules import said_where
 from kcontrol.definition.homes import on_nodes
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from kcontrol.definition.resolve import QueryFacts
 
-def check_work(pipeline: Pipeline, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]) -> None:
+
+def check_work(
+    pipeline: Pipeline,
+    inputs: Sequence[InputSpec],
+    outputs: Sequence[OutputSpec],
+    delivered: Collection[str] = (),
+) -> None:
     """Raise ConfigurationError if a node would have nothing to read, or no partition of an output that is
-    shared out."""
+    shared out. delivered: outputs whose rows are brought to the nodes that write them."""
     where = on_nodes(pipeline)
     reading = {node for each in inputs for node in each.node_of}
     if len(reading) < pipeline.nodes:
@@ -26,11 +37,13 @@ def check_work(pipeline: Pipeline, inputs: Sequence[InputSpec], outputs: Sequenc
             f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
         )
     for output in outputs:
+        if output.name in delivered:
+            continue
         if output.node == SHARED_OUT and output.partitions < pipeline.nodes:
             raise ConfigurationError(
                 f"{where}: topic {output.topic!r} of output {output.name!r} has {output.partitions} "
                 f"partitions, so some nodes could write nothing to it; it needs at least {pipeline.nodes}, or "
-                "node=, with inputs that the same node reads alone"
+                "node=, with inputs that the same node reads alone or with rows that come from an exchange"
             )
 
 
@@ -63,7 +76,8 @@ def check_keys(
         if not each.partitioned_by:
             raise ConfigurationError(
                 f"{where}: {why}, and input {each.name!r} does not say by which column it is partitioned: "
-                "set partitioned_by= if equal keys always share a partition, or use one node"
+                "set partitioned_by= if equal keys always share a partition, bring rows together with "
+                "kcontrol.exchange(), or use one node"
             )
     _check_partitions(where, why, inputs, keyed)
     columns = {each.partitioned_by for each in inputs}
@@ -75,30 +89,32 @@ def check_keys(
             )
 
 
-def check_query(pipeline: Pipeline, query: str, scattered: Sequence[str], *, has_watermark: bool) -> None:
-    """Raise ConfigurationError if a query needs what several nodes can't give it: rows of
-    other nodes, or one watermark.
-
-    scattered: what it does with rows of several nodes, such as 'groups by origin'.
-    """
+def check_scattered(pipeline: Pipeline, query: QueryFacts) -> None:
+    """Raise ConfigurationError if a query needs rows of other nodes."""
     if pipeline.nodes == 1:
         return
-    where = f"{on_nodes(pipeline)}: query {query!r}"
     by = ", ".join(
         f"input {each.name!r} "
         + (f"is partitioned by {each.partitioned_by!r}" if each.partitioned_by else "does not say by what")
         for each in pipeline.inputs
     )
-    for what in scattered:
+    for what, remedy in zip_longest(query.scattered, query.remedies):
+        exchange = f"kcontrol.exchange(..., {remedy})" if remedy else "kcontrol.exchange()"
         raise ConfigurationError(
-            f"{where} {what}, but {by}: rows that belong together would be on several nodes, each of which "
-            "would give a part of the result as if it were the whole. Use one node (nodes = 1); or have "
+            f"{said_where(query)}{on_nodes(pipeline)}: query {query.name!r} {what}, but {by}: rows that belong together "
+            "would be on several nodes, each of which would give a part of the result as if it were the whole. Bring "
+            f"them together before, with {exchange}; or use one node (nodes = 1); or have "
             "the column by which inputs are partitioned, unchanged, among the keys; or have the producers "
             "partition the topics by what the query takes together, and say so with partitioned_by"
         )
-    if has_watermark:
+
+
+def check_watermark(pipeline: Pipeline, query: QueryFacts) -> None:
+    """Raise ConfigurationError if a query needs one watermark, and each of several nodes would have its own."""
+    if pipeline.nodes > 1 and query.has_watermark:
         raise ConfigurationError(
-            f"{where} has a watermark, and every node would have one of its own, from its own partitions: "
+            f"{said_where(query)}{on_nodes(pipeline)}: query {query.name!r} has a watermark, and every node would have "
+            "one of its own, from its own partitions: "
             "rows would be late on one node and not on another, and windows would not close where nothing "
             "comes. Use one node (nodes = 1)"
         )

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, Field
 
 from kcontrol.definition.errors import definition
+from kcontrol.definition.exchanges import asking
 from kcontrol.definition.frames import FrameQuery, frame_queries
 from kcontrol.definition.homes import check_pins
 from kcontrol.definition.limits import Limits
@@ -45,7 +46,8 @@ class Query:
         if it fails, ConfigurationError."""
         arguments = {name: spark if name == "spark" else inputs[name] for name in self.parameters}
         try:
-            result = self.function(**arguments)
+            with asking(self.name):
+                result = self.function(**arguments)
         except (Exception, SystemExit) as error:
             raise query_error(self.where, pipeline, self.name, self.function, error) from error
         return tuple(frame_queries(self.where, self.name, result, outputs))
@@ -66,6 +68,8 @@ class Pipeline:
         differ from the log, and a node that has to do so halts the pipeline.
     plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
         pipeline allow it. What they give is the same.
+    max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
+        one for keyed rows behind them to come to the nodes that write them.
     plan_ahead: have Spark plan a step while nobody has decided yet what it reads, where all queries of the
         pipeline allow it. What they give is the same. No gain was measured: try it.
     """
@@ -83,6 +87,7 @@ class Pipeline:
     allow_nondeterministic: bool = False
     plan_once: bool = True
     plan_ahead: bool = False
+    max_stages: Annotated[int, Field(ge=1, le=100)] = 4
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -12,22 +12,28 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from kcontrol.core.model import (
     SHARED_OUT,
     CheckpointSpec,
+    ExchangeSpec,
     InputSpec,
     LateRowsPolicy,
     LayoutSpec,
     OutputSpec,
     PipelineSpec,
     StepPolicySpec,
+    WatermarkPolicy,
+    WatermarkSpec,
 )
 from kcontrol.core.step.offsets import dealt_to
+from kcontrol.definition.exchange_rules import check_exchanges, check_readers
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.homes import check_busy, check_home
-from kcontrol.definition.node_rules import check_keys, check_query, check_work
+from kcontrol.definition.node_rules import check_keys, check_scattered, check_watermark, check_work
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
@@ -60,9 +66,11 @@ class QueryFacts:
     stateful_operators: a text for each, without anything that differs between two plans of the same query.
     brings_key: its rows have a column `key` of their own.
     scattered: a text for each operator that needs rows of several nodes, such as 'groups
-    by origin'; empty with one node.
+    by origin'; empty with one node. remedies: to each of them, with what exchange() would bring the rows together.
     gathers: it brings rows together, with or without state.
-    inputs: that it reads; empty: any of the pipeline's.
+    inputs: that it reads; empty: any of the pipeline's, or none if it reads exchanges.
+    stage, sends, exchanges, where: see BoundQuery.
+    delays_ms: of each of its watermark operators, in the order of the plan. policy: which of several watermarks counts.
     """
 
     name: str
@@ -72,8 +80,15 @@ class QueryFacts:
     brings_key: bool
     has_watermark: bool = False
     scattered: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
     gathers: bool = False
     inputs: tuple[str, ...] = ()
+    stage: int = 0
+    sends: str = ""
+    exchanges: tuple[str, ...] = ()
+    where: str = ""
+    delays_ms: tuple[int, ...] = ()
+    policy: WatermarkPolicy = WatermarkPolicy.MIN
 
 
 def start_offsets(source: KafkaInput, earliest: Sequence[int], latest: Sequence[int]) -> tuple[int, ...]:
@@ -107,9 +122,12 @@ def build_spec(
     inputs: Mapping[str, FoundInput],
     outputs: Mapping[str, OutputFacts],
     queries: Sequence[QueryFacts],
+    exchanges: Sequence[ExchangeFacts] = (),
+    topics: Mapping[str, str] = MappingProxyType({}),
 ) -> PipelineSpec:
     """The spec of a pipeline. inputs, outputs: facts by name; dead-letter outputs
-    (`INPUT.dead_letter`) among them.
+    (`INPUT.dead_letter`) among them. topics: of the exchanges, by name; they
+    may not be there yet, and the spec has no ids of them.
 
     Raises ConfigurationError if the pipeline can't be right on its number of nodes.
     """
@@ -122,22 +140,10 @@ def build_spec(
     stateful = any(query.stateful_operators for query in queries)
     homes = [_home(pipeline, query, written) for query in queries]
     check_busy(pipeline, homes)
-    shared = [query for query, home in zip(queries, homes, strict=True) if home == SHARED_OUT]
-    brings_key = {name for query in shared if query.brings_key for name in query.outputs}
-    gathers = any(query.gathers or query.stateful_operators for query in shared)
-    check_work(pipeline, read, written)
-    check_keys(
-        pipeline,
-        [each for each in read if any(each.name in (query.inputs or (each.name,)) for query in shared)],
-        [each for each in written if each.node == SHARED_OUT],
-        gathers=gathers,
-        brings_key=brings_key,
-    )
-    for query in shared:
-        check_query(pipeline, query.name, query.scattered, has_watermark=query.has_watermark)
+    _check_nodes(pipeline, read, written, queries, homes, exchanges)
     return PipelineSpec(
         pipeline=pipeline.name,
-        fingerprint=fingerprint(pipeline, queries),
+        fingerprint=fingerprint(pipeline, queries, exchanges=exchanges),
         compatible_with=tuple(pipeline.compatible_with),
         nodes=pipeline.nodes,
         queries=tuple(query.name for query in queries),
@@ -159,10 +165,70 @@ def build_spec(
         ),
         limits=pipeline.limits.to_spec(),
         checkpoint=_checkpoint_spec(pipeline.checkpoint, stateful),
+        exchanges=tuple(_exchange_spec(each, topics[each.name]) for each in exchanges),
+        stages=tuple(query.stage for query in queries) if exchanges else (),
+        watermarks=tuple(
+            WatermarkSpec(query.name, query.delays_ms, query.policy)
+            for query in queries
+            if query.exchanges and query.has_watermark and query.stateful_operators
+        ),
+    )
+
+
+def _check_nodes(
+    pipeline: Pipeline,
+    read: Sequence[InputSpec],
+    written: Sequence[OutputSpec],
+    queries: Sequence[QueryFacts],
+    homes: Sequence[int],
+    exchanges: Sequence[ExchangeFacts],
+) -> None:
+    """Raise ConfigurationError if several nodes could give another result than one.
+
+    What is behind an exchange was looked at when it was bound: its rows are together, and come to whoever may write
+    them. What only sends needs nothing of the rows.
+    """
+    check_exchanges(pipeline, queries, exchanges)
+    check_readers(queries, exchanges)
+    shared = [
+        query
+        for query, home in zip(queries, homes, strict=True)
+        if home == SHARED_OUT and not query.exchanges
+    ]
+    pinned = {each.name for each in read if each.node != SHARED_OUT}
+    for query in shared:
+        if not pinned & set(query.inputs):
+            check_scattered(pipeline, query)
+    placed = [query for query in shared if not query.sends or query.gathers or query.stateful_operators]
+    behind = {name for query in queries if query.exchanges for name in query.outputs}
+    check_work(pipeline, read, written, delivered={each.delivers for each in exchanges})
+    check_keys(
+        pipeline,
+        [each for each in read if any(each.name in (query.inputs or (each.name,)) for query in placed)],
+        [each for each in written if each.node == SHARED_OUT and each.name not in behind],
+        gathers=any(query.gathers or query.stateful_operators for query in placed),
+        brings_key={name for query in placed if query.brings_key for name in query.outputs},
+    )
+    for query in placed:
+        check_scattered(pipeline, query)
+        check_watermark(pipeline, query)
+
+
+def _exchange_spec(facts: ExchangeFacts, topic: str) -> ExchangeSpec:
+    return ExchangeSpec(
+        name=facts.name,
+        topic=topic,
+        topic_id="",
+        by=facts.by,
+        sender=facts.sender,
+        stage=facts.stage,
+        delivers=facts.delivers,
     )
 
 
 def _home(pipeline: Pipeline, query: QueryFacts, written: Sequence[OutputSpec]) -> int:
+    if query.exchanges:
+        return SHARED_OUT
     mine = [each for each in written if each.name in query.outputs]
     return check_home(pipeline, query.name, query.inputs, mine, brings_key=query.brings_key)
 
@@ -173,10 +239,15 @@ def _checkpoint_spec(checkpoint: CheckpointPolicy | None, stateful: bool) -> Che
     return checkpoint.to_spec()
 
 
-def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts], nodes: int | None = None) -> str:
+def fingerprint(
+    pipeline: Pipeline,
+    queries: Sequence[QueryFacts],
+    nodes: int | None = None,
+    exchanges: Sequence[ExchangeFacts] = (),
+) -> str:
     """SHA-256, in hexadecimal, of the structure (see the top of this file). nodes: in place of the
     pipeline's own."""
-    structure = {
+    structure: dict[str, Any] = {
         "version": FINGERPRINT_VERSION,
         "nodes": nodes or pipeline.nodes,
         "inputs": [_input_structure(each) for each in pipeline.inputs],
@@ -190,6 +261,12 @@ def fingerprint(pipeline: Pipeline, queries: Sequence[QueryFacts], nodes: int | 
             pipeline.layout.shuffle_partitions,
         ],
     }
+    if exchanges:
+        structure["exchanges"] = [
+            [each.name, list(each.by), each.sender, each.stage, each.delivers, each.schema]
+            for each in exchanges
+        ]
+        structure["stages"] = [[each.stage, list(each.exchanges)] for each in queries]
     return hashlib.sha256(json.dumps(structure, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 

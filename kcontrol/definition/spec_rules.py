@@ -13,10 +13,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.definition.exchanges import SEND
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.errors import ConfigurationError, SpecChangedError
-from kcontrol.wire.names import check_part_name, check_pipeline_name, check_topic_name
+from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
 
 MAX_NODES = 10_000
 FORMATS = ("raw", "json", "avro")
@@ -44,10 +45,11 @@ def check_spec(spec: PipelineSpec) -> None:
     ):
         _check_names(what, names)
     for query in spec.queries:
-        check_part_name("query", query)
+        check_part_name("query", query.removesuffix(SEND))
     for item in spec.inputs:
         _check_input(spec, item)
     _check_outputs(spec)
+    _check_exchanges(spec)
     _check_settings(spec)
 
 
@@ -138,6 +140,37 @@ def _check_outputs(spec: PipelineSpec) -> None:
             )
         if output.partitions < 1:
             raise ConfigurationError(f"{where}: partitions = {output.partitions}: must be 1 or more")
+
+
+def _check_exchanges(spec: PipelineSpec) -> None:
+    names = [each.name for each in spec.exchanges]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"exchanges: {', '.join(sorted(names))}: each must be there once")
+    if len(spec.stages) not in (0, len(spec.queries)) or any(stage < 0 for stage in spec.stages):
+        raise ConfigurationError(
+            "stages: there must be one, 0 or more, for each of the queries, or none at all"
+        )
+    stages = dict(zip(spec.queries, spec.stages, strict=False))
+    for each in spec.exchanges:
+        where = f"exchange {each.name!r}"
+        check_exchange_name(each.name)
+        check_topic_name(f"{where}: topic", each.topic)
+        if stages.get(each.sender, -1) != each.stage:
+            raise ConfigurationError(
+                f"{where}: sender = {each.sender!r}: must be a query of stage {each.stage}"
+            )
+        if each.delivers and each.delivers not in {output.name for output in spec.outputs}:
+            raise ConfigurationError(f"{where}: delivers = {each.delivers!r}: there is no such output")
+    if spec.exchanges and not 1 < spec.nodes <= spec.layout.shuffle_partitions:
+        raise ConfigurationError(
+            f"exchanges: nodes = {spec.nodes}: must be 2 to layout.shuffle_partitions = "
+            f"{spec.layout.shuffle_partitions}"
+        )
+    for watermark in spec.watermarks:
+        if watermark.query not in spec.queries or any(delay < 0 for delay in watermark.delays_ms):
+            raise ConfigurationError(
+                f"watermarks: query = {watermark.query!r}: must be one of the queries, with delays of 0 or more"
+            )
 
 
 def _check_settings(spec: PipelineSpec) -> None:

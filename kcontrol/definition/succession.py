@@ -21,7 +21,8 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
     Raises SpecChangedError if the structure has changed and `spec` does not say that it is compatible, or
     what one node has to itself has changed, which no boundary tells of the steps before;
     InputGoneError if an input's topic is not the one that the earlier steps have read, and ConfigurationError
-    if it has more partitions since, and the state of its keys is on several nodes.
+    if it has more partitions since, and the state of its keys is on several nodes. The same goes for the topic of an
+    exchange that was recreated.
     """
     if earlier is None:
         return spec
@@ -33,6 +34,7 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
             f"compatible_with=[{earlier.fingerprint!r}] to the Pipeline"
         )
     _refuse_moved(spec, earlier)
+    _refuse_recreated(spec, earlier)
     before = {each.name: each for each in earlier.inputs}
     history = dict.fromkeys((*spec.compatible_with, *earlier.compatible_with, earlier.fingerprint))
     return replace(
@@ -51,6 +53,12 @@ def check_resize(spec: PipelineSpec, earlier: PipelineSpec, last_step: int) -> N
             f"anew yet: its log was made with nodes = {earlier.nodes} up to step {last_step}, this is nodes "
             f"= {spec.nodes}. Go on with nodes = {earlier.nodes}, or give the pipeline another name, which "
             "begins at step 1 with as many nodes as you like"
+        )
+    if spec.nodes != earlier.nodes and (spec.exchanges or earlier.exchanges) and last_step > 0:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r} exchanges rows between its nodes, whose number can't be changed yet: its log was "
+            f"made with nodes = {earlier.nodes} up to step {last_step}, this is nodes = {spec.nodes}. Go on with nodes = "
+            f"{earlier.nodes}, or give the pipeline another name"
         )
 
 
@@ -86,6 +94,17 @@ def _refuse_moved(spec: PipelineSpec, earlier: PipelineSpec) -> None:
                 )
 
 
+def _refuse_recreated(spec: PipelineSpec, earlier: PipelineSpec) -> None:
+    before = {each.name: each.topic_id for each in earlier.exchanges}
+    for each in spec.exchanges:
+        was = before.get(each.name, each.topic_id)
+        if was != each.topic_id:
+            raise InputGoneError(
+                f"pipeline {spec.pipeline!r}, exchange {each.name!r}: topic {each.topic!r} was recreated (its id was "
+                f"{was}, now it is {each.topic_id}), so what its steps exchanged is gone; give the pipeline another name"
+            )
+
+
 def _whose(node: int) -> str:
     return "shared out among the nodes" if node == SHARED_OUT else f"node {node}'s alone"
 
@@ -101,7 +120,8 @@ def _continued(spec: PipelineSpec, source: InputSpec, before: InputSpec | None) 
             "any more; give the pipeline another name"
         )
     added = len(source.start_offsets) - len(before.start_offsets)
-    if added > 0 and spec.stateful and spec.nodes > 1 and source.node == SHARED_OUT:
+    placed = source.node == SHARED_OUT and source.partitioned_by != ""
+    if added > 0 and spec.stateful and spec.nodes > 1 and placed:
         raise ConfigurationError(
             f"pipeline {pipeline!r}, input {source.name!r}: topic {source.topic!r} has "
             f"{len(source.start_offsets)} partitions, the pipeline was made with "
@@ -119,6 +139,9 @@ def _difference(spec: PipelineSpec, earlier: PipelineSpec) -> str:
         "queries": lambda each: ", ".join(each.queries),
         "inputs": lambda each: ", ".join(f"{i.name} from {i.topic} as {i.value_format}" for i in each.inputs),
         "outputs": lambda each: ", ".join(f"{o.name} to {o.topic} as {o.value_format}" for o in each.outputs),
+        "exchanges": lambda each: (
+            ", ".join(f"{e.name} by {', '.join(e.by)}" for e in each.exchanges) or "none"
+        ),
         "layout": lambda each: each.layout,
     }
     changed = [

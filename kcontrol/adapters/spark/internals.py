@@ -39,6 +39,7 @@ _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
 _EXPRESSIONS = _SQL + "catalyst.expressions."
 _RUNTIME = _SQL + "execution.streaming.runtime."
+_STATEFUL = _SQL + "execution.streaming.operators.stateful."
 OFFSET_METADATA = _SQL + "execution.streaming.checkpointing.OffsetSeqMetadata"
 
 USED: Mapping[str, tuple[str, ...]] = {
@@ -52,7 +53,9 @@ USED: Mapping[str, tuple[str, ...]] = {
         "observedMetrics",
         "shouldRunAnotherBatch",
     ),
-    _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark"),
+    _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark", "setWatermark"),
+    _STATEFUL + "EventTimeWatermarkExec": ("eventTimeStats", "nodeName"),
+    _STATEFUL + "EventTimeStats": ("max", "count"),
     OFFSET_METADATA: ("apply", "json", "copy", "batchWatermarkMs", "batchTimestampMs", "conf"),
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
     "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD"),
@@ -75,6 +78,7 @@ USED: Mapping[str, tuple[str, ...]] = {
         "transformAllExpressions",
     ),
     _SQL + "catalyst.streaming.StreamingRelationV2": ("extraOptions", "sourceName"),
+    _LOGICAL + "EventTimeWatermark": ("eventTime",),
     _LOGICAL + "Aggregate": ("groupingExpressions", "aggregateExpressions"),
     _LOGICAL + "Project": ("projectList",),
     _LOGICAL + "Deduplicate": ("keys",),
@@ -103,7 +107,7 @@ USED: Mapping[str, tuple[str, ...]] = {
         ),
         "containsPattern",
     ),
-    _EXPRESSIONS + "NamedExpression": ("name", "exprId"),
+    _EXPRESSIONS + "NamedExpression": ("name", "exprId", "metadata"),
     _EXPRESSIONS + "ExprId": ("id",),
     _EXPRESSIONS + "Alias": ("child",),
     _EXPRESSIONS + "And": ("left", "right"),
@@ -111,6 +115,7 @@ USED: Mapping[str, tuple[str, ...]] = {
     _EXPRESSIONS + "EqualNullSafe": ("left", "right"),
     _EXPRESSIONS + "CurrentTimestamp": (),
     _SQL + "types.DataType": ("simpleString",),
+    _SQL + "types.Metadata": ("getLong",),
     _SQL + "catalyst.trees.Origin": ("sqlText", "startIndex", "stopIndex"),
     _SQL + "catalyst.trees.TreePattern": ("CURRENT_LIKE",),
     _SQL + "catalyst.analysis.UnsupportedOperationChecker": ("checkForStreaming",),

@@ -20,12 +20,14 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
 from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.exchange import slots
 from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
+from tests.support.topics import create_topic
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000
@@ -98,7 +100,18 @@ class Stepper:
             name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
             for name, topic in written.items()
         }
-        return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
+        exchanges, names = self.bound.exchanges, self.settings.names()
+        made = {
+            each.name: create_topic(
+                self.settings,
+                names.exchange_topic(self.pipeline.name, each.name),
+                self.pipeline.nodes * self.pipeline.layout.max_tasks,
+            )
+            for each in exchanges
+        }
+        spec = build_spec(self.pipeline, inputs, outputs, self.bound.facts(), exchanges, made)
+        with_ids = [replace(each, topic_id=topic_id(self.settings, each.topic)) for each in spec.exchanges]
+        return replace(spec, exchanges=tuple(with_ids))
 
     async def new_incarnation(self) -> None:
         """The node's process ended and comes back: a new incarnation with the old directory to start from."""
@@ -168,6 +181,7 @@ class Stepper:
         producer_id, epoch = await self.transaction.init_producer(TIMEOUT_MS)
         layout = layout_of(self.spec, division)
         partitions = [(o.topic, p) for o in self.spec.outputs for p in range(o.partitions)]
+        partitions += slots(self.spec, layout)
         names = Names(self.settings.prefix)
         await self.transaction.add_partitions(
             producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)]
@@ -175,7 +189,7 @@ class Stepper:
         self._attempts += 1
         return StepWork(
             step=step,
-            token=Token(1, self._attempts, producer_id, epoch, (self.incarnation,)),
+            token=Token(1, self._attempts, producer_id, epoch, (self.incarnation,) * self.spec.nodes),
             transactional_id=names.transactional_id(self.pipeline.name),
             now_ms=START_MS + step * 1_000 if now_ms is None else now_ms,
             reason=Reason.RECORDS,
@@ -192,7 +206,7 @@ class Stepper:
             now_ms=work.now_ms,
             reason=work.reason,
             fingerprint=self.spec.fingerprint,
-            nodes=1,
+            nodes=self.spec.nodes,
             inputs=result.inputs,
             outputs=result.outputs,
             layout=work.layout,
@@ -202,6 +216,7 @@ class Stepper:
             skipped=result.skipped,
             watermark_moved=result.watermark_moved,
             late_rows=result.late_rows,
+            exchanges=result.sent,
         )
         await commit_at_end(
             self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary

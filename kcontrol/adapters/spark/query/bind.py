@@ -15,13 +15,19 @@ from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
+from kcontrol.adapters.spark.query.deliveries import with_deliveries
+from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
+from kcontrol.adapters.spark.query.exchanging import Exchanges, check_sent, sent_columns
+from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.adapters.spark.query.once import ONCE, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
 from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource, source_options
+from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
 from kcontrol.core.model import BadRecords
+from kcontrol.definition.exchanges import binding
 from kcontrol.definition.frames import FrameQuery, batch_frames
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
@@ -39,6 +45,7 @@ class Frames:
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
         _register(spark)
         self._spark, self._pipeline, self._address = spark, pipeline, address
+        self.exchanges = Exchanges(spark, pipeline, address)
 
     def read(self, name: str) -> DataFrame:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
@@ -63,13 +70,15 @@ class Frames:
         streams: what the pipeline's functions gave for streaming frames; they are asked again, for batch
         frames. With one query that Spark runs as a stream the others gain little, so all are left to it.
         """
+        if bound.exchanges:
+            return self.planned_by_spark(bound, "")
         given = {item.name: item.frame for item in streams}
         for query in bound.queries:
             why = why_not_once(query, given.get(query.name, query.frame))
             if why:
                 return self.planned_by_spark(bound, f"query {query.name!r}: {why}")
         try:
-            with no_streams_of_their_own(), batch_frames():
+            with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
                 again = self._pipeline.build(self._spark, self.read_batch)
         except ConfigurationError as error:
             return self.planned_by_spark(bound, f"batch frames are refused: {error}")
@@ -84,6 +93,10 @@ class Frames:
 
     def planned_by_spark(self, bound: BoundQueries, why_not_once: str) -> BoundQueries:
         """The same queries, which Spark plans ahead of each step or when it is known."""
+        if bound.exchanges:
+            return replace(
+                bound, planning=f"each step: {bound.exchanges[0].name!r} exchanges rows between nodes"
+            )
         return planned_by_spark(
             bound, why_not_once, self._pipeline.plan_ahead, self._pipeline.layout.max_tasks
         )
@@ -115,14 +128,14 @@ class Frames:
         bound: list[BoundQuery] = []
         warnings: list[str] = []
         one_executor = (self._spark.sparkContext.master or "").startswith("local[")
-        for item in frames:
+        for item in (*[sent.query() for sent in self.exchanges.sent], *frames):
             with told_of(item):
                 facts = inspect(item.frame, item.name, allow_nondeterministic)
+                if item.sends:
+                    check_sent(item.frame, item.sends)
                 check_supported(item.frame, item.mode, item.name)
-                frame = to_kafka_columns(
-                    follow_step(item.frame), [self._pipeline.output(name) for name in item.outputs]
-                )
-                bound.append(self._bound(item, facts, frame))
+                self.exchanges.check_read(item.frame, item.name)
+                bound.append(self._bound(item, facts, self._written(item)))
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
@@ -130,7 +143,17 @@ class Frames:
                 letters = dead_letters(self._raw(source, with_headers=True), source)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
-        return BoundQueries(self._pipeline.name, tuple(bound), tuple(warnings))
+        queries, deliveries = with_deliveries(self._pipeline, bound)
+        exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries)
+        return BoundQueries(self._pipeline.name, queries, tuple(warnings), exchanges=exchanges)
+
+    def _written(self, item: FrameQuery) -> DataFrame:
+        """A query's rows as its writer tasks get them."""
+        frame = follow_step(item.frame)
+        if item.sends:
+            by = self.exchanges.by_of()[item.sends]
+            return sent_columns(frame, by, self._pipeline.layout.shuffle_partitions)
+        return to_kafka_columns(frame, [self._pipeline.output(name) for name in item.outputs])
 
     def _bound(self, item: FrameQuery, facts: PlanFacts, frame: DataFrame) -> BoundQuery:
         skipping = [
@@ -143,18 +166,24 @@ class Frames:
             outputs=item.outputs,
             inputs=facts.inputs,
             narrow=facts.narrow,
-            unkeyed="key" not in frame.columns and "partition" not in frame.columns,
+            unkeyed=bool(item.sends) or not {"key", "partition"} & set(frame.columns),
             stateful_operators=facts.stateful_operators,
             has_watermark=facts.has_watermark,
             skipping=tuple(skipping),
             sources=facts.sources,
-            scattered=self._scattered(item.frame),
+            scattered=() if facts.exchanges else self._scattered(item.frame),
             gathers=facts.gathers,
             regrouped=facts.regrouped,
             columns=columns_used(frame),
+            stage=self.exchanges.stage_of(analyzed(item.frame), f"query {item.name!r}"),
+            sends=item.sends,
+            exchanges=tuple(dict.fromkeys(facts.exchanges)),
+            where=item.where,
+            delays_ms=delays_of(item.frame) if facts.has_watermark else (),
+            policy=policy_of(self._spark),
         )
 
-    def _scattered(self, frame: DataFrame) -> tuple[str, ...]:
+    def _scattered(self, frame: DataFrame) -> tuple[Misplaced, ...]:
         if self._pipeline.nodes == 1:
             return ()
         partitioned_by = {
@@ -175,7 +204,7 @@ def bind(
 ) -> BoundQueries:
     """Call the functions of a pipeline file and bind what they return."""
     frames = Frames(spark, pipeline, address)
-    with no_streams_of_their_own():
+    with no_streams_of_their_own(), binding(frames.exchanges):
         queries = pipeline.build(spark, frames.read)
     bound = frames.bind(queries, allow_nondeterministic)
     if not pipeline.plan_once:
@@ -195,6 +224,7 @@ def _register(spark: SparkSession) -> None:
     placed = [key for key in _SET_BY_SPARK if environment.setdefault(key, "") == ""]
     try:
         spark.dataSource.register(KcontrolSource)
+        spark.dataSource.register(ExchangeSource)
     finally:
         for key in placed:
             del environment[key]

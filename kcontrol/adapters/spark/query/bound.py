@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from kcontrol.core.model import SHARED_OUT, PipelineSpec
+from kcontrol.adapters.spark.query.grouping import Misplaced
+from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
+from kcontrol.core.step.shards import owner_of
+from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
 from kcontrol.errors import ConfigurationError
@@ -22,12 +25,17 @@ class BoundQuery:
     outputs: that it writes; more than one only with a column `output`. inputs: that it reads.
     narrow: no row ever moves to another task. unkeyed: rows bring neither a key nor a partition.
     stateful_operators: a text for each operator with state, the same for every plan of the query.
-    scattered: what it does that needs rows of several nodes; only looked for where there are several.
+    scattered: what it does that needs rows of several nodes, and what would help; only looked for where there are
+        several.
     gathers: it brings rows together, with or without state. regrouped: and all of them, on one way.
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
         input they have `most_tasks` tasks.
+    stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
+        their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
+        of inputs. where: file and line that it comes from.
+    delays_ms: of each of its watermark operators, in the order of the plan. policy: which of several watermarks counts.
     """
 
     name: str
@@ -41,12 +49,18 @@ class BoundQuery:
     has_watermark: bool
     skipping: tuple[str, ...] = ()
     sources: int = 1
-    scattered: tuple[str, ...] = ()
+    scattered: tuple[Misplaced, ...] = ()
     gathers: bool = False
     regrouped: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     once: DataFrame | None = None
     most_tasks: int = 0
+    stage: int = 0
+    sends: str = ""
+    exchanges: tuple[str, ...] = ()
+    where: str = ""
+    delays_ms: tuple[int, ...] = ()
+    policy: WatermarkPolicy = WatermarkPolicy.MIN
 
     @property
     def stateful(self) -> bool:
@@ -55,7 +69,7 @@ class BoundQuery:
     @property
     def keyed(self) -> bool:
         """Whether its rows bring keys, which decide about their partition."""
-        return "key" in self.frame.columns
+        return not self.sends and "key" in self.frame.columns
 
     def facts(self) -> QueryFacts:
         """What the pipeline's spec is made from."""
@@ -66,9 +80,16 @@ class BoundQuery:
             stateful_operators=self.stateful_operators,
             brings_key=self.keyed,
             has_watermark=self.has_watermark,
-            scattered=self.scattered,
+            scattered=tuple(each.what for each in self.scattered),
+            remedies=tuple(each.by for each in self.scattered),
             gathers=self.gathers,
             inputs=self.inputs,
+            stage=self.stage,
+            sends=self.sends,
+            exchanges=self.exchanges,
+            where=self.where,
+            delays_ms=self.delays_ms,
+            policy=self.policy,
         )
 
 
@@ -83,6 +104,8 @@ class BoundQueries:
     """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
     ahead: bool = False
     """Spark plans each step of them before it is known what the step reads."""
+    exchanges: tuple[ExchangeFacts, ...] = ()
+    """Those between its queries, and then those that bring rows to the nodes that write them."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,13 +113,15 @@ class BoundQueries:
         return tuple(query.name for query in self.queries)
 
     def on_node(self, spec: PipelineSpec, node: int) -> BoundQueries:
-        """Those that the node runs: all but queries whose every input another node reads alone. Run here they
-        would give what a query gives of no rows at all, such as a count of 0."""
+        """Those that the node runs: all but queries whose every input another node reads alone, or which read what is
+        brought to one other node. Run here they would give what a query gives of no rows at all, such as a count of 0."""
         homes = {item.name: item.node for item in spec.inputs}
+        homes |= {each.name: owner_of(0, spec.nodes) for each in self.exchanges if not each.by}
         mine = [
             query
             for query in self.queries
-            if {homes.get(name, SHARED_OUT) for name in query.inputs} & {node, SHARED_OUT}
+            if {homes.get(name, SHARED_OUT) for name in (*query.inputs, *query.exchanges)}
+            & {node, SHARED_OUT}
         ]
         return replace(self, queries=tuple(mine))
 

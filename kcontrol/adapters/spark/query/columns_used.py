@@ -52,7 +52,10 @@ def columns_used(frame: DataFrame) -> dict[str, tuple[str, ...]]:
 
 def _walk(node: Any, needed: _Needed, used: dict[str, set[str]]) -> None:
     if node.nodeName() == STREAM:
-        columns = used.setdefault(_input_of(node), set())
+        name = _input_of(node)
+        if name is None:
+            return
+        columns = used.setdefault(name, set())
         columns |= {
             item.name() for item in each(node.output()) if needed is None or item.exprId().id() in needed
         }
@@ -93,6 +96,7 @@ def _columns_of(plan: Any, name: str) -> list[str]:
     return [attribute.name() for attribute in each(source.output())]
 
 
-def _input_of(node: Any) -> str:
-    name: str = node.extraOptions().get("input")
+def _input_of(node: Any) -> str | None:
+    """None for an exchange, whose columns all travel."""
+    name: str | None = node.extraOptions().get("input")
     return name

@@ -12,24 +12,26 @@ own `key`, or, where the query parses the value, what the query calls so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kcontrol.adapters.spark.query.grouping import (
+    BY_GROUPS,
+    LEFT_ONLY,
+    Misplaced,
+    by_text,
+    equated,
+    grouping_of,
+    keys_text,
+    number_of,
+    pairs_text,
+)
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
 
-_BY_GROUPS = {
-    "FlatMapGroupsInPandas": "applies a function to groups by",
-    "FlatMapGroupsInArrow": "applies a function to groups by",
-    "FlatMapGroupsInPandasWithState": "keeps state by",
-    "FlatMapGroupsWithState": "keeps state by",
-    "TransformWithState": "keeps state by",
-    "TransformWithStateInPySpark": "keeps state by",
-}
 _OF_ALL_ROWS = {"GlobalLimit": "limits the number of rows", "LocalLimit": "limits the number of rows"}
 _MAPS = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
 """Operators that give rows with columns of their own, made by a function, and leave them in their task."""
-_LEFT_ONLY = frozenset({"LeftOuter", "LeftSemi", "LeftAnti"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +48,14 @@ class _Placed:
 @dataclass(slots=True)
 class _Walk:
     partitioned_by: Mapping[str, str]
-    scattered: list[str] = field(default_factory=list)
+    scattered: list[Misplaced] = field(default_factory=list)
     shared: dict[int, tuple[_Placed, list[int]]] = field(default_factory=dict)
     """Plans that are named once and used several times (WITH): what is known of them,
     and their attributes in order."""
 
 
-def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[str, ...]:
-    """What an analyzed plan does that needs rows of several nodes, a text such as 'groups by
-    origin' for each such operator.
+def scattered(plan: Any, partitioned_by: Mapping[str, str]) -> tuple[Misplaced, ...]:
+    """What an analyzed plan does that needs rows of several nodes, such as 'groups by origin'.
 
     partitioned_by: the column of each input that says by which it is partitioned.
     """
@@ -93,12 +94,12 @@ def _placed(node: Any, walk: _Walk) -> _Placed:
         _check(node.output(), below[0], "leaves out what is equal in", walk)
     elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
         _check(node.keys(), below[0], "leaves out what is equal in", walk)
-    elif name in _BY_GROUPS:
-        _check(_grouping(node, name), below[0], _BY_GROUPS[name], walk)
+    elif name in BY_GROUPS:
+        _check(grouping_of(node, name), below[0], BY_GROUPS[name], walk)
     elif name in _OF_ALL_ROWS:
-        walk.scattered.append(_OF_ALL_ROWS[name])
+        walk.scattered.append(Misplaced(_OF_ALL_ROWS[name], by_text([])))
     elif len(below) > 1:
-        walk.scattered.append(f"brings rows of several frames together ({name})")
+        walk.scattered.append(Misplaced(f"brings rows of several frames together ({name})", by_text([])))
     return _named(node.output(), below[0], fresh=name in _MAPS)
 
 
@@ -118,7 +119,7 @@ def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
     for column in each(columns):
         number = column.exprId().id()
         source = column.child() if column.getClass().getSimpleName() == "Alias" else column
-        if _number(source) in below.attributes:
+        if number_of(source) in below.attributes:
             found.add(number)
         elif column.name().lower() in below.awaited and (
             fresh or (source is not column and not source.foldable())
@@ -128,63 +129,33 @@ def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
     return _Placed(frozenset(found), frozenset(awaited))
 
 
-def _number(expression: Any) -> int | None:
-    if expression.getClass().getSimpleName() == "AttributeReference":
-        number: int = expression.exprId().id()
-        return number
-    return None
-
-
-def _grouping(node: Any, name: str) -> Any:
-    if name == "TransformWithStateInPySpark":
-        return node.left().output().take(node.groupingAttributesLen())
-    return node.groupingAttributes()
-
-
 def _check(keys: Any, below: _Placed, what: str, walk: _Walk) -> None:
     """Note the operator unless one of its keys places rows."""
     listed = list(each(keys))
-    if not any(_number(key) in below.attributes for key in listed):
-        names = ", ".join(_shown(key) for key in listed)
-        walk.scattered.append(f"{what} {names}" if names else "brings all rows together, without a key")
-
-
-def _shown(key: Any) -> str:
-    text: str = key.name() if _number(key) is not None else key.sql()
-    return text
+    if not any(number_of(key) in below.attributes for key in listed):
+        walk.scattered.append(Misplaced(keys_text(what, listed), by_text(listed)))
 
 
 def _joined(node: Any, below: list[_Placed], walk: _Walk) -> _Placed:
     left, right = below
     kind = node.joinType().toString()
     if all(child.isStreaming() for child in each(node.children())):
-        pairs = list(_equated(node.condition().get())) if node.condition().isDefined() else []
+        pairs = list(equated(node))
         one_node = any(
-            (_number(a) in left.attributes and _number(b) in right.attributes)
-            or (_number(b) in left.attributes and _number(a) in right.attributes)
+            (number_of(a) in left.attributes and number_of(b) in right.attributes)
+            or (number_of(b) in left.attributes and number_of(a) in right.attributes)
             for a, b in pairs
         )
         if not one_node:
-            on = " and ".join(f"{_shown(a)} = {_shown(b)}" for a, b in pairs)
-            walk.scattered.append(f"joins on {on}" if on else "joins without equal columns")
+            walk.scattered.append(pairs_text(pairs))
     # Where a side is filled up with nulls, its columns do not tell on which node the row is. And what gets an
     # awaited name after a join may be of either side, so nothing is awaited any more.
     kept = frozenset[int]()
     if kind not in ("RightOuter", "FullOuter"):
         kept |= left.attributes
-    if kind not in _LEFT_ONLY and kind != "FullOuter":
+    if kind not in LEFT_ONLY and kind != "FullOuter":
         kept |= right.attributes
     return _Placed(kept)
-
-
-def _equated(condition: Any) -> Iterator[tuple[Any, Any]]:
-    """Both sides of each equality that a join's condition demands."""
-    kind = condition.getClass().getSimpleName()
-    if kind == "And":
-        yield from _equated(condition.left())
-        yield from _equated(condition.right())
-    elif kind in ("EqualTo", "EqualNullSafe"):
-        yield condition.left(), condition.right()
 
 
 def _union(node: Any, below: list[_Placed]) -> _Placed:

@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.other_values import other_values
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, text_of, with_subqueries
+from kcontrol.adapters.spark.source.data_source import SOURCE_NAME
+from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
 NARROW = frozenset(
@@ -93,10 +95,12 @@ class PlanFacts:
     """What the engine must know of a query's plan."""
 
     inputs: tuple[str, ...]
+    exchanges: tuple[str, ...]
+    """Each as often as the plan reads it."""
     sources: int
     """How many streams the plan reads; an input that is read twice counts twice."""
     narrow: bool
-    """Every row stays in the task that read it, and no input is read twice."""
+    """Every row stays in the task that read it, no input is read twice, and nothing comes from other nodes."""
     stateful_operators: tuple[str, ...]
     """A text for each, without anything that differs between two plans of the same query."""
     has_watermark: bool
@@ -128,16 +132,19 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
         )
     names = [node.nodeName() for node in nodes]
     streaming = [node for node in nodes if node.isStreaming()]
-    reads = [_input_name(node, query) for node in nodes if node.nodeName() == STREAM]
+    for node in nodes:
+        _refuse_other_streams(node, query)
+    reads, exchanges = list(inputs_read(plan)), list(exchanges_read(plan))
     gathers = any(_is_stateful(node) or node.nodeName() in _GROUPING for node in streaming)
     return PlanFacts(
         inputs=tuple(dict.fromkeys(reads)),
-        sources=len(reads),
-        narrow=all(name in NARROW for name in names) and len(set(reads)) == len(reads),
+        exchanges=tuple(exchanges),
+        sources=len(reads) + len(exchanges),
+        narrow=all(name in NARROW for name in names) and len(set(reads)) == len(reads) and not exchanges,
         stateful_operators=tuple(text_of(node, _MAX_FIELDS) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
         gathers=gathers,
-        regrouped=gathers and len(reads) == 1 and "CTERelationRef" not in names,
+        regrouped=gathers and len(reads) + len(exchanges) == 1 and "CTERelationRef" not in names,
         warnings=tuple(_warnings(nodes, query)),
     )
 
@@ -148,14 +155,28 @@ def _is_stateful(node: Any) -> bool:
     return node.nodeName() in _STATEFUL
 
 
-def _input_name(node: Any, query: str) -> str:
-    name: str | None = node.extraOptions().get("input") if node.sourceName() == "kcontrol" else None
-    if name is None:
+def inputs_read(plan: Any) -> Iterator[str]:
+    """The inputs of a plan, each as often as it is read."""
+    return _read(plan, SOURCE_NAME, "input")
+
+
+def exchanges_read(plan: Any) -> Iterator[str]:
+    """The exchanges of a plan, each as often as it is read."""
+    return _read(plan, EXCHANGE_SOURCE, "exchange")
+
+
+def _read(plan: Any, source: str, option: str) -> Iterator[str]:
+    for node in nodes_in(plan):
+        if node.nodeName() == STREAM and node.sourceName() == source:
+            yield node.extraOptions().get(option)
+
+
+def _refuse_other_streams(node: Any, query: str) -> None:
+    if node.nodeName() == STREAM and node.sourceName() not in (SOURCE_NAME, EXCHANGE_SOURCE):
         raise ConfigurationError(
             f"query {query!r} reads a stream of its own ({node.sourceName()}); every stream must be an "
             "input of the pipeline, or its records would be in no step"
         )
-    return name
 
 
 def _refuse_other_values(frame: DataFrame, query: str) -> None:

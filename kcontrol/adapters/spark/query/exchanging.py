@@ -1,0 +1,240 @@
+"""Cuts a query at its exchanges: what is before one is a Spark query of its own, which sends, and what is behind it
+reads a stream of what was sent.
+
+An exchange brings rows to nodes by the hash that Spark itself uses for the partitions of a shuffle, so a shard is a
+partition of the state behind it. Spark is asked for that hash, and for those that a digest of the rows is made of: they
+are columns of the sender's frame.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
+
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
+from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.query.exchanged_types import (
+    check_carried,
+    check_hashed,
+    digest_columns,
+    named,
+    nullable,
+)
+from kcontrol.adapters.spark.query.exchanged_watermark import with_watermark_of
+from kcontrol.adapters.spark.query.grouping import by_text, keys_text
+from kcontrol.adapters.spark.query.meeting import check_met
+from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
+from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
+from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
+from kcontrol.definition.exchanges import (
+    SEND,
+    ExchangeCompression,
+    ExchangeFacts,
+    as_list,
+    asked_query,
+    check_words,
+)
+from kcontrol.definition.frames import FrameQuery, check_frame
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import ConfigurationError
+
+_OWN = frozenset({SHARD_COLUMN, *HASH_COLUMNS})
+_PACKAGE = str(Path(__file__).parents[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An exchange as its query asked for it. frame: of the rows that it sends, with `by` among the columns."""
+
+    facts: ExchangeFacts
+    frame: DataFrame
+    where: str
+    """File and line of the call."""
+
+    def query(self) -> FrameQuery:
+        """The one that sends."""
+        return FrameQuery(self.frame, "append", (), self.where, sends=self.facts.name)
+
+
+class Exchanges:
+    """Those of one pipeline in one session, as its queries ask for them."""
+
+    def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
+        self._spark, self._pipeline, self._address = spark, pipeline, address
+        self._names: dict[str, str] = {}
+        self.sent: list[Sent] = []
+
+    def exchange(
+        self, frame: Any, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
+    ) -> DataFrame:
+        """See `kcontrol.exchange`. Raises ConfigurationError."""
+        check_words(name, compression)
+        check_frame(frame)
+        where = f"exchange({name!r})" if name else "exchange"
+        whole, columns = _with_columns(frame, as_list(by), where)
+        check_hashed(where, [whole.schema[column] for column in columns])
+        _check_names(whole, where)
+        if not frame.isStreaming:
+            if self._pipeline.nodes > 1:
+                raise ConfigurationError(f"{where}: batch frames can't be exchanged between nodes")
+            return whole
+        name = self._named(name, where)
+        if self._pipeline.nodes == 1:
+            return whole
+        return self._cut(whole, columns, name, compression)
+
+    def _named(self, name: str | None, where: str) -> str:
+        if name is None:
+            stem = asked_query() or "exchange"
+            name = next(
+                found for number in range(1, 1 << 30) if (found := f"{stem}_{number}") not in self._names
+            )
+        if name in self._names:
+            raise ConfigurationError(
+                f"{where}: there is an exchange of this name already, at {self._names[name]}: give each a name of its "
+                "own, or read the frame of the first one"
+            )
+        self._names[name] = _caller()
+        return name
+
+    def _cut(
+        self, whole: DataFrame, by: Sequence[str], name: str, compression: ExchangeCompression
+    ) -> DataFrame:
+        where = f"exchange({name!r})"
+        check_carried(where, whole.schema)
+        plan = analyzed(whole)
+        stage = self.stage_of(plan, where)
+        schema = StructType([StructField(field.name, nullable(field.dataType)) for field in whole.schema])
+        facts = ExchangeFacts(name, tuple(by), stage, f"{name}{SEND}", compression, schema=schema.json())
+        options = exchange_options(self._address, name, facts.schema)
+        received = self._spark.readStream.format(EXCHANGE_SOURCE).options(**options).load()
+        received = with_watermark_of(received, whole, where)
+        self.sent.append(Sent(facts, whole, self._names[name]))
+        return received
+
+    def stage_of(self, plan: Any, where: str) -> int:
+        """The stage of a step in which a query with this plan runs. Raises ConfigurationError if it reads rows that
+        were exchanged and others that were not."""
+        exchanges, inputs = list(exchanges_read(plan)), list(inputs_read(plan))
+        if exchanges and inputs:
+            raise ConfigurationError(
+                f"{where} brings rows together that were exchanged ({', '.join(sorted(set(exchanges)))}) and rows of "
+                f"input {inputs[0]!r} as they were read, which are on other nodes: exchange these too, by the same "
+                "columns"
+            )
+        stages = {sent.facts.name: sent.facts.stage for sent in self.sent}
+        return max((stages[name] + 1 for name in exchanges), default=0)
+
+    def check_read(self, frame: DataFrame, query: str) -> None:
+        """Raise ConfigurationError if a query reads exchanges and does with their rows what it can't, or reads one of
+        them twice."""
+        plan = analyzed(frame)
+        read = list(exchanges_read(plan))
+        for name in read:
+            if read.count(name) > 1:
+                raise ConfigurationError(
+                    f"query {query!r} reads exchange {name!r} twice: call exchange() once for each frame that it needs"
+                )
+        if read:
+            by = self.by_of()
+            check_met(plan, {name: by[name] for name in read}, query)
+
+    def by_of(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each exchange."""
+        return {sent.facts.name: sent.facts.by for sent in self.sent}
+
+
+def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
+    """A sender's rows with what tells where they go, and what their digest is made of.
+
+    by: columns of the frame; without any, all rows are of shard 0.
+    """
+    shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
+    return with_digest(frame, frame.schema, shard.cast("int").alias(SHARD_COLUMN))
+
+
+def with_digest(frame: DataFrame, hashed: StructType, *more: Column) -> DataFrame:
+    """A frame with more columns, and those of which the digest of its rows is made. hashed: the columns that are in it."""
+    digest = zip(HASH_COLUMNS, digest_columns(hashed), strict=True)
+    columns = [named(name) for name in frame.columns]
+    return frame.select(*columns, *more, *[column.alias(name) for name, column in digest])
+
+
+def check_sent(frame: DataFrame, name: str) -> None:
+    """Raise ConfigurationError for a frame whose rows change after they were sent."""
+    nodes = list(nodes_in(analyzed(frame)))
+    names = {node.nodeName() for node in nodes}
+    for node in nodes:
+        if node.nodeName() == "Aggregate" and node.isStreaming() and "EventTimeWatermark" not in names:
+            keys = list(each(node.groupingExpressions()))
+            raise ConfigurationError(
+                f"exchange({name!r}): the frame {keys_text('groups by', keys)}, and a result that was sent would change "
+                f"with each step: exchange the rows before that, with kcontrol.exchange(..., {by_text(keys)}), or have "
+                "windows with a watermark, which are sent when they are closed"
+            )
+
+
+def _with_columns(frame: DataFrame, by: Sequence[Any], where: str) -> tuple[DataFrame, list[str]]:
+    """The frame with each of `by` as a column, and their names."""
+    if not by:
+        return frame, []
+    columns = [_given(frame, item, where) for item in by]
+    picked = frame.select(*columns)
+    names = picked.columns
+    if len(names) != len(columns):
+        raise ConfigurationError(
+            f"{where}: by must be columns, each of which is one: it gives {', '.join(names)}"
+        )
+    if len({name.lower() for name in names}) < len(names):
+        raise ConfigurationError(f"{where}: by names a column twice: {', '.join(names)}")
+    there = {item.exprId().id() for item in each(analyzed(frame).output())}
+    made = [
+        (name, column)
+        for name, column, item in zip(names, columns, each(analyzed(picked).output()), strict=True)
+        if item.exprId().id() not in there
+    ]
+    known = {name.lower() for name in frame.columns}
+    for name, _ in made:
+        if name.lower() in known:
+            raise ConfigurationError(
+                f"{where}: by makes a column {name!r}, which the frame has already: give it another name with "
+                ".alias(...)"
+            )
+    return (frame.select("*", *[column for _, column in made]) if made else frame), names
+
+
+def _given(frame: DataFrame, item: Any, where: str) -> Column:
+    if isinstance(item, Column):
+        return item
+    if not isinstance(item, str):
+        raise ConfigurationError(
+            f"{where}: by = {item!r}: must be the name of a column, an expression with a name, or a list of them"
+        )
+    return named(item) if item in frame.columns else sf.col(item)
+
+
+def _check_names(frame: DataFrame, where: str) -> None:
+    seen: set[str] = set()
+    for name in frame.columns:
+        lower = name.lower()
+        if lower in _OWN:
+            raise ConfigurationError(f"{where}: the name of column {name!r} is kcontrol's own: rename it")
+        if lower in seen:
+            raise ConfigurationError(f"{where}: the frame has two columns named {name!r}: rename or drop one")
+        seen.add(lower)
+
+
+def _caller() -> str:
+    """File and line of who called into kcontrol."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(_PACKAGE):
+            return f"{frame.filename}, line {frame.lineno}"
+    return ""

@@ -1,0 +1,201 @@
+"""Whether the operators of a query behind exchanges that bring rows together do so by exactly the columns by which rows
+were exchanged, in the same order.
+
+With fewer or other columns, rows that belong together are on several nodes. With more they would be together, but in a
+partition of Spark's state that is not the shard by which they came: then no node could keep, or hand over, just the
+state of its own shards. The analyzed plan is followed from its exchanges up with the attributes that still hold what
+rows were exchanged by, unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcontrol.adapters.spark.query.grouping import (
+    BY_GROUPS,
+    LEFT_ONLY,
+    Misplaced,
+    by_text,
+    conjuncts,
+    equated,
+    grouping_of,
+    keys_text,
+    number_of,
+    pairs_text,
+)
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
+from kcontrol.errors import ConfigurationError
+
+_Met = tuple[frozenset[int], ...] | None
+"""By column of the exchange, in order: numbers of the attributes that hold it. None: nothing is known of the rows."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    by: Mapping[str, Sequence[str]]
+    misplaced: list[Misplaced] = field(default_factory=list)
+    shared: dict[int, tuple[_Met, list[int]]] = field(default_factory=dict)
+    """As in `placing`."""
+
+
+def misplaced(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[Misplaced, ...]:
+    """What an analyzed plan does that is not by the columns of the exchange. by: of each exchange."""
+    walk = _Walk(by)
+    _met(plan, walk)
+    return tuple(dict.fromkeys(walk.misplaced))
+
+
+def check_met(plan: Any, by: Mapping[str, Sequence[str]], query: str) -> None:
+    """Raise ConfigurationError, naming query and operator, unless all operators that bring rows together are right."""
+    for wrong in misplaced(plan, by):
+        were = ", ".join(f"exchange {name!r} by {_listed(columns)}" for name, columns in by.items())
+        raise ConfigurationError(
+            f"query {query!r} {wrong.what}, but its rows come from {were}: what is behind an exchange groups, joins and "
+            "keeps state by exactly the columns of the exchange, in the same order. Use "
+            f"kcontrol.exchange(..., {wrong.by}), of columns that are made before it"
+        )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns) or "nothing (all rows on one node)"
+
+
+def _met(node: Any, walk: _Walk) -> _Met:
+    name = node.nodeName()
+    if name == STREAM:
+        columns = walk.by.get(node.extraOptions().get("exchange") or "", ())
+        numbers = {item.name(): item.exprId().id() for item in each(node.output())}
+        return tuple(frozenset({numbers[column]}) for column in columns)
+    if name == "CTERelationRef":
+        return _used_again(node, walk)
+    below = [_met(child, walk) for child in each(node.children())]
+    if not node.isStreaming() or not below:
+        return None
+    if name == "Join":
+        return _joined(node, below, walk)
+    if name == "Union":
+        return _union(node, below)
+    if name == "CTERelationDef":
+        walk.shared[node.id()] = (below[0], [column.exprId().id() for column in each(node.output())])
+        return below[0]
+    if name == "WithCTE":
+        return below[-1]
+    if name == "Project":
+        return _named(node.projectList(), below[0])
+    if name == "Aggregate":
+        _check(node.groupingExpressions(), below[0], "groups by", walk)
+        return _named(node.aggregateExpressions(), below[0])
+    if name == "Distinct":
+        _check(node.output(), below[0], "leaves out what is equal in", walk)
+    elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
+        _check(node.keys(), below[0], "leaves out what is equal in", walk)
+    elif name in BY_GROUPS:
+        _check(grouping_of(node, name), below[0], BY_GROUPS[name], walk)
+    elif name in ("GlobalLimit", "LocalLimit"):
+        if below[0] != ():
+            walk.misplaced.append(Misplaced("limits the number of rows", by_text([])))
+    elif len(below) > 1:
+        walk.misplaced.append(Misplaced(f"brings rows of several frames together ({name})", by_text([])))
+    return _named(node.output(), below[0])
+
+
+def _check(keys: Any, below: _Met, what: str, walk: _Walk) -> None:
+    listed = list(each(keys))
+    exactly = (
+        below is not None
+        and len(listed) == len(below)
+        and all(number_of(key) in held for key, held in zip(listed, below, strict=True))
+    )
+    if not exactly:
+        walk.misplaced.append(Misplaced(keys_text(what, listed), by_text(listed)))
+
+
+def _named(columns: Any, below: _Met) -> _Met:
+    """What is known of rows with these columns. Known they stay without columns, where all rows are on one node."""
+    if below is None:
+        return None
+    found: list[set[int]] = [set() for _ in below]
+    for column in each(columns):
+        source = column.child() if column.getClass().getSimpleName() == "Alias" else column
+        for held, numbers in zip(below, found, strict=True):
+            if number_of(source) in held:
+                numbers.add(column.exprId().id())
+    return tuple(map(frozenset, found))
+
+
+def _used_again(node: Any, walk: _Walk) -> _Met:
+    met, numbers = walk.shared.get(node.cteId(), (None, []))
+    if met is None:
+        return None
+    mine = dict(zip(numbers, (column.exprId().id() for column in each(node.output())), strict=False))
+    return tuple(frozenset(mine[number] for number in held if number in mine) for held in met)
+
+
+def _joined(node: Any, below: Sequence[_Met], walk: _Walk) -> _Met:
+    left, right = below
+    streams = [child.isStreaming() for child in each(node.children())]
+    kind = node.joinType().toString()
+    if all(streams):
+        pairs = list(_across(node))
+        if not _on_exactly(pairs, left, right) or _is_null_safe(node):
+            walk.misplaced.append(pairs_text(pairs))
+    # Where a side is filled up with nulls, its columns don't tell where the row is.
+    kept: list[_Met] = []
+    if streams[0] and kind not in ("RightOuter", "FullOuter"):
+        kept.append(left)
+    if streams[1] and kind not in LEFT_ONLY and kind != "FullOuter":
+        kept.append(right)
+    known = [met for met in kept if met is not None]
+    if len(known) < len(kept) or not known or len({len(met) for met in known}) > 1:
+        return None
+    return tuple(frozenset[int]().union(*held) for held in zip(*known, strict=True))
+
+
+def _on_exactly(pairs: Sequence[tuple[Any, Any]], left: _Met, right: _Met) -> bool:
+    if left is None or right is None or not len(left) == len(right) == len(pairs):
+        return False
+    return all(
+        number_of(a) in mine and number_of(b) in other
+        for (a, b), mine, other in zip(pairs, left, right, strict=True)
+    )
+
+
+def _across(node: Any) -> Sequence[tuple[Any, Any]]:
+    """The equalities between the two sides, what is of the left side first: those that Spark joins by."""
+    left, right = (
+        frozenset(item.exprId().id() for item in each(child.output())) for child in each(node.children())
+    )
+    found = []
+    for pair in equated(node):
+        a, b = (frozenset(item.exprId().id() for item in each(one.references().toSeq())) for one in pair)
+        if a and b and a <= left and b <= right:
+            found.append(pair)
+        elif a and b and a <= right and b <= left:
+            found.append((pair[1], pair[0]))
+    return found
+
+
+def _is_null_safe(node: Any) -> bool:
+    """Whether one of the equalities is `<=>`, for which Spark joins by other keys than the columns."""
+    if not node.condition().isDefined():
+        return False
+    return any(one.getClass().getSimpleName() == "EqualNullSafe" for one in conjuncts(node.condition().get()))
+
+
+def _union(node: Any, below: Sequence[_Met]) -> _Met:
+    """A column holds what rows were exchanged by if it does so in each of the frames."""
+    known = [met for met in below if met is not None]
+    if len(known) < len(below) or len({len(met) for met in known}) > 1:
+        return None
+    places = [[item.exprId().id() for item in each(child.output())] for child in each(node.children())]
+    columns = [item.exprId().id() for item in each(node.output())]
+    return tuple(
+        frozenset(
+            column
+            for index, column in enumerate(columns)
+            if all(output[index] in met[number] for output, met in zip(places, known, strict=True))
+        )
+        for number in range(len(known[0]))
+    )
