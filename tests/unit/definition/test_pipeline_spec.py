@@ -255,7 +255,7 @@ def test_what_could_be_wrong_on_several_nodes_is_refused(
     [
         (
             {"scattered": ("groups by origin",)},
-            r"query 'delays' groups by origin, but input 'flights' is partitioned by 'carrier': .* Use one node",
+            r"query 'delays' groups by origin, but input 'flights' is partitioned by 'carrier': .* use one node",
         ),
         (
             {"has_watermark": True},

@@ -51,7 +51,7 @@ _PACKAGE = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class AskedExchange:
     """An exchange as its query asked for it. frame: of the rows that it sends, with `by` among the columns."""
 
     facts: ExchangeFacts
@@ -70,7 +70,7 @@ class Exchanges:
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self._names: dict[str, str] = {}
-        self.sent: list[Sent] = []
+        self.sent: list[AskedExchange] = []
 
     def exchange(
         self, frame: Any, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
@@ -117,7 +117,7 @@ class Exchanges:
         options = exchange_options(self._address, name, facts.schema)
         received = self._spark.readStream.format(EXCHANGE_SOURCE).options(**options).load()
         received = with_watermark_of(received, whole, where)
-        self.sent.append(Sent(facts, whole, self._names[name]))
+        self.sent.append(AskedExchange(facts, whole, self._names[name]))
         return received
 
     def stage_of(self, plan: Any, where: str) -> int:
@@ -137,6 +137,7 @@ class Exchanges:
         """Raise ConfigurationError if a query reads exchanges and does with their rows what it can't, or reads one of
         them twice."""
         plan = analyzed(frame)
+        self.stage_of(plan, f"query {query!r}")
         read = list(exchanges_read(plan))
         for name in read:
             if read.count(name) > 1:

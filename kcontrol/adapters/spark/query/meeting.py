@@ -33,7 +33,7 @@ _Met = tuple[frozenset[int], ...] | None
 
 
 @dataclass(slots=True)
-class _Walk:
+class _Meeting:
     by: Mapping[str, Sequence[str]]
     misplaced: list[Misplaced] = field(default_factory=list)
     shared: dict[int, tuple[_Met, list[int]]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Walk:
 
 def misplaced(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[Misplaced, ...]:
     """What an analyzed plan does that is not by the columns of the exchange. by: of each exchange."""
-    walk = _Walk(by)
+    walk = _Meeting(by)
     _met(plan, walk)
     return tuple(dict.fromkeys(walk.misplaced))
 
@@ -62,7 +62,7 @@ def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "nothing (all rows on one node)"
 
 
-def _met(node: Any, walk: _Walk) -> _Met:
+def _met(node: Any, walk: _Meeting) -> _Met:
     name = node.nodeName()
     if name == STREAM:
         columns = walk.by.get(node.extraOptions().get("exchange") or "", ())
@@ -101,7 +101,7 @@ def _met(node: Any, walk: _Walk) -> _Met:
     return _named(node.output(), below[0])
 
 
-def _check(keys: Any, below: _Met, what: str, walk: _Walk) -> None:
+def _check(keys: Any, below: _Met, what: str, walk: _Meeting) -> None:
     listed = list(each(keys))
     exactly = (
         below is not None
@@ -125,7 +125,7 @@ def _named(columns: Any, below: _Met) -> _Met:
     return tuple(map(frozenset, found))
 
 
-def _used_again(node: Any, walk: _Walk) -> _Met:
+def _used_again(node: Any, walk: _Meeting) -> _Met:
     met, numbers = walk.shared.get(node.cteId(), (None, []))
     if met is None:
         return None
@@ -133,7 +133,7 @@ def _used_again(node: Any, walk: _Walk) -> _Met:
     return tuple(frozenset(mine[number] for number in held if number in mine) for held in met)
 
 
-def _joined(node: Any, below: Sequence[_Met], walk: _Walk) -> _Met:
+def _joined(node: Any, below: Sequence[_Met], walk: _Meeting) -> _Met:
     left, right = below
     streams = [child.isStreaming() for child in each(node.children())]
     kind = node.joinType().toString()
