@@ -11,7 +11,7 @@ import kcontrol
 
 NAME = os.environ["ORDERS_PIPELINE"]
 QUERIES = os.environ["EXCHANGED_QUERIES"].split(",")
-INPUTS = {"clicks": "user string, item string, amount long", "names": "user string, name string"}
+INPUTS = {"clicks": "user string, item string, amount long, ts long", "names": "user string, name string"}
 OUTPUTS = {
     "spent": {"key": "user"},
     "logged": {},
@@ -19,6 +19,7 @@ OUTPUTS = {
     "named": {},
     "seen": {},
     "liked": {"key": "user"},
+    "windows": {},
 }
 READS = {"named": ("clicks", "names")}
 
@@ -80,6 +81,14 @@ def liked(clicks):
     once = pairs.dropDuplicates(["user", "item"])
     counted = kcontrol.exchange(once, by="user").groupBy("user").agg(F.count("*").alias("n"))
     return {"liked": kcontrol.output(counted, mode="update")}
+
+
+def windows(clicks):
+    """Windows that close when a watermark of all nodes together has passed them."""
+    timed = clicks.select("user", F.timestamp_seconds("ts").alias("ts")).withWatermark("ts", "5 seconds")
+    mine = kcontrol.exchange(timed, by=[F.window("ts", "10 seconds"), "user"])
+    counted = mine.groupBy("window", "user").agg(F.count("*").alias("n"))
+    return {"windows": counted.select("user", F.unix_seconds("window.start").alias("start"), "n")}
 
 
 def _bought(clicks):

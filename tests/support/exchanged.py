@@ -25,8 +25,11 @@ from tests.support.topics import create_topic
 
 FILE = ROOT / "tests" / "pipelines" / "exchanged.py"
 PARTITIONS = {"clicks": 3, "names": 4}
-OUTPUTS = {"spent": 4, "logged": 3, "grand": 1, "named": 3, "seen": 3, "liked": 2}
+OUTPUTS = {"spent": 4, "logged": 3, "grand": 1, "named": 3, "seen": 3, "liked": 2, "windows": 3}
 USERS, ITEMS = 11, 40
+BEGIN_S, LATE_S = 1_700_000_000, 20
+"""Of event times: they follow the records, each up to so much behind."""
+WINDOW_S, DELAY_S = 10, 5
 
 Rows = Counter[str]
 """Records of one step in one output, as JSON with sorted keys."""
@@ -72,6 +75,7 @@ class Exchanged:
                 "user": user,
                 "item": f"i{self._random.randrange(ITEMS)}",
                 "amount": self._random.randrange(100),
+                "ts": BEGIN_S + self.produced["clicks"] // 4 - self._random.randrange(LATE_S),
             }
             known = {"user": user, "name": f"n{self._random.randrange(1_000)}"}
             for stem, value in (("clicks", click), ("names", known)):
@@ -160,14 +164,10 @@ def _totals() -> Fold:
 
 def _grand() -> Fold:
     amounts: list[int] = []
-    first = [True]
 
     def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
         amounts.extend(click["amount"] for click in read["clicks"])
-        if not read["clicks"] and not first[0]:
-            return []  # a total that has not changed is not said again
-        first[0] = False
-        return [{"n": len(amounts), "total": sum(amounts) if amounts else None}]
+        return [{"n": len(amounts), "total": sum(amounts)}]
 
     return fold
 
@@ -213,6 +213,27 @@ def _liked() -> Fold:
     return fold
 
 
+def _windows() -> Fold:
+    """A window comes out in the step whose watermark, that of all rows of the steps before, has passed its end; what the
+    watermark before that had passed is left out."""
+    counts: Counter[tuple[int, str]] = Counter()
+    late_s = watermark_s = 0
+
+    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        nonlocal late_s, watermark_s
+        for click in read["clicks"]:
+            start = click["ts"] // WINDOW_S * WINDOW_S
+            if start + WINDOW_S > late_s:
+                counts[start, click["user"]] += 1
+        closed = sorted(key for key in counts if key[0] + WINDOW_S <= watermark_s)
+        out = [{"start": start, "user": user, "n": counts.pop((start, user))} for start, user in closed]
+        seen = max((click["ts"] for click in read["clicks"]), default=0)
+        late_s, watermark_s = watermark_s, max(watermark_s, seen - DELAY_S)
+        return out
+
+    return fold
+
+
 FOLDS: Mapping[str, Callable[[], Fold]] = {
     "spent": _totals,
     "logged": _totals,
@@ -220,4 +241,5 @@ FOLDS: Mapping[str, Callable[[], Fold]] = {
     "named": _named,
     "seen": _seen,
     "liked": _liked,
+    "windows": _windows,
 }

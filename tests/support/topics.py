@@ -24,8 +24,7 @@ def kept(name: str, partitions: int = 1, config: Mapping[str, str] | None = None
 
 def create_topic(
     settings: ClusterSettings, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
-) -> str:
-    """Create it; it must not be there yet. Returns its name."""
+) -> None:
+    """Create it; it must not be there yet."""
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     admin.create_topics([kept(name, partitions, config)], operation_timeout=TIMEOUT_S)[name].result(TIMEOUT_S)
-    return name

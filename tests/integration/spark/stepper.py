@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
@@ -27,7 +29,6 @@ from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
-from tests.support.topics import create_topic
 
 TIMEOUT_MS = 60_000
 START_MS = 1_700_000_000_000
@@ -100,17 +101,17 @@ class Stepper:
             name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
             for name, topic in written.items()
         }
-        exchanges, names = self.bound.exchanges, self.settings.names()
+        slots = self.pipeline.nodes * self.pipeline.layout.max_tasks
         made = {
-            each.name: create_topic(
-                self.settings,
-                names.exchange_topic(self.pipeline.name, each.name),
-                self.pipeline.nodes * self.pipeline.layout.max_tasks,
+            each.name: ensure_exchange_topic(
+                TopicAdmin(self.settings), self.settings, self.pipeline.name, each.name, slots
             )
-            for each in exchanges
+            for each in self.bound.exchanges
         }
-        spec = build_spec(self.pipeline, inputs, outputs, self.bound.facts(), exchanges, made)
-        with_ids = [replace(each, topic_id=topic_id(self.settings, each.topic)) for each in spec.exchanges]
+        topics = {name: state.name for name, state in made.items()}
+        facts, exchanges = self.bound.facts(), self.bound.exchanges
+        spec = build_spec(self.pipeline, inputs, outputs, facts, exchanges, topics)
+        with_ids = [replace(each, topic_id=made[each.name].topic_id) for each in spec.exchanges]
         return replace(spec, exchanges=tuple(with_ids))
 
     async def new_incarnation(self) -> None:

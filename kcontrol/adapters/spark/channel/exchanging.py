@@ -115,7 +115,7 @@ class Exchanging:
                 raise self._fail(
                     FailureKind.QUERY,
                     f"step {self._step}: Spark reads exchange {exchange!r} for query {query!r} while it plans it, "
-                    "before the rows are there, as it does for a sort: leave that out behind kcontrol.exchange()",
+                    "before the rows are there: leave out behind kcontrol.exchange() what looks at rows to be planned",
                 )
             hands = dealt(self.ready(exchange), self.tasks(exchange))
             return hands[task] if task < len(hands) else ()

@@ -125,20 +125,10 @@ class SparkEngine:
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
         host.exchanges = work.exchanges
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
-        context = SinkContext(
-            address=host.channel.address,
-            current=host.gate.current,
-            planned_steps=self._workdir.planned_steps,
-            query=lambda name: self._queries.query(name),
-            targets=work.targets,
-            sends=work.sends,
-            shared_watermarks=frozenset(each.query for each in spec.watermarks),
-            spool=spool,
-        )
         self._queries = RunningQueries(
             spark,
             bound,
-            context,
+            self._sink_context(spool),
             self._workdir,
             spec.layout.shuffle_partitions,
             self._query_ended,
@@ -154,6 +144,19 @@ class SparkEngine:
         self._recorded_s: float | None = None
         """Since when it is, by the monotonic clock, once somebody has."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
+
+    def _sink_context(self, spool: Spool | None) -> SinkContext:
+        host, work = self._host, self._work
+        return SinkContext(
+            address=host.channel.address,
+            current=host.gate.current,
+            planned_steps=self._workdir.planned_steps,
+            query=lambda name: self._queries.query(name),
+            targets=work.targets,
+            sends=work.sends,
+            shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
+            spool=spool,
+        )
 
     # --- the port -------------------------------------------------------------------------------------------
 
@@ -369,11 +372,8 @@ class SparkEngine:
         later = stage > 0 and attempt.expected is None
         past_s = time.monotonic() - attempt.started_s if later else 0.0
         results = attempt.wait_results(max(0.0, limit_ms / 1000 - past_s), stage)
-        _log.debug(
-            "step %d: %s",
-            attempt.work.step,
-            ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()),
-        )
+        phases = (f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items())
+        _log.debug("step %d, stage %d: %s", attempt.work.step, stage, ", ".join(phases))
         if stage < self._work.last_stage:
             return early_result(attempt, self._work, stage)
         mine = self._work.inputs(attempt.work)
