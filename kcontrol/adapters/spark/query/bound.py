@@ -3,7 +3,7 @@ plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
@@ -27,7 +27,8 @@ class BoundQuery:
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
-        input they have `most_tasks` tasks.
+        input they have `most_tasks` tasks. once_of: gives the same with so many tasks, for the rare step that an
+        earlier definition has cut into more; raises ConfigurationError if the pipeline's functions give another.
     """
 
     name: str
@@ -46,6 +47,7 @@ class BoundQuery:
     regrouped: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     once: DataFrame | None = None
+    once_of: Callable[[int], DataFrame] | None = None
     most_tasks: int = 0
 
     @property
