@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +21,7 @@ from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
+from tests.support.dice import seeded
 from tests.unit.core.made import checkpoint
 
 STEPS = 5
@@ -69,9 +68,7 @@ CASES = [
 def test_replays_to_the_same_digests(
     run_scenario: RunScenario, functions: list[Callable[..., Any]], inputs: list[str], outputs: dict[str, Any]
 ) -> None:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -110,9 +107,7 @@ def test_planned_once_and_for_each_step_give_the_same(
 ) -> None:
     """Each way runs the other's steps again, and goes on after them on the same disk. What either saves is
     needed by neither."""
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -123,13 +124,18 @@ class Stepper:
 
     async def plan(self, once: bool) -> None:
         """As `new_incarnation`, of a pipeline that may be planned once, or not."""
+        await self.redefine(plan_once=once)
+
+    async def redefine(self, **changes: Any) -> None:
+        """As `new_incarnation`, of a pipeline with other options."""
         await self.engine.close()
         self.engine.shut_down()
         self.incarnation += 1
-        queries, self.pipeline = self.pipeline.queries, replace(self.pipeline, plan_once=once)
+        queries, self.pipeline = self.pipeline.queries, replace(self.pipeline, **changes)
         for query in queries:
             self.pipeline.query(query.function)
         self.bound = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
+        self.spec = self._spec()
         self.engine = self._engine()
 
     def widen(self, output: str, partitions: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -52,15 +53,15 @@ class Frames:
         source = self._pipeline.input(name)
         return parsed(self._raw(source, source.include_headers), source)
 
-    def read_batch(self, name: str) -> DataFrame:
-        """The same as a batch frame: its rows are those of whatever step it is run in."""
+    def read_batch(self, name: str, tasks: int) -> DataFrame:
+        """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers, stream=False), source)
+        return parsed(self._raw(source, source.include_headers, tasks), source)
 
-    def _raw(self, source: KafkaInput, with_headers: bool, *, stream: bool = True) -> DataFrame:
-        tasks = 0 if stream else self._pipeline.layout.max_tasks
+    def _raw(self, source: KafkaInput, with_headers: bool, tasks: int = 0) -> DataFrame:
+        """tasks: of a batch frame; 0: a streaming one."""
         options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks)
-        reader = self._spark.readStream if stream else self._spark.read
+        reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
 
     def planned_once(self, bound: BoundQueries, streams: Sequence[FrameQuery]) -> BoundQueries:
@@ -77,28 +78,47 @@ class Frames:
             why = why_not_once(query, given.get(query.name, query.frame))
             if why:
                 return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
+
+        def again(name: str, tasks: int) -> DataFrame:
+            return self._batches(bound.queries, given, tasks)[name]
+
+        most = self._pipeline.layout.max_tasks
         try:
-            with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
-                again = self._pipeline.build(self._spark, self.read_batch)
+            frames = self._batches(bound.queries, given, most)
         except ConfigurationError as error:
-            return replace(bound, planning=each_step(f"batch frames are refused: {error}"))
-        batches = {item.name: item for item in again}
-        made: list[BoundQuery] = []
-        for query in bound.queries:
-            frame = self._batch_of(query, given.get(query.name), batches)
-            if frame is None:
-                return replace(
-                    bound, planning=each_step(f"query {query.name!r}: it is another of batch frames")
-                )
-            made.append(replace(query, once=frame, most_tasks=self._pipeline.layout.max_tasks))
+            return replace(bound, planning=each_step(str(error)))
+        made = [
+            replace(query, once=frames[query.name], once_of=partial(again, query.name), most_tasks=most)
+            for query in bound.queries
+        ]
         return replace(bound, queries=tuple(made), planning=ONCE)
 
+    def _batches(
+        self, queries: Sequence[BoundQuery], given: Mapping[str, DataFrame], tasks: int
+    ) -> dict[str, DataFrame]:
+        """By query, what the pipeline's functions give for batch frames with so many tasks, ready for the writer tasks.
+
+        Raises ConfigurationError if they refuse them, or do something else with their records than with those of
+        streaming frames.
+        """
+        try:
+            with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
+                again = self._pipeline.build(self._spark, partial(self.read_batch, tasks=tasks))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"batch frames are refused: {error}") from None
+        found = {item.name: item for item in again}
+        frames = {query.name: self._batch_of(query, given.get(query.name), found, tasks) for query in queries}
+        for name, frame in frames.items():
+            if frame is None:
+                raise ConfigurationError(f"query {name!r}: it is another of batch frames")
+        return {name: frame for name, frame in frames.items() if frame is not None}
+
     def _batch_of(
-        self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery]
+        self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery], tasks: int
     ) -> DataFrame | None:
         if stream is None:
             source = next(one for one in self._pipeline.inputs if one.dead_letter_output == query.name)
-            letters = dead_letters(self._raw(source, with_headers=True, stream=False), source)
+            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
         if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
