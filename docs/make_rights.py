@@ -20,7 +20,7 @@ def tables() -> str:
 
 
 def _table(role: Role) -> str:
-    found = needs(role, Names(), "pipeline", Topics(("input",), ("output",)))
+    found = needs(role, Names(), "pipeline", Topics(("input",), ("output",), exchanges=True))
     rows = "".join(_row(need) for need in found)
     return (
         f"### {role.value.capitalize()}\n\n{ROLES[role]}\n\n| on | operations | what for "

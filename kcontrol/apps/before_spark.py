@@ -11,7 +11,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
-from kcontrol.core.model import PipelineSpec
+from kcontrol.core.model import ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.errors import InputGoneError, RetriableError, TopicError
@@ -29,12 +29,14 @@ async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, m
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
-    """Raises InputGoneError when an input of a recorded definition isn't there any more or
+    """Raises InputGoneError when an input or an exchange of a recorded definition isn't there any more or
     was recreated, and AccessError."""
     rpc = KafkaRpc(settings)
     try:
-        for item in spec.inputs:
-            where = f"pipeline {spec.pipeline!r}, input {item.name!r}: what its steps have read is gone"
+        read: list[tuple[str, InputSpec | ExchangeSpec]] = [("input", each) for each in spec.inputs]
+        read += [("exchange", each) for each in spec.exchanges]
+        for what, item in read:
+            where = f"pipeline {spec.pipeline!r}, {what} {item.name!r}: what its steps have read is gone"
             # A broker that is away may be back when Spark has started: whoever reads the records waits for
             # it.
             with suppress(RetriableError):

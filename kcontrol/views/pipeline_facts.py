@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from kcontrol.core.model import NodePhase, PipelinePhase
+from kcontrol.core.step.exchange import reports_of
 from kcontrol.definition.durations import span_text
 from kcontrol.views.base import Facts
 from kcontrol.views.checkpoint_facts import checkpoint_warnings, node_hosts, saved_where
@@ -132,7 +133,7 @@ def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:
     elif said is not None and life.reason:
         found.append(Trouble(where="pipeline", kind=life.phase, what=life.reason, root=life.phase == UNKNOWN))
     for node in range(spec.nodes):
-        state, written = view.node_state(node), view.written(node)
+        state = view.node_state(node)
         if is_silent(projection, node, now_ms):
             what = (
                 "nothing was heard of it for "
@@ -141,11 +142,9 @@ def troubles_of(projection: PipelineProjection, now_ms: int) -> list[Trouble]:
             found.append(Trouble(where=f"node {node}", kind=SILENT, what=what, root=False))
         if state is not None and state.phase is NodePhase.FAILED:
             found.append(Trouble(where=f"node {node}", kind="failed", what=state.error, root=False))
-        if (
-            written is not None
-            and written.failure is not None
-            and written.step == projection.committed.step + 1
-        ):
+        for written in reports_of(view, spec, node):
+            if written.failure is None or written.step != projection.committed.step + 1:
+                continue
             what = f"step {written.step}, attempt {written.token.attempt}: {written.error}"
             found.append(
                 Trouble(where=f"node {node}", kind=f"attempt: {written.failure.value}", what=what, root=False)

@@ -25,7 +25,7 @@ COMPRESSIONS = ("none", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class RowChunk:
     """`rows` rows for one node, as an Arrow IPC stream."""
 
     node: int
@@ -39,7 +39,7 @@ def pack(
     nodes: int,
     compression: str = "lz4",
     max_bytes: int = CHUNK_BYTES,
-) -> Iterator[Chunk]:
+) -> Iterator[RowChunk]:
     """Chunks of all rows, by node in ascending order; rows for one node keep their order. Nothing for no
     rows.
 
@@ -55,7 +55,7 @@ def pack(
     at = 0
     for node, count in enumerate(counts.tolist()):
         for data, packed in _cut(ordered.slice(at, count), options, max_bytes):
-            yield Chunk(node, data, packed)
+            yield RowChunk(node, data, packed)
         at += count
 
 

@@ -125,6 +125,11 @@ class Names:
             if ("{exchange}" in template) != (what in _PER_EXCHANGE):
                 needed = "must hold {exchange}" if what in _PER_EXCHANGE else "must not hold {exchange}"
                 raise ConfigurationError(f"override of {what}: {template!r} {needed}")
+            if what in _PER_EXCHANGE and template.index("{exchange}") < template.index("{pipeline}"):
+                raise ConfigurationError(
+                    f"override of {what}: {template!r} must hold {{pipeline}} before {{exchange}}, so that rights can be "
+                    "granted by what the topics of a pipeline begin with"
+                )
 
     def _make(self, what: str, pipeline: str = "", exchange: str = "") -> str:
         template = self.overrides.get(what, DEFAULT_NAMES[what])
@@ -147,6 +152,11 @@ class Names:
         """The topic through which nodes of one pipeline send each other the rows of one exchange."""
         name = self._make("exchange_topic", check_pipeline_name(pipeline), check_exchange_name(exchange))
         return check_topic_name(f"topic of exchange {exchange!r}", name)
+
+    def exchange_prefix(self, pipeline: str) -> str:
+        """What the topics of all exchanges of a pipeline begin with."""
+        template = self._make("exchange_topic", check_pipeline_name(pipeline), "{exchange}")
+        return template.partition("{exchange}")[0]
 
     def is_exchange_topic(self, topic: str, pipeline: str | None = None) -> bool:
         """Whether a topic is, or could become, that of an exchange of some pipeline, or of the one that is given."""

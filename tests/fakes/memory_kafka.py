@@ -50,9 +50,12 @@ class Loss(Enum):
 
 @dataclass
 class Entry:
+    """producer: who wrote it in a transaction; None: nobody did, or it is a marker."""
+
     value: Any
     fate: Fate
     timestamp_ms: int
+    producer: tuple[int, int] | None = None
 
 
 class MemoryPartition:
@@ -61,8 +64,8 @@ class MemoryPartition:
         self._now_ms = now_ms
         self._changed = asyncio.Event()
 
-    def append(self, value: Any, fate: Fate) -> int:
-        self.entries.append(Entry(value, fate, self._now_ms()))
+    def append(self, value: Any, fate: Fate, producer: tuple[int, int] | None = None) -> int:
+        self.entries.append(Entry(value, fate, self._now_ms(), producer))
         self.wake()
         return len(self.entries) - 1
 
@@ -152,7 +155,7 @@ class MemoryKafka:
         if (topic, number) not in state.added:
             raise FencedError(f"{topic}-{number} is not part of the transaction")
         partition = self.partition(topic, number)
-        offsets = [partition.append(value, Fate.OPEN) for value in values]
+        offsets = [partition.append(value, Fate.OPEN, producer) for value in values]
         state.open_entries += [(partition, partition.entries[offset]) for offset in offsets]
         return offsets
 

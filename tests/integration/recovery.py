@@ -58,7 +58,7 @@ class Stage:
             self.orders.produce(records)
             doomed = self.coordinator(number=number, crash_at=point)
             ask()
-            _until_dead(doomed, point)
+            until_dead(doomed, point)
         last = self.coordinator(number=len(points))
         self.orders.produce(records)
         self.until_done()
@@ -74,7 +74,7 @@ class Stage:
         for number, point in enumerate(points):
             self.orders.produce(records)
             doomed = self.node(number=number, crash_at=point)
-            _until_dead(doomed, point)
+            until_dead(doomed, point)
             doomed.sweep()
         last = self.node(number=len(points))
         self.orders.produce(records)
@@ -108,9 +108,10 @@ class Stage:
         return self.stack.enter_context(process)
 
 
-def _until_dead(doomed: KcontrolProcess, point: str) -> None:
+def until_dead(doomed: KcontrolProcess, point: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait until a process has ended itself at this point."""
     try:
-        code = doomed.wait(PATIENCE_S)
+        code = doomed.wait(patience_s)
     except TimeoutExpired:
         raise AssertionError(f"{point} was not reached:\n{doomed.text()}") from None
     assert code == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"

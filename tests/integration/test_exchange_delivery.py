@@ -158,7 +158,7 @@ def test_a_given_partition_counts_and_rows_without_a_key_stay_with_their_sender(
 def test_a_partition_that_is_not_there_is_refused_before_anything_is_sent(stage: Stage) -> None:
     rows = pa.record_batch({"value": [b"x"], "partition": pa.array([PARTITIONS], pa.int32())})
     with pytest.raises(
-        ConfigurationError, match="a row belongs to partition 5 of topic .* which has 5 partitions"
+        ConfigurationError, match=r"a row belongs to partition 5 of topic .* which has 5 partitions"
     ):
         addressed(rows, stage.target(0), NODE_OF)
 

@@ -130,14 +130,21 @@ class SecuredBroker:
     def grant(self, rights: dict[str, Sequence[Right]]) -> None:
         """By principal's name: exactly these, nothing else; returns when the broker goes by them."""
         admin = _kafka.AdminClient(self.admin_options())
-        bindings = [_binding(user, *one) for user, some in rights.items() for one in sorted(granted(some))]
+        bindings = list(
+            dict.fromkeys(
+                _binding(user, *one, right.prefixed)
+                for user, some in rights.items()
+                for right in some
+                for one in sorted(granted([right]))
+            )
+        )
         _results(admin.create_acls(bindings))
         until(lambda: set(bindings) <= set(self._acls(admin)), "the ACLs are in force", TIMEOUT_S)
 
     def revoke(self, user: str, right: Right) -> None:
         """Take rights away again."""
         admin = _kafka.AdminClient(self.admin_options())
-        gone = [_binding(user, *one) for one in granted([right])]
+        gone = [_binding(user, *one, right.prefixed) for one in granted([right])]
         filters = [
             _kafka.AclBindingFilter(
                 each.restype,
@@ -276,12 +283,13 @@ def _properties(ports: dict[str, int], directory: Path, keys: str) -> dict[str, 
     return properties
 
 
-def _binding(user: str, kind: str, name: str, operation: str) -> Any:
+def _binding(user: str, kind: str, name: str, operation: str, prefixed: bool) -> Any:
+    pattern = _kafka.ResourcePatternType.PREFIXED if prefixed else _kafka.ResourcePatternType.LITERAL
     resource = "TRANSACTIONAL_ID" if kind == "TRANSACTIONAL_ID" else kind
     return _kafka.AclBinding(
         _kafka.ResourceType[resource],
         name,
-        _kafka.ResourcePatternType.LITERAL,
+        pattern,
         f"User:{user}",
         "*",
         _kafka.AclOperation[operation],

@@ -39,6 +39,7 @@ _SQL = "org.apache.spark.sql."
 _LOGICAL = _SQL + "catalyst.plans.logical."
 _EXPRESSIONS = _SQL + "catalyst.expressions."
 _RUNTIME = _SQL + "execution.streaming.runtime."
+_STATEFUL = _SQL + "execution.streaming.operators.stateful."
 OFFSET_METADATA = _SQL + "execution.streaming.checkpointing.OffsetSeqMetadata"
 
 USED: Mapping[str, tuple[str, ...]] = {
@@ -52,7 +53,9 @@ USED: Mapping[str, tuple[str, ...]] = {
         "observedMetrics",
         "shouldRunAnotherBatch",
     ),
-    _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark"),
+    _RUNTIME + "WatermarkTracker": ("updateWatermark", "currentWatermark", "setWatermark"),
+    _STATEFUL + "EventTimeWatermarkExec": ("eventTimeStats", "nodeName"),
+    _STATEFUL + "EventTimeStats": ("max", "count"),
     OFFSET_METADATA: ("apply", "json", "copy", "batchWatermarkMs", "batchTimestampMs", "conf"),
     _SQL + "execution.QueryExecution": ("analyzed", "toRdd"),
     "org.apache.spark.rdd.RDD": ("count", "getNumPartitions", "toJavaRDD"),

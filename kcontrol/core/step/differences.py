@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    ExchangeRun,
     ExchangeSlice,
     InputSlice,
     OutputSlice,
@@ -175,8 +176,9 @@ def _range(piece: InputSlice) -> str:
 
 
 def _sent(boundary: StepBoundary, part: NodePart, found: Iterable[ExchangeSlice]) -> Iterator[Difference]:
-    """Of the senders that were run again, by slot and by the node that the rows are for; what lies at which offset is
-    not compared."""
+    """Of the senders that were run again, by the node that the rows are for, and where they differ by slot. What lies at
+    which offset is not compared; nor in which slot, if all is there: Spark may bring the partitions of a state to other
+    tasks, wherever it finds them."""
     given = {(piece.exchange, piece.partition): piece for piece in found}
     again = {exchange for exchange, _ in given}
     wanted = {
@@ -184,17 +186,26 @@ def _sent(boundary: StepBoundary, part: NodePart, found: Iterable[ExchangeSlice]
         for piece in boundary.exchanges
         if piece.exchange in again and piece.partition in part.sent.get(piece.exchange, ())
     }
-    for place in sorted(wanted.keys() | given.keys()):
-        if place[0] not in part.sent:
-            continue
+    for exchange in sorted(again & part.sent.keys()):
+        slots = sorted(slot for name, slot in wanted.keys() | given.keys() if name == exchange)
         for node in range(boundary.nodes):
-            before, now = _for_node(wanted.get(place), node), _for_node(given.get(place), node)
-            if before != now:
-                yield Difference(boundary.step, EXCHANGE, place[0], place[1], before, now)
+            pairs = [
+                (_for_node(wanted.get((exchange, slot)), node), _for_node(given.get((exchange, slot)), node))
+                for slot in slots
+            ]
+            if _all(before for before, _ in pairs) == _all(now for _, now in pairs):
+                continue
+            for slot, (before, now) in zip(slots, pairs, strict=True):
+                if content(before) != content(now):
+                    yield Difference(boundary.step, EXCHANGE, exchange, slot, content(before), content(now))
 
 
-def _for_node(piece: ExchangeSlice | None, node: int) -> Content:
-    return content(run for run in (() if piece is None else piece.runs) if run.node == node)
+def _for_node(piece: ExchangeSlice | None, node: int) -> list[ExchangeRun]:
+    return [run for run in (() if piece is None else piece.runs) if run.node == node]
+
+
+def _all(slots: Iterable[list[ExchangeRun]]) -> Content:
+    return content(run for runs in slots for run in runs)
 
 
 def _taken(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:

@@ -46,7 +46,15 @@ def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
         node_of = tuple(dealt_to(p, nodes, pinned) for p in range(len(each.node_of)))
         dealt.append(replace(each, node_of=node_of, node=pinned))
     outputs = tuple(replace(each, node=_pinned(each.node, nodes)) for each in spec.outputs)
-    return replace(spec, nodes=nodes, inputs=tuple(dealt), outputs=outputs)
+    sized = replace(spec, nodes=nodes, inputs=tuple(dealt), outputs=outputs)
+    return sized if nodes > 1 else _alone(sized)
+
+
+def _alone(spec: PipelineSpec) -> PipelineSpec:
+    """One node has nobody to exchange rows with, and runs no query that only sends."""
+    senders = {each.sender for each in spec.exchanges if not each.delivers}
+    queries = tuple(name for name in spec.queries if name not in senders)
+    return replace(spec, queries=queries, exchanges=(), stages=(), watermarks=())
 
 
 def _pinned(node: int, nodes: int) -> int:

@@ -41,6 +41,13 @@ def early_report(view: PipelineView, token: Token, node: int, stage: int) -> Wri
     return written if written is not None and written.token == token else None
 
 
+def reports_of(view: PipelineView, spec: PipelineSpec, node: int) -> list[Written]:
+    """What a node has said last about each stage, of whatever attempts, in order of stages."""
+    life = view.incarnation(node)
+    early = [None if life is None else view.early(node, life, stage) for stage in range(stages_of(spec) - 1)]
+    return [written for written in (*early, view.written(node)) if written is not None]
+
+
 def ready(view: PipelineView, token: Token, stage: int) -> bool:
     """Whether the stage after this one may begin: every life in the token has written this one and all before it."""
     reports = (

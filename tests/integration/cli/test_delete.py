@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
@@ -30,9 +31,11 @@ from kcontrol.core.model import (
     ControlRecord,
     Desired,
     DesiredMode,
+    ExchangeSpec,
     Logged,
     NodePhase,
     PipelinePhase,
+    PipelineSpec,
     Status,
     Tombstone,
 )
@@ -67,7 +70,13 @@ def cluster(settings: ClusterSettings, unique: str, tmp_path: Path) -> ClusterSe
 
 
 def made(
-    cluster: ClusterSettings, *, mode: DesiredMode, phase: PipelinePhase, node: NodePhase, saved: str = ""
+    cluster: ClusterSettings,
+    *,
+    mode: DesiredMode,
+    phase: PipelinePhase,
+    node: NodePhase,
+    saved: str = "",
+    spec: PipelineSpec = SPEC,
 ) -> None:
     """A pipeline `p` that has committed steps, and another in the same control partition."""
 
@@ -75,7 +84,7 @@ def made(
         control, transaction = await KafkaControlLog.open(cluster, "p"), KafkaTransaction(cluster, "p")
         log = KafkaStepsLog(cluster, "p")
         told = Told(control, transaction, log, [(cluster.names().steps_topic("p"), 0)])
-        told.spec = replace(SPEC, checkpoint=replace(SPEC.checkpoint, location=saved))
+        told.spec = replace(spec, checkpoint=replace(SPEC.checkpoint, location=saved))
         try:
             await told.begin()
             for step in range(1, STEPS + 1):
@@ -90,8 +99,9 @@ def made(
     asyncio.run(run())
 
 
-def stopped(cluster: ClusterSettings, saved: str = "") -> None:
-    made(cluster, mode=DesiredMode.STOPPED, phase=PipelinePhase.STOPPED, node=NodePhase.CLOSED, saved=saved)
+def stopped(cluster: ClusterSettings, saved: str = "", spec: PipelineSpec = SPEC) -> None:
+    phase, node = PipelinePhase.STOPPED, NodePhase.CLOSED
+    made(cluster, mode=DesiredMode.STOPPED, phase=phase, node=node, saved=saved, spec=spec)
 
 
 def control(cluster: ClusterSettings) -> list[Logged]:
@@ -170,6 +180,35 @@ def test_a_stopped_pipeline_is_removed_and_nothing_else(
     assert "no pipeline 'p'" in sentence(command("status", "p"), 10)
     assert "no pipeline 'p'" in sentence(command("delete", "p", "--yes"), 10)
     assert [json.loads(line)["pipeline"] for line in command("list", "--json").stdout.splitlines()] == [OTHER]
+
+
+def test_the_topics_of_its_exchanges_go_with_it_and_nobody_elses(
+    command: Command, cluster: ClusterSettings
+) -> None:
+    stopped(cluster)
+    admin = TopicAdmin(cluster)
+    topics = [
+        ensure_exchange_topic(admin, cluster, pipeline, name, 1).name
+        for pipeline, name in (("p", "by-user"), ("p", "spent"), ("p-2", "by-user"))
+    ]
+    would = command("delete", "p", "--dry-run", "--json")
+    assert json.loads(would.stdout)["exchange_topics"] == topics[:2]
+    deleted = command("delete", "p", "--yes")
+    assert deleted.returncode == 0, deleted.stderr
+    assert f"removed  topic {topics[0]}, of an exchange" in deleted.stdout
+    assert [admin.find(topic) is None for topic in topics] == [True, True, False]
+
+
+def test_topics_of_exchanges_with_names_of_ones_own_are_known_from_the_logs(
+    cluster: ClusterSettings,
+) -> None:
+    own = cluster.model_copy(update={"name_overrides": {"exchange_topic": "x.{pipeline}.{exchange}"}})
+    exchange = ExchangeSpec("mine", own.names().exchange_topic("p", "mine"), "id", ("k",), "mine.send", 0)
+    stopped(own, spec=replace(SPEC, exchanges=(exchange,)))
+    admin = TopicAdmin(own)
+    for name in ("mine", "users-own"):
+        ensure_exchange_topic(admin, own, "p", name, 1)
+    assert asyncio.run(look(own, "p")).exchange_topics == (exchange.topic,)
 
 
 def test_one_that_runs_or_of_which_somebody_is_alive_is_not(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import secrets
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kcontrol.adapters.kafka.admin.spec_topics import prepare
 from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
 from kcontrol.adapters.kafka.embedded import EmbeddedCluster
 from kcontrol.adapters.kafka.exchange.topic import check_exchange_topic, ensure_exchange_topic
+from kcontrol.core.model import ExchangeSpec
 from kcontrol.errors import ClusterError, ConfigurationError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
+from tests.support.played import spec_of
 
 
 @pytest.fixture
@@ -103,3 +107,22 @@ def test_it_is_as_safe_as_the_other_topics_of_kcontrol(cluster3: EmbeddedCluster
     made = ensure(settings, 2)
     assert (made.replication, made.config["min.insync.replicas"]) == (3, "2")
     assert safety_now(settings, None).sentences == ()
+
+
+def test_a_definition_names_the_topic_that_is_there_with_as_many_slots_as_it_needs(
+    own: ClusterSettings,
+) -> None:
+    made = ensure(own, 3)
+    spec = replace(spec_of("flights", nodes=2, inputs={}, outputs={}), inputs=(), outputs=())
+    spec = replace(spec, layout=replace(spec.layout, max_tasks=2))
+    exchange = ExchangeSpec("by-user", made.name, made.topic_id, ("user",), "x.send", 0)
+    where = "pipeline 'flights', exchange 'by-user'"
+    for wrong, kind, said in (
+        (exchange, ConfigurationError, f"{where}: topic .* 3 partitions; the definition says .* and needs 4"),
+        (replace(exchange, topic_id="other"), ConfigurationError, f"{where}: .* the definition says other"),
+        (replace(exchange, topic="nowhere"), TopicError, f"{where}: there is no topic 'nowhere'"),
+    ):
+        with pytest.raises(kind, match=said):
+            prepare(own, replace(spec, exchanges=(wrong,)))
+    ensure(own, 4)
+    prepare(own, replace(spec, exchanges=(exchange,)))

@@ -51,6 +51,7 @@ def run_scenario(
         allow_nondeterministic: bool = False,
         plan_once: bool = True,
         plan_ahead: bool = True,
+        nodes: int = 1,
     ) -> None:
         pipeline = Pipeline(
             f"p{secrets.token_hex(4)}",
@@ -64,6 +65,7 @@ def run_scenario(
             layout=layout or TaskLayout(),
             plan_once=plan_once,
             plan_ahead=plan_ahead,
+            nodes=nodes,
         )
         for query in queries:
             pipeline.query(query)

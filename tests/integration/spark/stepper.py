@@ -13,6 +13,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
 from examples.topic_reading import partition_ends, read_topics
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.transaction.owner import KafkaTransaction
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
@@ -20,6 +22,7 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, StepResult, StepWork, Token
 from kcontrol.core.node.replay import work_of
+from kcontrol.core.step.exchange import slots
 from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
@@ -98,7 +101,18 @@ class Stepper:
             name: OutputFacts(topic_id(self.settings, topic), len(topics[topic].partitions))
             for name, topic in written.items()
         }
-        return build_spec(self.pipeline, inputs, outputs, self.bound.facts())
+        slots = self.pipeline.nodes * self.pipeline.layout.max_tasks
+        made = {
+            each.name: ensure_exchange_topic(
+                TopicAdmin(self.settings), self.settings, self.pipeline.name, each.name, slots
+            )
+            for each in self.bound.exchanges
+        }
+        topics = {name: state.name for name, state in made.items()}
+        facts, exchanges = self.bound.facts(), self.bound.exchanges
+        spec = build_spec(self.pipeline, inputs, outputs, facts, exchanges, topics)
+        with_ids = [replace(each, topic_id=made[each.name].topic_id) for each in spec.exchanges]
+        return replace(spec, exchanges=tuple(with_ids))
 
     async def new_incarnation(self) -> None:
         """The node's process ended and comes back: a new incarnation with the old directory to start from."""
@@ -168,6 +182,7 @@ class Stepper:
         producer_id, epoch = await self.transaction.init_producer(TIMEOUT_MS)
         layout = layout_of(self.spec, division)
         partitions = [(o.topic, p) for o in self.spec.outputs for p in range(o.partitions)]
+        partitions += slots(self.spec, layout)
         names = Names(self.settings.prefix)
         await self.transaction.add_partitions(
             producer_id, epoch, [*partitions, (names.steps_topic(self.pipeline.name), 0)]
@@ -175,7 +190,7 @@ class Stepper:
         self._attempts += 1
         return StepWork(
             step=step,
-            token=Token(1, self._attempts, producer_id, epoch, (self.incarnation,)),
+            token=Token(1, self._attempts, producer_id, epoch, (self.incarnation,) * self.spec.nodes),
             transactional_id=names.transactional_id(self.pipeline.name),
             now_ms=START_MS + step * 1_000 if now_ms is None else now_ms,
             reason=Reason.RECORDS,
@@ -192,7 +207,7 @@ class Stepper:
             now_ms=work.now_ms,
             reason=work.reason,
             fingerprint=self.spec.fingerprint,
-            nodes=1,
+            nodes=self.spec.nodes,
             inputs=result.inputs,
             outputs=result.outputs,
             layout=work.layout,
@@ -202,6 +217,7 @@ class Stepper:
             skipped=result.skipped,
             watermark_moved=result.watermark_moved,
             late_rows=result.late_rows,
+            exchanges=result.sent,
         )
         await commit_at_end(
             self.settings, self.transaction, (work.token.producer_id, work.token.producer_epoch), boundary

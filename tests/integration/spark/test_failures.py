@@ -20,7 +20,7 @@ from kcontrol.adapters.spark.channel.client import ChannelClient
 from kcontrol.adapters.spark.channel.messages import AskGrant, Placement
 from kcontrol.adapters.spark.internals import execution_of
 from kcontrol.adapters.spark.sink import sink
-from kcontrol.adapters.spark.source.reading import count_split
+from kcontrol.adapters.spark.source.counting import count_split
 from kcontrol.core.model import FailureKind, InputRange, StepWork
 from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario

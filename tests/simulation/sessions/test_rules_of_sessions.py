@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.events import Publish, Tick
+from kcontrol.core.events import FinishStep, Publish, RunStage, Tick
 from kcontrol.sessions.arrivals import Arrival, ArrivalReporter
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.coordinator import CoordinatorSession
@@ -20,7 +20,9 @@ from kcontrol.sessions.engine_jobs import EngineJobs
 from kcontrol.sessions.publisher import Publisher
 from tests.simulation import ports
 from tests.simulation.breaking import Patches
+from tests.simulation.exchanged import ONE_WATERMARK
 from tests.simulation.invariants import Violation
+from tests.simulation.sessions.exchange_faults import takeover_between_stages
 from tests.simulation.sessions.faults import (
     Fault,
     agent_deaf,
@@ -51,6 +53,8 @@ class Rule:
     invariants: tuple[str, ...]
     begin: int = 0
     likely: tuple[Fault, ...] = ()
+    stages: int = 1
+    """Of every step, where there are several nodes."""
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -115,6 +119,25 @@ def _cancelled_attempts_begin() -> Patches:
     return (patch.object(EngineJobs, "_carry_out", lambda self, effect, voided: right(self, effect, False)),)
 
 
+def _cancelled_stages_begin() -> Patches:
+    """Later ones that were still in line: the line is seldom that long."""
+    right = EngineJobs._carry_out
+
+    def carry_out(self: EngineJobs, effect: Any, voided: bool) -> Any:
+        return right(self, effect, voided and not isinstance(effect, RunStage))
+
+    return (patch.object(EngineJobs, "_carry_out", carry_out),)
+
+
+def _an_engine_is_shown_no_watermark() -> Patches:
+    right = EngineJobs.put
+
+    def put(self: EngineJobs, effect: Any) -> None:
+        right(self, FinishStep(effect.step) if isinstance(effect, FinishStep) else effect)
+
+    return (patch.object(EngineJobs, "put", put),)
+
+
 def _a_running_attempt_is_not_cancelled() -> Patches:
     def cancel(self: EngineJobs) -> None:
         self._cancels += 1
@@ -155,6 +178,8 @@ RULES = (
     Rule(_records_are_seen_as_often_as_they_come, (SEEN,)),
     Rule(_time_passes_without_a_look, (_PROGRESS,), 0, (agent_deaf,)),
     Rule(_cancelled_attempts_begin, (CANCELLED,), 140, (line_deaf,) * 4),
+    Rule(_cancelled_stages_begin, (CANCELLED,), 16, (line_deaf, takeover_between_stages) * 4, 3),
+    Rule(_an_engine_is_shown_no_watermark, (ONE_WATERMARK,), stages=2),
     Rule(_a_running_attempt_is_not_cancelled, (CANCELLED,)),
     Rule(
         _a_part_is_saved_while_the_next_is_pinned,
@@ -181,7 +206,7 @@ def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
             stack.enter_context(one)
         for seed in range(rule.begin, rule.begin + _SCHEDULES):
             try:
-                run_sessions(seed, Counter(), likely=rule.likely)
+                run_sessions(seed, Counter(), likely=rule.likely, stages=rule.stages)
             except Violation as violation:
                 if violation.name in rule.invariants:
                     return

@@ -190,6 +190,8 @@ def test_what_was_sent_is_compared_where_the_senders_were_run_again() -> None:
     ]
     [left_out] = exchanged(EXCHANGED.exchanges[0])
     assert left_out.partition == 1
+    swapped = [replace(piece, partition=1 - piece.partition) for piece in EXCHANGED.exchanges[:2]]
+    assert exchanged(*swapped) == [], "Spark may give the partitions of a state to other tasks"
 
 
 def test_what_was_taken_is_all_that_the_log_has_for_a_node() -> None:

@@ -26,6 +26,7 @@ from kcontrol.core.step.exchange import (
     content,
     in_order,
     ready,
+    reports_of,
     runs_for,
     sent_through,
     slots,
@@ -84,6 +85,17 @@ def test_a_stage_is_over_when_every_life_in_the_token_has_written_it() -> None:
 )
 def test_nothing_else_counts_as_that(other: Written) -> None:
     assert not ready(view_of(told(TOKEN, 0), other), TOKEN, 0)
+
+
+def test_what_a_node_has_said_of_each_stage() -> None:
+    early, last, other = (
+        told(TOKEN, 0, failure=FailureKind.LOST),
+        told(TOKEN, 0, stage=1, early=False),
+        told(TOKEN, 1),
+    )
+    assert reports_of(view_of(early, last, other), STAGED, 0) == [early, last]
+    assert reports_of(view_of(early, last, other), STAGED, 1) == [other]
+    assert reports_of(PipelineView.empty("p"), STAGED, 0) == []
 
 
 def test_a_report_of_a_later_attempt_takes_the_earlier_ones_place() -> None:

@@ -33,6 +33,7 @@ from kcontrol.core.model import (
 from kcontrol.core.step.division import of_size
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary, checkpoint
+from tests.unit.core.staged import DELIVERED, SHARED
 from tests.unit.core.test_node import opened, work_of
 
 ONE = replace(SPEC, stateful=False)
@@ -115,6 +116,13 @@ def test_what_a_node_has_to_itself_is_shared_out_in_a_size_in_which_there_is_no_
         SHARED_OUT,
     )
     assert (three.inputs[0].node_of, three.outputs[0].node) == ((1, 1), 1)
+
+
+def test_alone_a_node_exchanges_nothing_and_runs_no_query_that_only_sends() -> None:
+    """One whose output is delivered sends, and is a query like others."""
+    alone = of_size(replace(DELIVERED, watermarks=SHARED.watermarks), 1)
+    assert (alone.queries, alone.exchanges, alone.stages, alone.watermarks) == (("q",), (), (), ())
+    assert of_size(DELIVERED, 3).exchanges == DELIVERED.exchanges
 
 
 def test_before_the_first_step_any_size_will_do() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcontrol import KafkaInput, KafkaOutput, Pipeline
-from kcontrol.definition.topic_rules import check_own_topics
+from kcontrol.definition.topic_rules import check_exchange_topics, check_own_topics
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import Names
 
@@ -38,6 +38,14 @@ def pipeline(reads: str = "orders", writes: str = "totals", dead: str | None = N
             "dead_letter_topic of input 'orders': topic 'kc.other.steps' has a name",
         ),
         (
+            {"writes": "kc.other.exchange.x"},
+            "output 'totals': topic 'kc.other.exchange.x' has a name by which nodes of a pipeline exchange rows",
+        ),
+        (
+            {"reads": "kc.sums.exchange.x"},
+            "input 'orders': topic 'kc.sums.exchange.x' has a name by which nodes of a pipeline exchange rows",
+        ),
+        (
             {"writes": "kc_sums.steps"},
             r"output 'totals': topic 'kc_sums.steps' differs from 'kc.sums.steps' \(the pipeline's own log",
         ),
@@ -50,6 +58,17 @@ def test_kcontrols_own_topics_are_refused(given: dict[str, str], told: str) -> N
 
 def test_other_topics_are_not() -> None:
     check_own_topics(pipeline("kc.other.steps", "kc.sums", "kc.dead"), Names("kc"))
+    check_own_topics(pipeline("kc.other.exchange.x"), Names("kc"))
+
+
+def test_topics_of_exchanges_that_kafka_would_confuse_are_refused() -> None:
+    check_exchange_topics(pipeline(), Names("kc"), ["by-user", "by_user"])
+    with pytest.raises(
+        ConfigurationError, match=r"pipeline 'sums', input 'orders': topic 'kc_sums_exchange_x' differs"
+    ):
+        check_exchange_topics(pipeline("kc_sums_exchange_x"), Names("kc"), ["x"])
+    with pytest.raises(ConfigurationError, match="exchange name 'a b' is not allowed"):
+        check_exchange_topics(pipeline(), Names("kc"), ["a b"])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs.make_rights import PAGE, page
+from kcontrol import KafkaInput, KafkaOutput, Pipeline
 from kcontrol.adapters.kafka.admin.roles import Role, Topics, commands, needs
 from kcontrol.adapters.kafka.client.rights import Operation, denied, missing, principal_of, topic
 from kcontrol.settings.cluster import ClusterSettings
@@ -22,6 +23,28 @@ def test_names_are_those_of_the_cluster_and_every_output_is_there() -> None:
     found = needs(Role.COORDINATOR, Names("team", {"control_topic": "ops"}), "flights", TOPICS)
     names = {need.right.name for need in found if not need.optional}
     assert names == {"ops", "team.coordinator", "team.flights.steps", "team.flights", "out", "dead"}
+
+
+def test_topics_of_exchanges_are_granted_by_what_they_begin_with_where_there_may_be_any() -> None:
+    through = Topics(("in",), ("out",), exchanges=True)
+    for role in Role:
+        found = [need for need in needs(role, Names(), "p", through) if need.right.prefixed]
+        assert {need.right.name for need in found} <= {"kcontrol.p.exchange."}
+        assert bool(found) is (role is not Role.CONSUMER)
+        assert not any(need.right.prefixed for need in needs(role, Names(), "p", TOPICS))
+    (*_, last) = commands(needs(Role.NODE, Names(), "p", through), "User:u", "b:1")
+    assert last == (
+        "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal User:u --operation Create --operation Alter "
+        "--resource-pattern-type prefixed --topic kcontrol.p.exchange."
+    )
+
+
+def test_a_pipeline_on_several_nodes_may_exchange_rows() -> None:
+    for nodes in (1, 2):
+        made = Pipeline(
+            "p", nodes=nodes, inputs=[KafkaInput("a", topic="a")], outputs=[KafkaOutput("b", topic="b")]
+        )
+        assert Topics.of(made).exchanges is (nodes > 1)
 
 
 @pytest.mark.parametrize("role", [Role.CONSUMER, Role.VIEWER, Role.REPLAYER])

@@ -13,9 +13,11 @@ from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
     AskJob,
+    AskReaders,
     AskSettings,
     AskSplits,
     AwaitStep,
+    BeginReading,
     BeginTask,
     Columns,
     Dealt,
@@ -25,23 +27,29 @@ from kcontrol.adapters.spark.channel.messages import (
     OwnPartitions,
     Placement,
     Question,
+    Readers,
     ReadSplit,
     Released,
     ReportFailure,
     ReportReads,
+    ReportSent,
+    ReportTaken,
     ReportWritten,
+    RunToRead,
     Settings,
     Split,
     StepSplits,
     TakeTurns,
+    TaskRuns,
     TaskSplits,
     answer_of,
     question_from_plain,
     question_to_plain,
 )
-from kcontrol.core.model import FailureKind, OutputSlice
+from kcontrol.core.model import ExchangeRun, ExchangeSlice, FailureKind, OutputSlice
 from kcontrol.wire.shapes import from_plain, to_plain
 
+SENT = ExchangeSlice("x", 3, 7, 9, (ExchangeRun(1, 7, 9, 2, "0" * 32),))
 SLICE = OutputSlice("out", "topic-ä", 3, 7, 9, 2, "0" * 32)
 ASKED: list[tuple[Question[Any], Any]] = [
     (AwaitStep(4), Released(5)),
@@ -63,6 +71,15 @@ ASKED: list[tuple[Question[Any], Any]] = [
     (TakeTurns(1, "q", 0, 17, "out", (), ()), Dealt(())),
     (ReportWritten(1, "q", 0, 17, (SLICE,)), Heard()),
     (ReportFailure(1, FailureKind.QUERY, "it\nfailed"), Heard()),
+    (AskReaders("x", 5), Readers(1, 2)),
+    (
+        BeginReading(1, "q", "x", 0, 17, 0),
+        TaskRuns(
+            "topic", "id", (RunToRead(3, 7, 9, 2),), 5, 1, committed=False, producer_id=9, producer_epoch=1
+        ),
+    ),
+    (ReportTaken(1, "q", "x", 0, 2), Heard()),
+    (ReportSent(1, "x.send", 0, 17, (SENT,)), Heard()),
 ]
 
 

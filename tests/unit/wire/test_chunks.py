@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.errors import ConfigurationError, DamagedRecordError
-from kcontrol.wire.chunks import CHUNK_BYTES, Chunk, pack, unpack
+from kcontrol.wire.chunks import CHUNK_BYTES, RowChunk, pack, unpack
 
 WHERE = "exchange 'x', topic 'x', partition 0, offset 0"
 _NOW = dt.datetime(2026, 11, 25, 1, 2, 3, 4, tzinfo=dt.UTC)
@@ -52,7 +52,7 @@ def nodes_of(*numbers: int) -> np.ndarray:
     return np.array(numbers, np.int32)
 
 
-def rows_at(chunks: list[Chunk], node: int, schema: pa.Schema) -> pa.Table:
+def rows_at(chunks: list[RowChunk], node: int, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(
         [batch for chunk in chunks if chunk.node == node for batch in unpack(chunk.data, schema, WHERE)],
         schema,

@@ -35,6 +35,10 @@ def test_each_name_can_be_overridden() -> None:
         ({"topic": "x"}, "no name 'topic'"),
         ({"steps_topic": "one-for-all"}, r"must hold \{pipeline\}"),
         ({"control_topic": "{pipeline}.control"}, r"must not hold \{pipeline\}"),
+        ({"steps_topic": "{pipeline}.{exchange}"}, r"must not hold \{exchange\}"),
+        ({"exchange_topic": "x.{exchange}"}, r"must hold \{pipeline\}"),
+        ({"exchange_topic": "x.{pipeline}"}, r"must hold \{exchange\}"),
+        ({"exchange_topic": "{exchange}.{pipeline}"}, r"must hold \{pipeline\} before \{exchange\}"),
     ],
 )
 def test_a_wrong_override_is_refused(overrides: dict[str, str], told: str) -> None:
@@ -64,6 +68,12 @@ def test_bad_part_names(name: str) -> None:
         check_part_name("input", name)
 
 
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "a" * 64, "a\n", "ü"])
+def test_bad_exchange_names(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="exchange name"):
+        Names().exchange_topic("flights", name)
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a" * 250, "ü", "a b", "a\n", "__consumer_offsets"])
 def test_bad_topic_names(name: str) -> None:
     with pytest.raises(ConfigurationError, match="topic of output 'x'"):
@@ -84,3 +94,24 @@ def test_a_log_of_steps_is_known_by_its_name(topic: str, is_one: bool) -> None:
     assert Names("kc").is_steps_topic(topic) is is_one
     assert Names("kc", {"steps_topic": "log.{pipeline}"}).is_steps_topic("log.a")
     assert not Names("kc", {"steps_topic": "log.{pipeline}"}).is_steps_topic(topic)
+
+
+def test_exchanges_are_known_by_their_names() -> None:
+    names = Names("team.kc")
+    topic = names.exchange_topic("late-flights", "by-carrier_1")
+    assert topic == "team.kc.late-flights.exchange.by-carrier_1"
+    assert topic.startswith(names.exchange_prefix("late-flights"))
+    assert names.exchange_prefix("late-flights") == "team.kc.late-flights.exchange."
+    assert names.is_exchange_topic(topic)
+    assert names.is_exchange_topic(topic, "late-flights")
+    assert not names.is_exchange_topic(topic, "flights")
+    for other in (
+        "team.kc.steps",
+        "team.kc.late-flights.steps",
+        "team.kc.a.exchange.",
+        "teamxkc.a.exchange.b",
+    ):
+        assert not names.is_exchange_topic(other)
+    own = Names("kc", {"exchange_topic": "x.{pipeline}.{exchange}.y"})
+    assert own.is_exchange_topic(own.exchange_topic("a", "b"), "a")
+    assert (own.exchange_topic("a", "b"), own.exchange_prefix("a")) == ("x.a.b.y", "x.a.")

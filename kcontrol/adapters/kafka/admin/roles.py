@@ -13,13 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcontrol.adapters.kafka.client.rights import Operation, Right, group, topic, transactional_id
+from kcontrol.adapters.kafka.client.rights import (
+    Operation,
+    ResourceKind,
+    Right,
+    group,
+    topic,
+    transactional_id,
+)
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.views.topic_safety import TRANSACTIONS
 from kcontrol.wire.names import Names
 
 _READ, _WRITE, _CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 _DESCRIBE, _DESCRIBE_CONFIGS, _DELETE = Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.DELETE
+_ALTER = Operation.ALTER
 
 
 class Role(StrEnum):
@@ -47,10 +55,12 @@ ROLES: Mapping[Role, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one pipeline: what it reads, and what it writes (dead letters too)."""
+    """The topics of one pipeline: what it reads, and what it writes (dead letters too). exchanges: its nodes may send
+    each other rows, as those of one with several nodes may."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    exchanges: bool = False
 
     @staticmethod
     def of(pipeline: Pipeline) -> Topics:
@@ -61,6 +71,7 @@ class Topics:
             tuple(
                 dict.fromkeys((*(each.topic for each in pipeline.outputs), *(name for name in dead if name)))
             ),
+            pipeline.nodes > 1,
         )
 
 
@@ -88,7 +99,7 @@ def needs(role: Role, names: Names, pipeline: str, topics: Topics) -> tuple[Role
         Role.OPERATOR: _operator(control, steps, topics),
         Role.REPLAYER: _replayer(control, steps, topics),
     }
-    return tuple(found[role])
+    return (*found[role], *(_exchange(role, names, pipeline) if topics.exchanges else ()))
 
 
 def commands(found: Sequence[RoleRight], principal: str, bootstrap_servers: str) -> list[str]:
@@ -99,17 +110,19 @@ def commands(found: Sequence[RoleRight], principal: str, bootstrap_servers: str)
             f"{shlex.quote(principal)} "
         )
         + " ".join(f"--operation {operation.value}" for operation in need.right.operations)
-        + f" --{need.right.kind.value} {shlex.quote(need.right.name)}"
+        + f" {need.right.option}"
         for need in found
     ]
 
 
 def _on(right: Right, *operations: Operation) -> Right:
-    return Right(right.kind, right.name, operations)
+    return Right(right.kind, right.name, operations, right.prefixed)
 
 
 _CONTROL, _STEPS, _INPUT, _OUTPUT = "control topic", "steps topic", "each input topic", "each output topic"
+_SAFE = "`status` says whether it is safe"
 _TRANSACTIONS = f"Kafka's `{TRANSACTIONS}`"
+_EXCHANGES = "topics that begin with `PREFIX.PIPELINE.exchange.`"
 _ID, _GROUP = "transactional id `PREFIX.PIPELINE`", "group `PREFIX.coordinator`"
 
 
@@ -193,7 +206,7 @@ def _viewer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]
 
 def _safety(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRight]:
     """What `kcontrol status` needs to say which topics are not safe."""
-    why = "`status` says whether it is safe"
+    why = _SAFE
     yield RoleRight(_on(control, _DESCRIBE_CONFIGS), _CONTROL, why, optional=True)
     yield RoleRight(_on(steps, _DESCRIBE_CONFIGS), _STEPS, why, optional=True)
     for name in topics.inputs:
@@ -228,3 +241,31 @@ def _replayer(control: Right, steps: Right, topics: Topics) -> Iterator[RoleRigh
     yield RoleRight(_on(steps, _READ), _STEPS, "reads the recorded steps")
     for name in topics.inputs:
         yield RoleRight(topic(name, _READ), _INPUT, "reads what the steps read")
+
+
+def _exchange(role: Role, names: Names, pipeline: str) -> Iterator[RoleRight]:
+    """Where nodes send each other rows: on all topics of the pipeline's exchanges, which are made as queries need
+    them."""
+    through = Right(ResourceKind.TOPIC, names.exchange_prefix(pipeline), (), prefixed=True)
+    found: Mapping[Role, Sequence[tuple[tuple[Operation, ...], str, bool]]] = {
+        Role.COORDINATOR: [
+            ((_WRITE,), "adds their partitions to the transaction", False),
+            ((_DELETE,), "deletes what no node can need any more; without it their retention does", True),
+        ],
+        Role.NODE: [
+            (
+                (_READ, _WRITE, _DESCRIBE_CONFIGS),
+                "sends other nodes rows and reads theirs; checks the topics",
+                False,
+            ),
+            ((_CREATE, _ALTER), "makes the topics, and gives them more partitions", True),
+        ],
+        Role.VIEWER: [((_DESCRIBE, _DESCRIBE_CONFIGS), _SAFE, True)],
+        Role.OPERATOR: [
+            ((_DELETE, _DESCRIBE_CONFIGS), "`kcontrol delete`: deletes the topics", True),
+            ((_DESCRIBE, _DESCRIBE_CONFIGS), _SAFE, True),
+        ],
+        Role.REPLAYER: [((_READ,), "reads what nodes sent each other in the steps", False)],
+    }
+    for operations, why, optional in found.get(role, ()):
+        yield RoleRight(_on(through, *operations), _EXCHANGES, why, optional)

@@ -7,7 +7,7 @@ import asyncio
 
 from kcontrol.adapters.kafka.admin.cluster import ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState
-from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.model import ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.ports import Reach
 from kcontrol.settings.cluster import ClusterSettings
@@ -30,6 +30,9 @@ def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:
             output.topic_id,
             output.partitions,
         )
+    for exchange in spec.exchanges:
+        slots = spec.nodes * spec.layout.max_tasks
+        _with_slots(admin, f"pipeline {spec.pipeline!r}, exchange {exchange.name!r}", exchange, slots)
     ensure_topics(settings, spec.pipeline)
 
 
@@ -52,6 +55,16 @@ def _same(admin: TopicAdmin, where: str, topic: str, topic_id: str, partitions: 
             f"definition says {topic_id} and {partitions}"
         )
     return found
+
+
+def _with_slots(admin: TopicAdmin, where: str, exchange: ExchangeSpec, slots: int) -> None:
+    """A topic may have more than are needed."""
+    found = admin.get(exchange.topic, where)
+    if found.topic_id != exchange.topic_id or found.partitions < slots:
+        raise ConfigurationError(
+            f"{where}: topic {exchange.topic!r} has the id {found.topic_id} and {found.partitions} partitions; the "
+            f"definition says {exchange.topic_id} and needs {slots}"
+        )
 
 
 def _check_offsets(admin: TopicAdmin, where: str, item: InputSpec, found: TopicState) -> None:

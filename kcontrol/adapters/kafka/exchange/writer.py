@@ -26,7 +26,7 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.batches import HEADERS_TYPE
 from kcontrol.wire.batches.columns import Ints, Longs
 from kcontrol.wire.chunk_digest import NO_ROWS, RowsDigest, by_node
-from kcontrol.wire.chunks import CHUNK_BYTES, Chunk, pack
+from kcontrol.wire.chunks import CHUNK_BYTES, RowChunk, pack
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class ExchangeLimits:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Unsent:
     """Rows for one node that are not sent yet."""
 
     digest: RowsDigest = NO_ROWS
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[RowChunk] = field(default_factory=list)
 
 
 class ExchangeWriter:
@@ -63,7 +63,7 @@ class ExchangeWriter:
         self._transaction = transaction
         self._exchange, self._topic, self._slot, self._nodes = exchange, topic, slot, nodes
         self._compression = compression
-        self._kept: dict[int, _Kept] = {}
+        self._kept: dict[int, _Unsent] = {}
         self._kept_bytes = 0
         self._runs: list[ExchangeRun] = []
         self._records = 0
@@ -91,7 +91,7 @@ class ExchangeWriter:
         ConfigurationError.
         """
         for chunk in pack(rows, nodes_of_rows, self._nodes, self._compression, self._limits.chunk_bytes):
-            self._kept.setdefault(chunk.node, _Kept()).chunks.append(chunk)
+            self._kept.setdefault(chunk.node, _Unsent()).chunks.append(chunk)
             self._kept_bytes += chunk.data.size
         for node, digest in by_node(nodes_of_rows, first, second).items():
             self._kept[node].digest += digest
@@ -179,7 +179,7 @@ def digests_of(sent: ExchangeSlice) -> Mapping[int, RowsDigest]:
     return found
 
 
-def _record(chunk: Chunk) -> pa.RecordBatch:
+def _record(chunk: RowChunk) -> pa.RecordBatch:
     """One row with the chunk for its value, which is not copied."""
     ends = pa.py_buffer(np.array([0, chunk.data.size], np.int32))
     value = pa.Array.from_buffers(pa.binary(), 1, [None, ends, chunk.data])

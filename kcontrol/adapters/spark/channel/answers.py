@@ -6,7 +6,7 @@ pipeline's queries are made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,9 +19,11 @@ from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
     AskJob,
+    AskReaders,
     AskSettings,
     AskSplits,
     AwaitStep,
+    BeginReading,
     BeginTask,
     Columns,
     Dealt,
@@ -31,19 +33,24 @@ from kcontrol.adapters.spark.channel.messages import (
     OwnPartitions,
     Placement,
     Question,
+    Readers,
     Released,
     ReportFailure,
     ReportReads,
+    ReportSent,
+    ReportTaken,
     ReportWritten,
+    RunToRead,
     Settings,
     Split,
     StepSplits,
     TakeTurns,
+    TaskRuns,
     TaskSplits,
 )
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
 from kcontrol.adapters.spark.channel.step_gate import StepGate
-from kcontrol.core.model import FailureKind, SourceSplit
+from kcontrol.core.model import ExchangeSpec, FailureKind, SourceSplit
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -64,6 +71,8 @@ class ChannelEndpoint:
         """By query and input: the columns that the query can see, None for all; set by the engine."""
         self.job_ahead: Callable[[str, int], Job] = lambda _query, _number: Job(None)
         """By query: what became of a job that was begun ahead; set by the engine. Waits until it is known."""
+        self.exchanges: Mapping[str, ExchangeSpec] = {}
+        """By name: those of the pipeline; set by the engine."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
         self.tasks_ahead = 0
@@ -106,6 +115,17 @@ class ChannelEndpoint:
             case ReportWritten(serial, query, writer, task_attempt, slices):
                 self.gate.attempt(serial).report_written(query, writer, task_attempt, slices)
                 return Heard()
+            case AskReaders(name, step):
+                attempt = self._at_step(step)
+                return Readers(attempt.serial, attempt.exchanging.tasks(name))
+            case BeginReading() as begun:
+                return self._begin_reading(self.gate.attempt(begun.serial), begun)
+            case ReportTaken(serial, query, name, task, records):
+                self.gate.attempt(serial).exchanging.report_taken(query, name, task, records)
+                return Heard()
+            case ReportSent(serial, query, writer, task_attempt, sent):
+                self.gate.attempt(serial).report_sent(query, writer, task_attempt, sent)
+                return Heard()
             case ReportFailure(serial, kind, message):
                 attempt = self.gate.attempt(serial)
                 attempt.fail(kind, f"step {attempt.work.step}: {message}")
@@ -117,12 +137,31 @@ class ChannelEndpoint:
     def _splits(self, input_name: str, step: int) -> StepSplits:
         if self.tasks_ahead:
             return StepSplits(0, "", "", (), 0, 0, self.tasks_ahead)
-        attempt = self.gate.current()
-        if attempt is None or attempt.work.step != step:
-            raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
+        attempt = self._at_step(step)
         tasks = tuple(map(_plain, attempt.source_tasks(input_name)))
         topic, topic_id, placed_among = self._topic(attempt, input_name)
         return StepSplits(attempt.serial, topic, topic_id, tasks, placed_among, attempt.digest_version)
+
+    def _at_step(self, step: int) -> AttemptLedger:
+        attempt = self.gate.current()
+        if attempt is None or attempt.work.step != step:
+            raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
+        return attempt
+
+    def _begin_reading(self, attempt: AttemptLedger, begun: BeginReading) -> TaskRuns:
+        who = (begun.query, begun.exchange, begun.task, begun.task_attempt, begun.attempt_number)
+        runs = attempt.begin_reading(*who)
+        where, token = self.exchanges[begun.exchange], attempt.work.token
+        return TaskRuns(
+            topic=where.topic,
+            topic_id=where.topic_id,
+            runs=tuple(RunToRead(run.partition, run.from_, run.to, run.records) for run in runs),
+            step=attempt.work.step,
+            node=attempt.exchanging.node,
+            committed=attempt.expected is not None,
+            producer_id=token.producer_id,
+            producer_epoch=token.producer_epoch,
+        )
 
     def _begin_task(self, attempt: AttemptLedger, begun: BeginTask) -> TaskSplits:
         tasks = attempt.source_tasks(begun.input)

@@ -15,9 +15,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.write.turns import WriteTurn
+from kcontrol.adapters.spark.channel.exchanging import Exchanging, Run, Stages
 from kcontrol.adapters.spark.channel.input_check import InputCheck, recorded_version
 from kcontrol.adapters.spark.channel.sharing import SharedWriting
-from kcontrol.core.model import FailureKind, OutputSlice, Skipped, SourceSplit, StepBoundary, StepWork
+from kcontrol.core.model import (
+    ExchangeSlice,
+    FailureKind,
+    OutputSlice,
+    Skipped,
+    SourceSplit,
+    StepBoundary,
+    StepWork,
+)
 from kcontrol.errors import StepFailedError
 
 
@@ -30,6 +39,8 @@ class QueryResult:
     watermark_moved: bool
     late_rows: int | None = None
     """That its watermark dropped; None if it has none or no state."""
+    max_times_ms: tuple[int, ...] = ()
+    """The greatest event time that each of its watermarks has seen, where nodes share one; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +77,13 @@ class AttemptLedger:
         queries: frozenset[str],
         own_input: frozenset[tuple[str, int]] | None = None,
         input_check: InputCheck | None = None,
+        stages: Stages | None = None,
     ) -> None:
-        """own_input: (input, partition) of all that this node reads, the division being that
+        """queries: whose results are waited for, and the exchanges that are delivered.
+        own_input: (input, partition) of all that this node reads, the division being that
         of all nodes; None: everything.
         input_check: ends a replay as soon as it has read something else than the log says;
-        None: somebody compares later."""
+        None: somebody compares later. stages: of those queries; None: there is one."""
         self._own_input = own_input
         self._input_check = input_check
         self.digest_version = recorded_version(expected, own_input)
@@ -91,6 +104,11 @@ class AttemptLedger:
         self._sharing: set[str] = set()
         """Queries whose writers share their partitions."""
         self._shared = SharedWriting(work.step, self._changed, self._refuse_late, self._fail_locked)
+        stages = stages or Stages(0, dict.fromkeys(queries, 0), {})
+        self._stages = stages
+        self.watermarks: Mapping[str, int] = {}
+        """By query: the watermark after the step, once it is decided, where nodes share one."""
+        self.exchanging = Exchanging(work.step, stages, self._changed, self._refuse_late, self._fail_locked)
         self._announced: dict[tuple[str, int], frozenset[int]] = {}
         self._read: dict[tuple[str, ReadRange], Counted] = {}
         self.phases_ms: dict[str, float] = {}
@@ -121,6 +139,14 @@ class AttemptLedger:
             self._reached("reading")
             known = self._announced.get((query, task_attempt), frozenset())
             self._announced[query, task_attempt] = known | partitions
+
+    def begin_reading(
+        self, query: str, exchange: str, task: int, task_attempt: int, attempt_number: int
+    ) -> tuple[Run, ...]:
+        """A source task is about to read its part of an exchange: this. Raises StepFailedError when it is a re-run,
+        too late or too early."""
+        self.announce(query, task_attempt, frozenset(), attempt_number)
+        return self.exchanging.part(query, exchange, task)
 
     def report_read(self, query: str, what: ReadRange, counted: Counted) -> None:
         """A source task has read a range to its end. A range counts once; reading it twice must give the
@@ -222,6 +248,14 @@ class AttemptLedger:
             self._shared.leave((query, writer))
             self._written[query, writer] = slices
 
+    def report_sent(
+        self, query: str, writer: int, task_attempt: int, slices: tuple[ExchangeSlice, ...]
+    ) -> None:
+        """As `report_written`, of a writer that sends its rows to nodes."""
+        with self._changed:
+            self.report_written(query, writer, task_attempt, ())
+            self.exchanging.report_sent(query, writer, slices)
+
     def written(self, query: str) -> tuple[OutputSlice, ...]:
         """What a query's writers wrote, once their job has ended well, by output and partition.
 
@@ -289,11 +323,13 @@ class AttemptLedger:
                 self._fail_locked(FailureKind.LOST, message)
                 self._changed.notify_all()
 
-    def finish(self) -> None:
-        """Let the waiting batches end well. Raises the failure if there is one."""
+    def finish(self, watermarks: Mapping[str, int] | None = None) -> None:
+        """Let the waiting batches end well. watermarks: by query, that after the step, where nodes share one. Raises
+        the failure if there is one."""
         with self._changed:
             if self._failure is not None:
                 raise self._failure
+            self.watermarks = watermarks or {}
             self._decided = True
             self._changed.notify_all()
 
@@ -329,6 +365,18 @@ class AttemptLedger:
                 self._reached("written")
             self._changed.notify_all()
 
+    def wait_stage(self, query: str) -> None:
+        """Block a query's batch until the rows that its stage works on are there. Raises AttemptCancelledError when the
+        attempt ends before."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self.exchanging.may_work(query) or self._decided is not None or self._failure is not None
+                )
+            )
+            if self._decided is not None or self._failure is not None:
+                raise AttemptCancelledError(f"step {self.work.step}: the attempt was cancelled")
+
     def wait_decision(self) -> None:
         """Block a query's batch until `finish` (returns) or `cancel` or a failure
         (raises AttemptCancelledError)."""
@@ -337,17 +385,18 @@ class AttemptLedger:
             if self._decided is not True:
                 raise AttemptCancelledError(f"step {self.work.step}: the attempt was cancelled")
 
-    def wait_results(self, timeout_s: float) -> Mapping[str, QueryResult]:
-        """Block until every query has delivered. Raises the failure, or StepFailedError
-        (LOST) when it takes too long."""
+    def wait_results(self, timeout_s: float, stage: int | None = None) -> Mapping[str, QueryResult]:
+        """Block until every query has delivered, of the stages up to this one; None: of all. Raises the failure, or
+        StepFailedError (LOST) when it takes too long."""
         with self._changed:
+            wanted = self._queries if stage is None else self._stages.until(stage)
             done = self._changed.wait_for(
-                lambda: self._failure is not None or self._results.keys() >= self._queries, timeout=timeout_s
+                lambda: self._failure is not None or self._results.keys() >= wanted, timeout=timeout_s
             )
             if self._failure is not None:
                 raise self._failure
             if not done:
-                missing = ", ".join(sorted(self._queries - self._results.keys()))
+                missing = ", ".join(sorted(wanted - self._results.keys()))
                 raise self._fail_locked(
                     FailureKind.LOST,
                     f"step {self.work.step}: queries {missing} did not end within {timeout_s:.0f} s",

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar, get_args
 
 from kcontrol.adapters.kafka.write.turns import WriteTurn
-from kcontrol.core.model import FailureKind, OutputSlice
+from kcontrol.core.model import ExchangeSlice, FailureKind, OutputSlice
 from kcontrol.wire.shapes import from_plain, to_plain
 
 A = TypeVar("A")
@@ -34,6 +34,8 @@ class Placement(StrEnum):
     """A shuffle brings the rows of an output partition to the one task that writes it."""
     TURNS = "turns"
     """Each task writes its rows itself, to any partition, when its turn has come."""
+    SENT = "sent"
+    """Each task sends its rows to the nodes that they are for; no output is written."""
 
 
 class Question(Generic[A]):
@@ -105,6 +107,41 @@ class TaskSplits:
 
 
 @dataclass(frozen=True, slots=True)
+class Readers:
+    """How many source tasks an exchange has in the step."""
+
+    serial: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunToRead:
+    """Offsets [from, to) of a slot that hold so many rows."""
+
+    partition: int
+    from_: int
+    to: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuns:
+    """What one source task reads of an exchange, for which node it is, and which producer has written it.
+
+    committed: the step is, as in a replay; else it is read before that.
+    """
+
+    topic: str
+    topic_id: str
+    runs: tuple[RunToRead, ...]
+    step: int
+    node: int
+    committed: bool
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The cluster's, as JSON, secrets included."""
 
@@ -171,6 +208,14 @@ class AskSplits(Question[StepSplits]):
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class AskReaders(Question[Readers]):
+    """How many source tasks has an exchange in a step?"""
+
+    exchange: str
+    step: int
+
+
 # --- questions of tasks -------------------------------------------------------------------------------------
 
 
@@ -204,6 +249,29 @@ class BeginTask(Question[TaskSplits]):
     task: int
     task_attempt: int
     attempt_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReading(Question[TaskRuns]):
+    """A source task is about to read its part of an exchange. task: which of the exchange's it is."""
+
+    serial: int
+    query: str
+    exchange: str
+    task: int
+    task_attempt: int
+    attempt_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTaken(Question[Heard]):
+    """A source task has read its part of an exchange to the end."""
+
+    serial: int
+    query: str
+    exchange: str
+    task: int
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +350,17 @@ class ReportWritten(Question[Heard]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReportSent(Question[Heard]):
+    """A writer that has leave has sent all that it was given."""
+
+    serial: int
+    query: str
+    writer: int
+    task_attempt: int
+    slices: tuple[ExchangeSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ReportFailure(Question[Heard]):
     """A task has failed with one of kcontrol's own errors."""
 
@@ -291,8 +370,9 @@ class ReportFailure(Question[Heard]):
 
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(AwaitStep, AskSplits, AskSettings),
+    *(AwaitStep, AskSplits, AskReaders, AskSettings),
     *(AskJob, Announce, BeginTask, ReportReads, AskGrant, TakeTurns, ReportWritten, ReportFailure),
+    *(BeginReading, ReportTaken, ReportSent),
 )
 """All that a driver answers."""
 

@@ -7,6 +7,7 @@ the query has. Which partition a row belongs to: `kcontrol.adapters.kafka.write.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,15 +22,37 @@ __all__ = [
     "OUTPUT_COLUMN",
     "PARTITION_COLUMN",
     "OutputTarget",
+    "SendTarget",
     "place",
     "split_by_output",
 ]
 
 OUTPUT_COLUMN = "output"
 PARTITION_COLUMN = "kcontrol_partition"
+SHARD_COLUMN = "_shard"
+"""Of rows that are sent to nodes: a hash of the columns by which they are exchanged, modulo the number of shards."""
+HASH_COLUMNS = ("_h1", "_h2")
+"""Two hashes of such a row, of which the digest is made; they are not sent."""
 
 NOTHING_TYPE = StructType([])
 """Of the rows that writer tasks give to Spark: none. What they wrote goes to the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendTarget:
+    """One exchange, as those who send rows to it see it.
+
+    first: the slot of this node's first sender task; the others' follow. owners: the node that rows of a shard are for, by
+    shard; by partition, if they are rows of an output, which the nodes that own its partitions write.
+    """
+
+    exchange: str
+    topic: str
+    first: int
+    nodes: int
+    owners: tuple[int, ...]
+    output: OutputTarget | None = None
+    compression: str = "lz4"
 
 
 def split_by_output(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pyspark import TaskContext
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.messages import AskJob, Placement
-from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.channel.targets import OutputTarget, SendTarget
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
@@ -36,6 +37,8 @@ class WriteJob:
     spool: str | None = None
     """In a replay: the directory, on this machine, that takes the rows; None: only their digests are
     wanted."""
+    sends: tuple[SendTarget, ...] = ()
+    """What goes to other nodes, instead of to outputs."""
 
     def to_json(self) -> str:
         """As `job_from_json` reads it."""
@@ -45,10 +48,19 @@ class WriteJob:
 def job_from_json(text: str) -> WriteJob:
     """The job that `to_json` wrote."""
     fields = json.loads(text)
-    targets = tuple(
-        OutputTarget(**{**target, "own": tuple(target["own"])}) for target in fields.pop("targets")
-    )
-    return WriteJob(placement=Placement(fields.pop("placement")), targets=targets, **fields)
+    placement = Placement(fields.pop("placement"))
+    targets = tuple(_output(target) for target in fields.pop("targets"))
+    sends = tuple(_sent(target) for target in fields.pop("sends"))
+    return WriteJob(placement=placement, targets=targets, sends=sends, **fields)
+
+
+def _output(fields: dict[str, Any]) -> OutputTarget:
+    return OutputTarget(**{**fields, "own": tuple(fields["own"])})
+
+
+def _sent(fields: dict[str, Any]) -> SendTarget:
+    output = None if fields["output"] is None else _output(fields["output"])
+    return SendTarget(**{**fields, "output": output, "owners": tuple(fields["owners"])})
 
 
 def ahead_property(number: int) -> str:

@@ -24,23 +24,28 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
+from kcontrol.adapters.spark.channel.exchanging import Run
 from kcontrol.adapters.spark.channel.failures import judged
-from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.engine.delivering import Deliveries
+from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
+from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
+from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
 from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
-from kcontrol.adapters.spark.engine.replay_check import ReplayCheck
+from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
-from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
-from kcontrol.adapters.spark.source.reading import count_split
+from kcontrol.adapters.spark.source.counting import count_runs, count_split
 from kcontrol.adapters.spark.state.beginning import plan_settings, write_beginning
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
     Environment,
+    ExchangeSlice,
     FailureKind,
     InputRange,
     PipelineSpec,
@@ -49,10 +54,8 @@ from kcontrol.core.model import (
     StepBoundary,
     StepResult,
     StepWork,
+    Watermark,
 )
-from kcontrol.core.step.differences import part_of
-from kcontrol.core.step.environments import made_otherwise
-from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
@@ -104,11 +107,11 @@ class SparkEngine:
         spool: Spool | None = None,
     ) -> None:
         bound.check_spec(spec)
+        schemas = schemas_of(bound)
         self._bound = bound = bound.on_node(spec, place.node)
         self._spark, self._spec, self._host, self._node = spark, spec, host, place.node
         self._on_failure = on_failure
-        self._environment, self._said_otherwise = place.environment, ""
-        self._compares, self._compression = compares, compression or {}
+        self._replays = Replays(spec, place.node, place.environment, compares)
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
             place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained
@@ -117,23 +120,17 @@ class SparkEngine:
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
         self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
-        host.own_partitions = self._own_partitions
-        host.columns_used = lambda query, name: self._bound_query(query).columns.get(name)
+        self._work = work = NodeWork(spec, place.node, bound, compression or {})
+        self._deliveries = Deliveries(host.settings, work, schemas, spool)
+        host.own_partitions = work.own_partitions
+        host.columns_used = lambda query, name: work.query(query).columns.get(name)
+        host.exchanges = work.exchanges
         host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
-        context = SinkContext(
-            address=host.channel.address,
-            current=host.gate.current,
-            planned_steps=self._workdir.planned_steps,
-            query=lambda name: self._queries.query(name),
-            targets=self._targets,
-            spool=spool,
-            tasks_ahead=lambda: host.tasks_ahead,
-        )
         self._queries = RunningQueries(
             spark,
             bound,
-            context,
+            self._sink_context(spool),
             self._workdir,
             spec.layout.shuffle_partitions,
             self._query_ended,
@@ -149,6 +146,20 @@ class SparkEngine:
         self._recorded_s: float | None = None
         """Since when it is, by the monotonic clock, once somebody has."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kcontrol-engine")
+
+    def _sink_context(self, spool: Spool | None) -> SinkContext:
+        host, work = self._host, self._work
+        return SinkContext(
+            address=host.channel.address,
+            current=host.gate.current,
+            planned_steps=self._workdir.planned_steps,
+            query=lambda name: self._queries.query(name),
+            targets=work.targets,
+            sends=work.sends,
+            shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
+            spool=spool,
+            tasks_ahead=lambda: host.tasks_ahead,
+        )
 
     # --- the port -------------------------------------------------------------------------------------------
 
@@ -177,14 +188,19 @@ class SparkEngine:
         await self._call(lambda: self._open(step, create, checkpoint, cancels))
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        """One batch of every query. Raises StepFailedError with the kind of what went wrong."""
+        """One batch of every query, of the first stage if queries exchange rows; of all in a replay. Raises
+        StepFailedError with the kind of what went wrong."""
         cancels = self._cancels
         return await self._call(lambda: self._run_step(work, expected, cancels))
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        """The batches of the queries of a later stage, on the rows that were sent to this node. Raises as `run_step`."""
+        return await self._call(lambda: self._run_stage(step, stage, received))
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
         If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
-        await self._call(lambda: self._finish_step(step))
+        await self._call(lambda: self._finish_step(step, watermarks))
 
     async def pin(self, step: int) -> None:
         """Hold fast what opening `step`, which was finished last, needs. Raises CheckpointError."""
@@ -215,6 +231,7 @@ class SparkEngine:
                 self._phase = _Phase.BROKEN
                 attempt.cancel(f"step {attempt.work.step}: the attempt was cancelled")
         if running:
+            self._deliveries.cancel()
             self._queries.cancel_jobs()
 
     async def close(self) -> None:
@@ -309,55 +326,71 @@ class SparkEngine:
         self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
-        mine = [item for item in work.division if self._reads(item)]
+        mine = self._work.inputs(work)
         own = frozenset((item.input, item.partition) for item in mine)
-        check = None if expected is None else self._replay_check(expected)
+        check = None if expected is None else self._replays.check(expected)
         of_input = None if check is None else check.of_input(work)
         with self._lock:
             if cancels != self._cancels:
                 raise StepFailedError(FailureKind.LOST, f"step {work.step}: cancelled before it began")
             self._serial += 1
             attempt = self._attempt = AttemptLedger(
-                self._serial, work, expected, frozenset(self._bound.names), own, of_input
+                *(self._serial, work, expected, self._work.names, own, of_input),
+                stages=self._work.stages(work.layout),
             )
-        limits = self._spec.limits
         self._await_recorded()
         attempt.recorded(self._recorded_s)
         check_tasks(attempt, self._spec, self._host)
         self._queries.clock.set(work.now_ms)
+        last = self._work.last_stage
+        if expected is not None:
+            attempt.exchanging.begin(last, expected.exchanges)
         self._host.gate.release(attempt)
-        timeout_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
-        read_again = partial(self._read_again, attempt)
+        if expected is not None:
+            self._deliveries.begin(attempt, None)
         try:
-            results = attempt.wait_results(timeout_ms / 1000)
+            result = self._result(attempt, 0 if expected is None else last)
         except StepFailedError as error:
             if check is not None:
-                check.explain(error, lambda: input_slices(attempt, mine, read_again))
+                check.explain(error, lambda: input_slices(attempt, mine, partial(self._read_again, attempt)))
             raise
-        _log.debug(
-            "step %d: %s",
-            work.step,
-            ", ".join(f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items()),
-        )
-        result = step_result(attempt, results, mine, read_again, self._node)
         if check is not None:
             check.result(attempt, result)
         return result
 
-    def _replay_check(self, expected: StepBoundary) -> ReplayCheck:
-        otherwise = made_otherwise(expected, self._node, self._environment)
-        if otherwise.partition(" was ")[2] not in ("", self._said_otherwise):
-            self._said_otherwise = otherwise.partition(" was ")[2]
-            _log.warning("%s", otherwise)
-        return ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares, otherwise)
+    def _run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        attempt = self._attempt
+        if attempt is None or attempt.work.step != step:
+            raise StepFailedError(
+                FailureKind.LOST,
+                f"stage {stage} of step {step} can't be run: the step is not the one that ran",
+            )
+        attempt.exchanging.begin(stage, received)
+        self._deliveries.begin(attempt, stage)
+        return self._result(attempt, stage)
 
-    def _finish_step(self, step: int) -> None:
+    def _result(self, attempt: AttemptLedger, stage: int) -> StepResult:
+        """What the attempt has given once all stages up to this one are over."""
+        limits = self._spec.limits
+        limit_ms = limits.step_timeout_ms if attempt.expected is None else limits.replay_timeout_ms
+        later = stage > 0 and attempt.expected is None
+        past_s = time.monotonic() - attempt.started_s if later else 0.0
+        results = attempt.wait_results(max(0.0, limit_ms / 1000 - past_s), stage)
+        phases = (f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items())
+        _log.debug("step %d, stage %d: %s", attempt.work.step, stage, ", ".join(phases))
+        if stage < self._work.last_stage:
+            return early_result(attempt, self._work, stage)
+        mine = self._work.inputs(attempt.work)
+        result = step_result(attempt, results, mine, partial(self._read_again, attempt), self._node)
+        return with_exchanges(result, attempt, self._work, partial(self._count_again, attempt))
+
+    def _finish_step(self, step: int, watermarks: Sequence[Watermark]) -> None:
         attempt = self._attempt
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(
                 FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran"
             )
-        attempt.finish()
+        attempt.finish({one.query: one.ms for one in watermarks})
         self._recording = step
         if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
             self._await_recorded()
@@ -388,39 +421,9 @@ class SparkEngine:
     def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
         return count_split(self._host.settings, item, split, attempt.digest_version)
 
-    # --- who reads and writes what --------------------------------------------------------------------------
-
-    def _reads(self, item: InputRange) -> bool:
-        spec = next(candidate for candidate in self._spec.inputs if candidate.name == item.input)
-        return node_of(spec, self._spec.nodes, item.partition) == self._node
-
-    def _own_partitions(self, attempt: AttemptLedger, query: str) -> dict[str, tuple[int, ...]]:
-        return {target.name: target.own for target in self._targets(self._bound_query(query), attempt)}
-
-    def _bound_query(self, name: str) -> BoundQuery:
-        return next(query for query in self._bound.queries if query.name == name)
-
-    def _targets(self, bound: BoundQuery, attempt: AttemptLedger) -> tuple[OutputTarget, ...]:
-        layouts = {layout.output: layout for layout in attempt.work.layout.outputs}
-        added = [name for name in bound.outputs if name not in layouts]
-        if added:
-            raise attempt.fail(
-                FailureKind.QUERY,
-                f"step {attempt.work.step} was made by a definition without output {added[0]!r}: run it "
-                "again by that one",
-            )
-        return tuple(
-            OutputTarget(
-                name=output.name,
-                topic=output.topic,
-                partitions=layouts[output.name].partitions,
-                own=attempt.work.writers[index],
-                digest=layouts[output.name].digest,
-                compression=self._compression.get(output.name, "none"),
-            )
-            for index, output in enumerate(self._spec.outputs)
-            if output.name in bound.outputs
-        )
+    def _count_again(self, attempt: AttemptLedger, exchange: str, runs: Sequence[Run]) -> int:
+        what = self._work.exchanges[exchange], self._deliveries.schemas[exchange]
+        return count_runs(self._host.settings, *what, runs, attempt)
 
     def _query_ended(self, session: int, error: StepFailedError) -> None:
         """Called by a query's watcher. A call under way reports the error itself;

@@ -30,6 +30,8 @@ from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 _SHUFFLE = "spark.sql.shuffle.partitions"
+_ADAPTIVE = "spark.sql.adaptive.streaming.stateless.enabled"
+"""Spark then runs the shuffles of a query without state before its sink is asked."""
 CANCEL_THREAD = "kcontrol-cancel"
 
 _log = logging.getLogger(__name__)
@@ -101,6 +103,8 @@ class RunningQueries:
         self._spark.sparkContext.setLocalProperty(QUERY_PROPERTY, bound.name)
         directory = self._workdir.query_path(bound.name)
         with ExitStack() as settings:
+            if bound.exchanges:  # There is nothing to read before the sink has waited for it.
+                settings.enter_context(with_setting(self._spark, _ADAPTIVE, "false"))
             if self._needs_snapshots(bound.name, directory, step):
                 settings.enter_context(with_setting(self._spark, CHANGELOGS, "false"))
             query = (

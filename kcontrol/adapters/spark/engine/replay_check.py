@@ -9,8 +9,17 @@ from dataclasses import dataclass
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.input_check import InputCheck
-from kcontrol.core.model import FailureKind, InputSlice, StepBoundary, StepResult, StepWork
-from kcontrol.core.step.differences import Difference, NodePart, differences, input_differences
+from kcontrol.core.model import (
+    Environment,
+    FailureKind,
+    InputSlice,
+    PipelineSpec,
+    StepBoundary,
+    StepResult,
+    StepWork,
+)
+from kcontrol.core.step.differences import Difference, NodePart, differences, input_differences, part_of
+from kcontrol.core.step.environments import made_otherwise
 from kcontrol.errors import KcontrolError, StepFailedError
 
 _log = logging.getLogger(__name__)
@@ -63,6 +72,24 @@ class ReplayCheck:
 
     def _told(self, what: str) -> str:
         return f"{self.made_otherwise}: {what}" if self.made_otherwise else what
+
+
+class Replays:
+    """Of one node. environment: what it computes with; None: not known. compares: see `ReplayCheck`."""
+
+    def __init__(
+        self, spec: PipelineSpec, node: int, environment: Environment | None, compares: bool
+    ) -> None:
+        self._spec, self._node, self._environment, self._compares = spec, node, environment, compares
+        self._said_otherwise = ""
+
+    def check(self, expected: StepBoundary) -> ReplayCheck:
+        """What a replay of this step must give. Warns when it was made with something else than before."""
+        otherwise = made_otherwise(expected, self._node, self._environment)
+        if otherwise.partition(" was ")[2] not in ("", self._said_otherwise):
+            self._said_otherwise = otherwise.partition(" was ")[2]
+            _log.warning("%s", otherwise)
+        return ReplayCheck(expected, part_of(expected, self._spec, self._node), self._compares, otherwise)
 
 
 def _first(found: Sequence[Difference]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted, QueryResult, ReadRange
 from kcontrol.adapters.spark.channel.input_check import splits_by_partition
 from kcontrol.core.model import (
+    EventTimes,
     FailureKind,
     InputRange,
     InputSlice,
@@ -48,6 +49,11 @@ def step_result(
             LateRows(name, node, rows)
             for name in sorted(results)
             if (rows := results[name].late_rows) is not None
+        ),
+        event_times=tuple(
+            EventTimes(name, node, results[name].max_times_ms)
+            for name in sorted(results)
+            if results[name].max_times_ms
         ),
     )
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
+from kcontrol.core.step.shards import owner_of
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
@@ -112,14 +113,15 @@ class BoundQueries:
         return tuple(query.name for query in self.queries)
 
     def on_node(self, spec: PipelineSpec, node: int) -> BoundQueries:
-        """Those that the node runs: all but queries whose every input another node reads alone. Run here they
-        would give what a query gives of no rows at all, such as a count of 0. Rows that are exchanged come to every
-        node."""
+        """Those that the node runs: all but queries whose every input another node reads alone, or which read what is
+        brought to one other node. Run here they would give what a query gives of no rows at all, such as a count of 0."""
         homes = {item.name: item.node for item in spec.inputs}
+        homes |= {each.name: owner_of(0, spec.nodes) for each in self.exchanges if not each.by}
         mine = [
             query
             for query in self.queries
-            if query.exchanges or {homes.get(name, SHARED_OUT) for name in query.inputs} & {node, SHARED_OUT}
+            if {homes.get(name, SHARED_OUT) for name in (*query.inputs, *query.exchanges)}
+            & {node, SHARED_OUT}
         ]
         return replace(self, queries=tuple(mine))
 

@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
-import kcontrol
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import analyzed
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
@@ -46,12 +46,8 @@ from kcontrol.definition.frames import FrameQuery, check_frame
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
-SHARD_COLUMN = "_shard"
-"""Of a sender's rows: the partition of the state behind the exchange, an int from 0."""
-DIGEST_COLUMNS = ("_h1", "_h2")
-"""Two hashes of all that a row brings, longs."""
-_OWN = frozenset({SHARD_COLUMN, *DIGEST_COLUMNS})
-_PACKAGE = str(Path(kcontrol.__file__).parent)
+_OWN = frozenset({SHARD_COLUMN, *HASH_COLUMNS})
+_PACKAGE = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +159,12 @@ def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
     by: columns of the frame; without any, all rows are of shard 0.
     """
     shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
-    return with_digest(frame, shard.cast("int").alias(SHARD_COLUMN))
+    return with_digest(frame, frame.schema, shard.cast("int").alias(SHARD_COLUMN))
 
 
-def with_digest(frame: DataFrame, *more: Column) -> DataFrame:
-    """A frame with more columns, and those of which the digest of its rows is made, without the others."""
-    digest = zip(DIGEST_COLUMNS, digest_columns(frame.schema), strict=True)
+def with_digest(frame: DataFrame, hashed: StructType, *more: Column) -> DataFrame:
+    """A frame with more columns, and those of which the digest of its rows is made. hashed: the columns that are in it."""
+    digest = zip(HASH_COLUMNS, digest_columns(hashed), strict=True)
     columns = [named(name) for name in frame.columns]
     return frame.select(*columns, *more, *[column.alias(name) for name, column in digest])
 

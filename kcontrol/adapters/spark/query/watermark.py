@@ -4,6 +4,9 @@ Spark before it records the batch.
 Spark moves its watermark when it records the batch, which it may only do after the step is committed; but the
 step's record must say whether it moved. `WatermarkTracker.updateWatermark` takes the maximum seen by the
 batch's tasks and may be called twice, so calling it here changes nothing later.
+
+Where nodes share one watermark, each says what event times it has seen, and is told the watermark before Spark records
+the batch. It is never behind Spark's own, which only knows the rows of this node.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.core.model import FailureKind, Skipped
 from kcontrol.errors import StepFailedError
 
+_WATERMARK = "EventTimeWatermark"
+"""Spark's name for the physical operator that looks at event times."""
 SKIPPED_METRIC = "kcontrol_skipped_"
 _LATE_METRIC = "numRowsDroppedByWatermark"
 """Spark's metric of every physical operator with state that drops late rows."""
@@ -52,6 +57,23 @@ def skipped_records(execution: Any, bound: BoundQuery) -> tuple[Skipped, ...]:
         metric = metrics.get(SKIPPED_METRIC + name)
         found.append(Skipped(name, int(metric.get().getLong(0)) if metric.isDefined() else 0))
     return tuple(found)
+
+
+def max_times_ms(execution: Any) -> tuple[int, ...]:
+    """The greatest event time that each watermark operator of the batch which `execution` (a MicroBatchExecution) has just
+    run has seen, in the order of the plan; 0: none."""
+    return tuple(
+        max(0, int(stats.max())) if stats.count() else 0
+        for node in _nodes(execution.lastExecution().executedPlan())
+        if node.nodeName() == _WATERMARK
+        for stats in (node.eventTimeStats().value(),)
+    )
+
+
+def set_watermark(execution: Any, watermark_ms: int) -> None:
+    """Spark records it with the batch that `execution` (a MicroBatchExecution) has just run, and goes by it in the next,
+    also when it is started again."""
+    execution.watermarkTracker().setWatermark(watermark_ms)
 
 
 class LateRowsCounter:
@@ -94,9 +116,15 @@ class LateRowsCounter:
 
 
 def _counting(plan: Any) -> Iterator[int]:
+    for number, node in enumerate(_nodes(plan)):
+        if node.metrics().contains(_LATE_METRIC):
+            yield number
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """All nodes of a physical plan, as Spark numbers them."""
     for number in count():
         node = plan.p(number)
         if node is None:
             return
-        if node.metrics().contains(_LATE_METRIC):
-            yield number
+        yield node

@@ -20,7 +20,13 @@ from kcontrol.adapters.spark.channel.failures import as_step_failure
 from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.internals import PlannedFrame, execution_of, wait_to_be_stopped
 from kcontrol.adapters.spark.query.bound import BoundQuery
-from kcontrol.adapters.spark.query.watermark import LateRowsCounter, skipped_records, watermark_moved
+from kcontrol.adapters.spark.query.watermark import (
+    LateRowsCounter,
+    max_times_ms,
+    set_watermark,
+    skipped_records,
+    watermark_moved,
+)
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
 from kcontrol.core.model import FailureKind
@@ -64,12 +70,18 @@ class Sink:
         try:
             self._check(attempt, batch_id)
             attempt.planned(self._bound.name)
+            attempt.wait_stage(self._bound.name)
             result = self._run(batch, attempt, prepared)
+        except AttemptCancelledError:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
             failure = as_step_failure(error, attempt.work.step, self._bound.name)
             raise _shortly(attempt.fail(failure.kind, str(failure))) from None
         attempt.deliver(self._bound.name, result)
         attempt.wait_decision()
+        watermark_ms = attempt.watermarks.get(self._bound.name)
+        if watermark_ms is not None:
+            set_watermark(execution_of(self._context.query(self._bound.name)), watermark_ms)
 
     def _await(self, batch: DataFrame, step: int, released: Released) -> AttemptLedger:
         """The attempt at the step, once there is one.
@@ -120,7 +132,8 @@ class Sink:
         outputs = self._writer.write(batch.sparkSession.sparkContext, attempt, run)
         execution = execution_of(self._context.query(self._bound.name))
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
-        return QueryResult(outputs, skipped, moved, self._late.rows(execution))
+        times = max_times_ms(execution) if self._bound.name in self._context.shared_watermarks else ()
+        return QueryResult(outputs, skipped, moved, self._late.rows(execution), times)
 
 
 def _shortly(failure: StepFailedError) -> CarriedError:

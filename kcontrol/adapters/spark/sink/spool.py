@@ -90,6 +90,30 @@ class SpooledRecords:
                 yield from _records(path, output)
 
 
+class SpoolFile:
+    """Keeps the rows of one output that one writer makes.
+
+    place: the step's directory. writer: its number among the query's writers.
+    """
+
+    def __init__(self, place: Path, output: str, writer: int) -> None:
+        # Writer and output are one only once in a step: an attempt never runs a task twice.
+        self._file = (place / f"{output}.{writer}{_SUFFIX}").open("xb")
+        self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
+
+    def write(self, rows: pa.RecordBatch, partitions: Ints) -> None:
+        """Rows, each of its partition."""
+        for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
+            part = slice(start, start + MAX_BATCH_ROWS)
+            self._stream.write_batch(_spooled(rows[part], partitions[part]))
+
+    def close(self) -> None:
+        """Nothing more comes; may be said twice."""
+        if not self._file.closed:
+            self._stream.close()
+            self._file.close()
+
+
 class SpoolWriter:
     """A task's side: a `DigestWriter` that also keeps the rows of one output.
 
@@ -98,33 +122,24 @@ class SpoolWriter:
 
     def __init__(self, counted: DigestWriter, place: Path, output: str, writer: int) -> None:
         self._counted = counted
-        # Writer and output are one only once in a step: an attempt never runs a task twice.
-        self._file = (place / f"{output}.{writer}{_SUFFIX}").open("xb")
-        self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
+        self._file = SpoolFile(place, output, writer)
 
     def write(
         self, rows: pa.RecordBatch, partitions: Ints, digest_rows: pa.RecordBatch | None = None
     ) -> None:
         """See `DigestWriter.write`."""
         self._counted.write(rows, partitions, digest_rows)
-        for start in range(0, rows.num_rows, MAX_BATCH_ROWS):
-            part = slice(start, start + MAX_BATCH_ROWS)
-            self._stream.write_batch(_spooled(rows[part], partitions[part]))
+        self._file.write(rows, partitions)
 
     def finish(self) -> list[OutputSlice]:
         """See `DigestWriter.finish`."""
-        self._close()
+        self._file.close()
         return self._counted.finish()
 
     def abort(self) -> None:
         """Close the file, as it is; the attempt is over, and with it the run."""
-        self._close()
+        self._file.close()
         self._counted.abort()
-
-    def _close(self) -> None:
-        if not self._file.closed:
-            self._stream.close()
-            self._file.close()
 
 
 def _spooled(rows: pa.RecordBatch, partitions: Ints) -> pa.RecordBatch:

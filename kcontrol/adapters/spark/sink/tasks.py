@@ -35,7 +35,7 @@ class PlaceRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carried():
-            job = job_of(_context(), self._address, self._query)
+            job = job_of(task_context(), self._address, self._query)
         if job is None:
             return
         with failures_reported(self._address, job.serial):
@@ -53,7 +53,7 @@ class WriteRows:
         self._address, self._query = address, query
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = _context()
+        context = task_context()
         with carried():
             job = job_of(context, self._address, self._query)
         if job is None:
@@ -66,7 +66,7 @@ class WriteRows:
         first = next(batches, None)
         if first is None:
             return  # nothing to write: no leave is needed
-        grant = self._ask_leave(job, context)
+        grant = ask_leave(self._address, self._query, job, context)
         own = {each.output: each.partitions for each in grant.own}
         who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
         writer = RowWriter(self._address, grant, job, who)
@@ -87,20 +87,16 @@ class WriteRows:
         who = (job.serial, self._query, context.partitionId(), context.taskAttemptId())
         client_of(self._address).ask(ReportWritten(*who, tuple(slices)))
 
-    def _ask_leave(self, job: WriteJob, context: TaskContext) -> Grant:
-        who = (
-            job.serial,
-            self._query,
-            context.partitionId(),
-            context.taskAttemptId(),
-            context.attemptNumber(),
-        )
-        return client_of(self._address).ask(
-            AskGrant(*who, job.placement, job.tasks, job.targets[0].partitions)
-        )
+
+def ask_leave(address: ChannelAddress, query: str, job: WriteJob, context: TaskContext) -> Grant:
+    """The driver's leave for the task under way. Raises StepFailedError."""
+    who = (job.serial, query, context.partitionId(), context.taskAttemptId(), context.attemptNumber())
+    modulus = job.targets[0].partitions if job.targets else 0
+    return client_of(address).ask(AskGrant(*who, job.placement, job.tasks, modulus))
 
 
-def _context() -> TaskContext:
+def task_context() -> TaskContext:
+    """Of the task under way."""
     context = TaskContext.get()
     assert context is not None
     return context

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Placement
-from kcontrol.adapters.spark.channel.targets import OutputTarget
+from kcontrol.adapters.spark.channel.targets import OutputTarget, SendTarget
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.spool import Spool
@@ -34,6 +34,10 @@ class SinkContext:
     planned_steps: Callable[[str, int], list[int]]
     query: Callable[[str], StreamingQuery]
     targets: Callable[[BoundQuery, AttemptLedger], tuple[OutputTarget, ...]]
+    sends: Callable[[BoundQuery, AttemptLedger], tuple[SendTarget, ...]] = lambda _query, _attempt: ()
+    """What the query sends to other nodes instead of writing it."""
+    shared_watermarks: frozenset[str] = frozenset()
+    """Queries whose watermark is one for all nodes."""
     spool: Spool | None = None
     tasks_ahead: Callable[[], int] = lambda: 0
     """Of each input, how many source tasks are planned ahead of the step; 0: as many as the step has."""
@@ -61,6 +65,9 @@ class StepWriter:
 
     def job(self, attempt: AttemptLedger) -> tuple[WriteJob, Ways]:
         """What the writer tasks of the attempt must know, and how its rows find them. Raises StepFailedError."""
+        sends = self._context.sends(self._bound, attempt)
+        if sends:
+            return self._sending(attempt, sends)
         targets = self._context.targets(self._bound, attempt)
         tasks = max(
             layout.tasks for layout in attempt.work.layout.outputs if layout.output in self._bound.outputs
@@ -70,6 +77,13 @@ class StepWriter:
         spool = self._context.spool.place(attempt.work.step) if replay and self._context.spool else None
         job = WriteJob(attempt.serial, placement, tasks, replay, targets, str(spool) if spool else None)
         return job, Ways(placement, tasks, self._has_one_partition(attempt))
+
+    def _sending(self, attempt: AttemptLedger, sends: tuple[SendTarget, ...]) -> tuple[WriteJob, Ways]:
+        layouts = {layout.exchange: layout.senders for layout in attempt.work.layout.exchanges}
+        tasks = max(1, *(layouts.get(target.exchange, 1) for target in sends))
+        replay = attempt.expected is not None
+        job = WriteJob(attempt.serial, Placement.SENT, tasks, replay, targets=(), sends=sends)
+        return job, Ways(Placement.SENT, tasks, self._has_one_partition(attempt))
 
     def _placement(self, attempt: AttemptLedger, targets: tuple[OutputTarget, ...], tasks: int) -> Placement:
         """One writer needs nothing. Several don't meet if the rows can stay where they were read.

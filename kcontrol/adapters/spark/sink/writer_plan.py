@@ -21,6 +21,7 @@ from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.targets import NOTHING_TYPE, PARTITION_COLUMN
 from kcontrol.adapters.spark.internals import java_column, map_in_arrow
+from kcontrol.adapters.spark.sink.sending import SendRows
 from kcontrol.adapters.spark.sink.tasks import PlaceRows, WriteRows
 
 if TYPE_CHECKING:
@@ -54,12 +55,19 @@ class WriterPlan:
         if ways.placement is Placement.EXCHANGE:
             placed = map_in_arrow(batch, self._place).repartitionById(ways.tasks, PARTITION_COLUMN)
             return map_in_arrow(placed, self._write_placed)
+        if ways.placement is Placement.SENT:
+            sent = batch if ways.one_partition else batch.coalesce(ways.tasks)
+            return map_in_arrow(sent, self._send)
         single = ways.placement is Placement.SINGLE and not ways.one_partition
         return map_in_arrow(batch.coalesce(1) if single else batch, self._write)
 
     @cached_property
     def _write(self) -> JavaObject:
         return _function(WriteRows(self._address, self._query), self._schema, NOTHING_TYPE)
+
+    @cached_property
+    def _send(self) -> JavaObject:
+        return _function(SendRows(self._address, self._query), self._schema, NOTHING_TYPE)
 
     @cached_property
     def _write_placed(self) -> JavaObject:

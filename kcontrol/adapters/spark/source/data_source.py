@@ -5,9 +5,6 @@ Three kinds of process use this module. A planner process (one for each query an
 asks the driver how a step is cut into tasks. A task reads its splits, straight into Arrow, and reports what
 it read. Spark's own planner pickles the reader once for the tasks. None of them knows anything but the
 driver's side channel.
-
-`latestOffset` never returns its own start: Spark would make an empty batch, or, with two
-inputs, a batch with one missing.
 """
 
 from __future__ import annotations
@@ -16,9 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
@@ -26,20 +21,26 @@ from kcontrol.adapters.spark.channel.crossing import carried
 from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskSplits,
-    AwaitStep,
     BeginTask,
     ReadSplit,
     ReportReads,
     Split,
     TaskSplits,
 )
+from kcontrol.adapters.spark.source.step_offsets import (
+    QUERY_PROPERTY,
+    StepOffsets,
+    address_in,
+    address_options,
+    query_context,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+__all__ = ["QUERY_PROPERTY", "SOURCE_NAME", "KcontrolSource", "source_options"]
+
 SOURCE_NAME = "kcontrol"
-QUERY_PROPERTY = "kcontrol.query"
-"""Spark's local property that tells tasks which query they work for."""
 
 _PLACED = ("column", "value_format", "schema")
 _COLUMNS = (
@@ -67,10 +68,7 @@ def source_options(
         "tasks": str(tasks),
         "input": input_name,
         "headers": str(with_headers).lower(),
-        "channel.host": address.host,
-        "channel.port": str(address.port),
-        "channel.secret": address.secret,
-        "channel.fingerprint": address.fingerprint,
+        **address_options(address),
     }
 
 
@@ -119,12 +117,7 @@ class _TaskReader:
         self.input = options["input"]
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
-        self.address = ChannelAddress(
-            options["channel.host"],
-            int(options["channel.port"]),
-            options["channel.secret"],
-            options["channel.fingerprint"],
-        )
+        self.address = address_in(options)
 
     def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
         """Reads the splits and reports what was read."""
@@ -159,7 +152,7 @@ class _TaskReader:
         asks: a task that comes too late is refused."""
         from kcontrol.adapters.spark.channel.write_job import job_of
 
-        context, query = _context()
+        context, query = query_context()
         with carried():
             job = job_of(context, self.address, query)
             if job is None:
@@ -172,26 +165,12 @@ class _TaskReader:
             yield from self.rows(job.serial, query, told)
 
 
-class StepStreamReader(DataSourceStreamReader):
+class StepStreamReader(StepOffsets):
     """Plans in the planner process, reads in tasks."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
         self._task = _TaskReader(options)
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        return {"step": 0}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable()
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - PySpark's names
-        """Blocks until the step after `start` is released; where queries are planned ahead of it, not at all: the
-        sink waits then. `query.stop()` ends it by killing this process."""
-        while True:
-            with carried():
-                step = client_of(self._task.address).ask(AwaitStep(start["step"])).step
-            if step is not None:
-                return {"step": step}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The tasks of the step `end`; also called when Spark plans a recorded batch
@@ -219,7 +198,7 @@ class StepStreamReader(DataSourceStreamReader):
             yield from self._task.any_step(partition)
             return
         assert isinstance(partition, SourceTask)
-        context, query = _context()
+        context, query = query_context()
         read = tuple(sorted({split[0] for split in partition.splits}))
         who = (partition.serial, query, self._task.input)
         with carried():
@@ -229,12 +208,6 @@ class StepStreamReader(DataSourceStreamReader):
         more = (partition.placed_among, partition.digest_version, told.columns)
         found = TaskSplits(partition.topic, partition.topic_id, splits, *more)
         yield from self._task.rows(partition.serial, query, found)
-
-    def commit(self, end: dict[str, int]) -> None:
-        """Nothing to forget: what is committed is told by the steps topic alone."""
-
-    def stop(self) -> None:
-        """Nothing to close: connections end with the process."""
 
 
 class AnyStepReader(DataSourceReader):
@@ -251,10 +224,3 @@ class AnyStepReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, AnyStepTask)
         yield from self._task.any_step(partition)
-
-
-def _context() -> tuple[TaskContext, str]:
-    """Of the task under way, and the query that it works for."""
-    context = TaskContext.get()
-    assert context is not None
-    return context, context.getLocalProperty(QUERY_PROPERTY) or ""

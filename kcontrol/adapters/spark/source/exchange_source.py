@@ -8,6 +8,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.source.exchange_reading import ExchangeStreamReader
+from kcontrol.adapters.spark.source.step_offsets import address_options
 
 EXCHANGE_SOURCE = "kcontrol_exchange"
 
@@ -21,10 +23,7 @@ def exchange_options(address: ChannelAddress, exchange: str, schema: str) -> dic
     return {
         "exchange": exchange,
         "schema": schema,
-        "channel.host": address.host,
-        "channel.port": str(address.port),
-        "channel.secret": address.secret,
-        "channel.fingerprint": address.fingerprint,
+        **address_options(address),
     }
 
 
@@ -38,5 +37,5 @@ class ExchangeSource(DataSource):
     def schema(self) -> StructType:
         return StructType.fromJson(json.loads(self.options["schema"]))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - PySpark's name
-        raise NotImplementedError("exchanges can't be read yet")
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
+        return ExchangeStreamReader(self.options)

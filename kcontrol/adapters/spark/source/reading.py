@@ -13,7 +13,6 @@ from kcontrol.adapters.spark.channel.attempt import Counted
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.messages import AskSettings
 from kcontrol.adapters.spark.channel.placement_check import PlacementCheck
-from kcontrol.core.model import InputRange, SourceSplit
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import INPUT_DIGEST_VERSION, input_kind
 
@@ -54,19 +53,8 @@ def read_splits(
     )
     schema = range_schema(headers=with_headers)
     seen = reading if check is None else map(check.look, reading)
-    yield from _joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
+    yield from joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
-
-
-def count_split(
-    settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int
-) -> Counted:
-    """What a split holds, read by the driver itself."""
-    what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
-    reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
-    for _ in reading:
-        pass
-    return Counted(reading.records, reading.digest.hex)
 
 
 def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) -> pa.RecordBatch:
@@ -78,7 +66,7 @@ def _only(batch: pa.RecordBatch, columns: Collection[str], schema: pa.Schema) ->
     return pa.RecordBatch.from_arrays(kept, schema=schema)
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order, in fewer batches."""
     small: list[pa.RecordBatch] = []
     rows = size = 0

@@ -1,0 +1,44 @@
+"""What lies in a part of a step's input that no task has read to its end, counted by the driver itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
+from kcontrol.adapters.kafka.read.ranges import RangeReader
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
+from kcontrol.adapters.spark.channel.exchanging import Run
+from kcontrol.core.model import ExchangeSpec, InputRange, SourceSplit
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.digest import input_kind
+
+
+def count_split(
+    settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int
+) -> Counted:
+    """What a split holds."""
+    what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
+    reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
+    for _ in reading:
+        pass
+    return Counted(reading.records, reading.digest.hex)
+
+
+def count_runs(
+    settings: ClusterSettings,
+    exchange: ExchangeSpec,
+    schema: pa.Schema,
+    runs: Sequence[Run],
+    attempt: AttemptLedger,
+) -> int:
+    """How many rows runs for this node hold. Raises as `ExchangeReader.read`."""
+    token, committed = attempt.work.token, attempt.expected is not None
+    producer = (token.producer_id, token.producer_epoch)
+    sent = Sent(attempt.work.step, attempt.exchanging.node, *producer, committed=committed)
+    reader = ExchangeReader(settings, exchange.name, exchange.topic, exchange.topic_id, schema)
+    reading = reader.read([(run.partition, run.from_, run.to) for run in runs], sent)
+    for _ in reading:
+        pass
+    return reading.records

@@ -1,0 +1,73 @@
+"""How Spark reads an exchange: as many tasks as the layout of the step says, each of which asks what is its part when it
+runs. Before the rows are there no task runs: the query's sink waits for them in the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from kcontrol.adapters.spark.channel.client import client_of
+from kcontrol.adapters.spark.channel.crossing import carried
+from kcontrol.adapters.spark.channel.messages import AskReaders, BeginReading, ReportTaken, TaskRuns
+from kcontrol.adapters.spark.source.step_offsets import StepOffsets, query_context
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class ExchangeTask(InputPartition):
+    """Which source task of the exchange it is, in one attempt."""
+
+    serial: int
+    task: int
+
+
+class ExchangeStreamReader(StepOffsets):
+    """Plans in the planner process, reads in tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._exchange, self._schema = options["exchange"], options["schema"]
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """The tasks of the step `end`. What they read is not known yet."""
+        if start == end:
+            return []
+        with carried():
+            told = client_of(self.address).ask(AskReaders(self._exchange, end["step"]))
+        return [ExchangeTask(told.serial, task) for task in range(told.tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ExchangeTask)
+        context, query = query_context()
+        who = (partition.serial, query, self._exchange, partition.task)
+        with carried():
+            client = client_of(self.address)
+            told = client.ask(BeginReading(*who, context.taskAttemptId(), context.attemptNumber()))
+        found = yield from self._rows(partition.serial, told)
+        with carried():
+            client.ask(ReportTaken(*who, found))
+
+    def _rows(self, serial: int, told: TaskRuns) -> Generator[pa.RecordBatch, None, int]:
+        """Yields the rows of all runs; returns how many there were."""
+        from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
+        from kcontrol.adapters.spark.channel.reporting import failures_reported
+        from kcontrol.adapters.spark.source.exchange_schema import schema_of
+        from kcontrol.adapters.spark.source.reading import cluster_settings, joined
+
+        if not told.runs:
+            return 0
+        with carried():
+            settings = cluster_settings(self.address)
+        with failures_reported(self.address, serial):
+            schema = schema_of(self._schema)
+            sent = Sent(told.step, told.node, told.producer_id, told.producer_epoch, told.committed)
+            reader = ExchangeReader(settings, self._exchange, told.topic, told.topic_id, schema)
+            reading = reader.read([(run.partition, run.from_, run.to) for run in told.runs], sent)
+            yield from joined(reading)
+            return reading.records

@@ -1,0 +1,242 @@
+"""One node's engine runs a step in stages, beside another node that is played by the test: what it sends, that it waits, what
+it reads, what it delivers, and that a replay gives the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+import kcontrol
+from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
+from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
+from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
+from kcontrol.core.model import ExchangeSlice, FailureKind, StepResult, StepWork
+from kcontrol.core.step.exchange import in_order, runs_for, stages_of
+from kcontrol.definition.parts import TaskLayout
+from kcontrol.errors import StepFailedError
+from kcontrol.wire.murmur2 import partition_of
+from tests.integration.spark.conftest import RunScenario
+from tests.integration.spark.stepper import Stepper
+
+ME, OTHER, NODES = 0, 1, 2
+ROWS = pa.schema([("user", pa.string()), ("amount", pa.int64())])
+FORMATTED: dict[str, Any] = {"value_format": "json"}
+JSON: dict[str, Any] = {"value_format": "json", "schema": "user string, amount long"}
+LAYOUT = TaskLayout(max_tasks=2, shuffle_partitions=4)
+
+
+def totals(numbers: Any) -> Any:
+    mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users")
+    grouped = mine.groupBy("user").agg(F.count("*").alias("n"), F.sum("amount").alias("total"))
+    return {"out": kcontrol.output(grouped, mode="update")}
+
+
+def produced(stepper: Stepper, *rows: tuple[str, int]) -> None:
+    records = [(None, json.dumps({"user": user, "amount": amount}).encode()) for user, amount in rows]
+    for partition in range(2):
+        stepper.produce("numbers", records[partition::2], partition)
+
+
+class OtherNode:
+    """What node 1 would do in an attempt."""
+
+    def __init__(self, stepper: Stepper, work: StepWork) -> None:
+        self._stepper, self._work = stepper, work
+
+    def sends(self, name: str, rows: Sequence[tuple[str, int]], to: int) -> ExchangeSlice:
+        """Rows of users, all to one node."""
+        token, spec = self._work.token, next(x for x in self._stepper.spec.exchanges if x.name == name)
+        producer = (token.producer_id, token.producer_epoch)
+        transaction = StepTransaction(self._work.transactional_id, *producer, self._work.step)
+        slot = OTHER * self._stepper.spec.layout.max_tasks
+        writer = ExchangeWriter(self._stepper.settings, transaction, name, spec.topic, slot, NODES)
+        batch = pa.RecordBatch.from_arrays(
+            [pa.array([user for user, _ in rows]), pa.array([amount for _, amount in rows], pa.int64())],
+            schema=ROWS,
+        )
+        hashes = np.arange(len(rows), dtype=np.int64)
+        writer.write(batch, np.full(len(rows), to, dtype=np.int32), hashes, hashes)
+        sent = writer.finish()
+        assert sent is not None
+        return sent
+
+    def reads(self, name: str, slices: Sequence[ExchangeSlice], schema: pa.Schema) -> list[dict[str, Any]]:
+        """What was sent to node 1, while the transaction is open."""
+        token, spec = self._work.token, next(x for x in self._stepper.spec.exchanges if x.name == name)
+        sent = Sent(self._work.step, OTHER, token.producer_id, token.producer_epoch, committed=False)
+        reader = ExchangeReader(self._stepper.settings, name, spec.topic, spec.topic_id, schema)
+        runs = [(s.partition, r.from_, r.to) for s in slices for r in s.runs if r.node == OTHER]
+        return [row for batch in reader.read(runs, sent) for row in batch.to_pylist()]
+
+
+async def begun(stepper: Stepper) -> StepWork:
+    return await stepper.begin(len(stepper.log) + 1, stepper.division(stepper.ends()))
+
+
+async def stages(stepper: Stepper, work: StepWork, foreign: Sequence[tuple[str, int]]) -> StepResult:
+    """All stages of an attempt; the other node sends these rows to this one in the first."""
+    early = await stepper.engine.run_step(work, None)
+    sent = [*early.sent, OtherNode(stepper, work).sends("users", foreign, ME)]
+    result = early
+    for stage in range(1, stages_of(stepper.spec)):
+        result = await stepper.engine.run_stage(work.step, stage, runs_for(sent, ME))
+        sent += result.sent
+    return replace(result, sent=in_order(sent))
+
+
+async def stepped(stepper: Stepper, foreign: Sequence[tuple[str, int]]) -> StepResult:
+    """A whole step."""
+    work = await begun(stepper)
+    result = await stages(stepper, work, foreign)
+    await stepper.commit(work, result)
+    await stepper.engine.finish_step(work.step)
+    return result
+
+
+def written(stepper: Stepper, user: str) -> list[dict[str, Any]]:
+    """By step, what came out for a user."""
+    rows = sorted(stepper.committed("out"), key=lambda row: row.step)
+    return [row for each in rows if (row := json.loads(each.value or b""))["user"] == user]
+
+
+def run_two(run_scenario: RunScenario, query: Any, scenario: Any, **outputs: Any) -> None:
+    run_scenario([query], scenario, {"numbers": (2, JSON)}, {"out": (2, outputs)}, layout=LAYOUT, nodes=NODES)
+
+
+def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in range(1, 4):
+            produced(stepper, *[(f"u{number % 7}", step * number) for number in range(20)])
+            work = await begun(stepper)
+            early = await stepper.engine.run_step(work, None)
+            assert (early.inputs, early.outputs, early.taken) == ((), (), ())
+            other = OtherNode(stepper, work)
+            elsewhere = other.reads("users", early.sent, ROWS)
+            sent = in_order([*early.sent, other.sends("users", [("other", step)], ME)])
+            result = await stepper.engine.run_stage(step, 1, runs_for(sent, ME))
+            [taken] = result.taken
+            assert taken.records == 10 - len(elsewhere) + 1, "this node reads one of the partitions"
+            await stepper.commit(work, replace(result, sent=sent))
+            await stepper.engine.finish_step(step)
+        assert [(row["n"], row["total"]) for row in written(stepper, "other")] == [(1, 1), (2, 3), (3, 6)]
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        for step in (2, 3):
+            again = await stepper.replay(step)
+            assert {piece.partition for piece in again.sent} == {0}
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_an_attempt_that_ends_between_or_after_its_stages_leaves_nothing(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        await stepped(stepper, [("other", 1)])
+        for ended_after in (0, 1):
+            work = await begun(stepper)
+            if ended_after == 0:
+                await stepper.engine.run_step(work, None)
+            else:
+                await stages(stepper, work, [("other", 100)])
+            stepper.engine.cancel()
+            with pytest.raises(StepFailedError, match="over"):
+                await stepper.engine.run_stage(work.step, 1, ())
+            await stepper.abort()
+            await stepper.engine.open(1, create=False)
+        await stepped(stepper, [("other", 2)])
+        assert [(row["n"], row["total"]) for row in written(stepper, "other")] == [(1, 1), (2, 3)]
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_rows_that_are_not_there_end_the_attempt(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        work = await begun(stepper)
+        await stepper.engine.run_step(work, None)
+        sent = OtherNode(stepper, work).sends("users", [("other", 1)], ME)
+        [run] = sent.runs
+        more = replace(sent, runs=(replace(run, records=2),))
+        with pytest.raises(
+            StepFailedError, match="found 1 rows in exchange 'users', where 2 were sent"
+        ) as failed:
+            await stepper.engine.run_stage(work.step, 1, (more,))
+        assert failed.value.kind is FailureKind.LOST
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_rows_of_another_attempt_end_the_attempt(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        before = await begun(stepper)
+        stale = OtherNode(stepper, before).sends("users", [("stale", 1)], ME)
+        await stepper.abort()
+        work = await begun(stepper)
+        await stepper.engine.run_step(work, None)
+        with pytest.raises(StepFailedError, match="should hold what producer") as failed:
+            await stepper.engine.run_stage(work.step, 1, (stale,))
+        assert failed.value.kind is FailureKind.LOST
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_keyed_rows_are_delivered_to_the_partitions_of_this_node(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        assert stages_of(stepper.spec) == 3
+        users = [f"u{number}" for number in range(8)]
+        result = await stepped(stepper, [(user, 1) for user in users])
+        here = {user for user in users if partition_of(user.encode(), 2) % NODES == ME}
+        assert {row.key for row in stepper.committed("out")} == {user.encode() for user in here}
+        delivered = next(each for each in result.taken if each.exchange == "out-deliver")
+        assert delivered.records == len(here)
+        await stepped(stepper, [(user, 1) for user in users])
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        await stepper.replay(2)
+
+    run_two(run_scenario, totals, scenario, **FORMATTED, key="user")
+
+
+def test_what_has_no_state_waits_for_its_rows_too(run_scenario: RunScenario) -> None:
+    """Adaptive execution would run its shuffle before anybody asks the sink."""
+
+    def largest(numbers: Any) -> Any:
+        mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users")
+
+        def of_user(rows: Any) -> Any:
+            return rows.nlargest(1, "amount")
+
+        return {"out": mine.groupBy("user").applyInPandas(of_user, mine.schema)}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2):
+            await stepped(stepper, [("other", step), ("other", 7 + step)])
+        assert [row["amount"] for row in written(stepper, "other")] == [8, 9]
+
+    run_two(run_scenario, largest, scenario, **FORMATTED)
+
+
+def test_a_sort_behind_an_exchange_waits_for_its_rows_too(run_scenario: RunScenario) -> None:
+    def sorted_totals(numbers: Any) -> Any:
+        mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users")
+        grouped = mine.groupBy("user").agg(F.sum("amount").alias("total")).orderBy("total")
+        return {"out": kcontrol.output(grouped, mode="complete")}
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2):
+            await stepped(stepper, [("other", step)])
+        assert [row["total"] for row in written(stepper, "other")] == [1, 3]
+
+    run_two(run_scenario, sorted_totals, scenario, **FORMATTED)
