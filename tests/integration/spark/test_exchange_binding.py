@@ -186,7 +186,7 @@ def test_a_query_is_cut_at_its_exchanges(bound: Bind, query: Query, queries: Any
         assert sender.frame.columns == [*columns, "_shard", "_h1", "_h2"]
         assert (sender.keyed, sender.unkeyed) == (False, True)
     reader = found.queries[-1]
-    assert reader.exchanges and not reader.inputs and not reader.narrow
+    assert (bool(reader.exchanges), reader.inputs, reader.narrow) == (True, (), False)
     assert found.planning == "each step: 'out_1' exchanges rows between nodes"
     spec = spec_of(found, pipeline_of(query), 2)
     assert spec.queries == tuple(queries)
@@ -208,18 +208,17 @@ def test_with_one_node_an_exchange_gives_the_frame_itself(spark: SparkSession) -
 
 
 def test_the_fingerprint_covers_exchanges_and_is_as_it_was_without(bound: Bind) -> None:
-    def by_item(orders: DataFrame, _: DataFrame) -> Any:
-        mine = kcontrol.exchange(orders, by="item").withColumnRenamed("item", "user")
-        return kcontrol.output(mine.drop("user").groupBy("item").count(), mode="update")
+    def plain(orders: DataFrame, _: DataFrame) -> Any:
+        return kcontrol.output(orders.groupBy("user").agg(F.sum("amount").alias("total")), mode="update")
 
-    plain: Query = lambda o, _: kcontrol.output(
-        o.groupBy("user").agg(F.sum("amount").alias("total")), mode="update"
-    )
-    of = {query: spec_of(bound(query), pipeline_of(query), 2).fingerprint for query in (totals, twice)}
-    assert len(set(of.values())) == 2
+    def named(orders: DataFrame, _: DataFrame) -> Any:
+        mine = kcontrol.exchange(orders, by="user", name="other")
+        return kcontrol.output(mine.groupBy("user").agg(F.sum("amount").alias("total")), mode="update")
+
+    several = [spec_of(bound(query), pipeline_of(query), 2).fingerprint for query in (totals, twice, named)]
+    assert len(set(several)) == 3
     alone = [spec_of(bound(query, 1), pipeline_of(query, 1)).fingerprint for query in (totals, plain)]
     assert alone[0] == alone[1]
-    del by_item
 
 
 def test_keyed_rows_and_an_output_of_one_node_are_delivered(bound: Bind) -> None:
@@ -354,13 +353,7 @@ WRONG: dict[str, tuple[Query, str]] = {
     ),
     "other columns of a join": (
         lambda o, p: kcontrol.exchange(o.select("user", "item"), by="user").join(
-            kcontrol.exchange(
-                p.select(F.col("user").alias("payer"), "price"), by="price_text".replace("_text", "")
-            )
-            if False
-            else kcontrol.exchange(
-                p.select(F.col("user").alias("payer"), F.col("item").alias("sold")), by="sold"
-            ),
+            kcontrol.exchange(p.select(F.col("user").alias("payer"), F.col("item").alias("sold")), by="sold"),
             F.expr("user = payer"),
         ),
         r"joins on user = payer, .* by=\[\"user\"\] of the left side and by=\[\"payer\"\] of the right one",
@@ -468,7 +461,7 @@ def test_what_an_exchange_can_not_do_is_refused_with_the_line_it_is_on(bound: Bi
 
 
 def test_what_gives_other_values_is_refused_before_it_is_sent(bound: Bind) -> None:
-    with pytest.raises(NotDeterministicError, match="query 'out_1.send' uses 'rand"):
+    with pytest.raises(NotDeterministicError, match=r"query 'out_1\.send' uses 'rand"):
         bound(lambda o, _: kcontrol.exchange(o.withColumn("r", F.rand()), by="user"))
 
 
@@ -501,19 +494,24 @@ def test_an_exchange_is_read_once(bound: Bind, spark: SparkSession) -> None:
 
 def test_more_nodes_than_shards_and_more_stages_than_are_wanted_are_refused(bound: Bind) -> None:
     layout = kcontrol.Layout(shuffle_partitions=1)
-    with pytest.raises(ConfigurationError, match="exchanges rows among 1 shards.*at least 2"):
+    with pytest.raises(ConfigurationError, match=r"exchanges rows among 1 shards.*at least 2"):
         spec_of(bound(totals, layout=layout), pipeline_of(totals, layout=layout), 2)
     few: dict[str, Any] = {"max_stages": 3, "key": "user"}
     with pytest.raises(
-        ConfigurationError, match="has steps of 4 stages.*out_1, counted, out-deliver.*max_stages=4"
+        ConfigurationError, match=r"has steps of 4 stages.*out_1, counted, out-deliver.*max_stages=4"
     ):
         spec_of(bound(twice, **few), pipeline_of(twice, **few))
     assert spec_of(bound(twice, key="user"), pipeline_of(twice, key="user")).stages == (0, 1, 2)
 
 
 def test_what_would_be_scattered_is_told_the_exchange_that_would_do(bound: Bind) -> None:
-    query: Query = lambda o, _: group(o, "item", F.upper("user"))  # noqa: E731
-    told = r"query 'out' groups by item, upper\(user\).*kcontrol\.exchange\(\.\.\., by=\[\"item\", F\.expr\(\"upper\(user\)\"\)\]\)"
+    def query(orders: DataFrame, _: DataFrame) -> Any:
+        return group(orders, "item", F.upper("user"))
+
+    told = (
+        r"query 'out' groups by item, upper\(user\).*"
+        r"kcontrol\.exchange\(\.\.\., by=\[\"item\", F\.expr\(\"upper\(user\)\"\)\]\)"
+    )
     with pytest.raises(ConfigurationError, match=told) as refused:
         spec_of(bound(query), pipeline_of(query), 2)
     assert str(refused.value).startswith(f"{__file__}, line ")
