@@ -371,7 +371,7 @@ class SparkEngine:
         limit_ms = limits.step_timeout_ms if attempt.expected is None else limits.replay_timeout_ms
         later = stage > 0 and attempt.expected is None
         past_s = time.monotonic() - attempt.started_s if later else 0.0
-        results = attempt.wait_results(max(0.0, limit_ms / 1000 - past_s), stage)
+        results = attempt.wait_results(limit_ms / 1000, stage, past_s)
         phases = (f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items())
         _log.debug("step %d, stage %d: %s", attempt.work.step, stage, ", ".join(phases))
         if stage < self._work.last_stage:
