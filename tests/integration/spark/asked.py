@@ -6,8 +6,9 @@ import asyncio
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -118,28 +119,31 @@ def make(
     settings: ClusterSettings,
     topics: TopicFactory,
     directory: Path,
-    steps: int,
-    every: int,
+    queries: Sequence[Callable[..., Any]],
+    plan: tuple[int, int],
     dice: Any,
 ) -> AskedPipeline:
-    """Run it, and save each `every`th of its steps."""
-    json_values: dict[str, Any] = {"value_format": "json"}
+    """Run it, and save some of its steps. plan: how many steps, and each how manyth of them is saved."""
+    read = {name for query in queries for name in signature(query).parameters}
     pipeline = Pipeline(
         f"asked{secrets.token_hex(3)}",
-        inputs=[KafkaInput(name, topic=topics(name, 2)) for name in ("events", "others")],
+        inputs=[KafkaInput(name, topic=topics(name, 2)) for name in sorted(read)],
         outputs=[
-            KafkaOutput("totals", topic=topics("totals", 3), key="name", **json_values),
-            *(
-                KafkaOutput(name, topic=topics(name, 2), **json_values)
-                for name in ("seen", "pairs", "running")
-            ),
+            KafkaOutput(
+                query.__name__,
+                topic=topics(query.__name__, 3),
+                key="name" if query is totals else None,
+                value_format="json",
+            )
+            for query in queries
         ],
         layout=TaskLayout(max_tasks=2, records_per_task=4, shuffle_partitions=2),
+        limits=kcontrol.Limits(step_timeout="150 s", transaction_timeout="200 s"),
     )
-    for query in (totals, seen, pairs, running):
+    for query in queries:
         pipeline.query(query)
     ensure_topics(settings, pipeline.name)
-    return asyncio.run(_run(spark, settings, pipeline, directory, (steps, every), dice))
+    return asyncio.run(_run(spark, settings, pipeline, directory, plan, dice))
 
 
 async def _run(
@@ -162,7 +166,8 @@ async def _run(
             told = Told([*told.events, *_rows(dice)], [*told.others, *_rows(dice, 3)])
             before = made.told.get(step - 1, Told())
             _produce(stepper, "events", told.events[len(before.events) :])
-            _produce(stepper, "others", told.others[len(before.others) :])
+            if len(spec.inputs) > 1:
+                _produce(stepper, "others", told.others[len(before.others) :])
             made.boundaries[step] = await stepper.step()
             made.told[step] = told
             if step % plan[1] == 0:

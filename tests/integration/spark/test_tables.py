@@ -30,11 +30,17 @@ from kcontrol.requests.table_questions import (
 )
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.spark.asked import AskedPipeline, make
+from tests.integration.spark.asked import AskedPipeline, make, pairs, running, seen, totals
 from tests.integration.spark.stepper import read_committed
 
 STEPS, EVERY = 4, 2
 ENDLESS = "SELECT count(*) FROM range(1000000000) a CROSS JOIN range(1000000000) b WHERE a.id + b.id = -1"
+
+
+def dice() -> random.Random:
+    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +50,8 @@ def asked(
     topic_factory: TopicFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AskedPipeline:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
     directory = tmp_path_factory.mktemp("asked")
-    return make(spark, settings, topic_factory, directory, STEPS, EVERY, random.Random(seed))
+    return make(spark, settings, topic_factory, directory, (totals, seen, pairs), (STEPS, EVERY), dice())
 
 
 @pytest.fixture
@@ -84,10 +88,6 @@ def test_state_and_outputs_as_of_every_kept_step(
         assert rows("SELECT name, b FROM pairs__right") == Counter(
             (each["name"], each["n"]) for each in told.others
         )
-        assert rows("SELECT name, n FROM running__total") == Counter(
-            (name, c) for name, (c, _) in told.totals().items()
-        )
-        assert rows("SELECT name FROM running__timers") == Counter((name,) for name in told.totals())
         assert (
             rows("SELECT json:name::string, json:c::bigint, json:s::bigint FROM totals__latest") == expected
         )
@@ -148,7 +148,6 @@ def test_the_tables_are_listed_with_their_columns(tables: PipelineTables, asked:
         "node": "int",
     }
     assert set(columns["seen__distinct"]) == {"name", "shard", "node"}
-    assert columns["running__total"] == {"name": "string", "n": "bigint", "shard": "int", "node": "int"}
     assert {"key", "value", "json", "step", "offset", "headers", "partition", "timestamp"} == set(
         columns["totals"]
     )
@@ -257,7 +256,7 @@ def test_another_step_or_table_is_refused_with_those_that_there_are(
         ask(tables, asked, "SELECT 1", step=3)
     with pytest.raises(
         NotFoundError,
-        match=r"has no table 'nowhere' as of step 4; there are totals, totals__latest, .*running__total",
+        match=r"has no table 'nowhere' as of step 4; there are totals, totals__latest, .*seen__distinct",
     ):
         ask(tables, asked, "SELECT * FROM nowhere")
     with pytest.raises(NotFoundError, match="no-such"):
@@ -329,3 +328,22 @@ def test_a_dropped_step_leaves_no_files(
         ask(one, asked, "SELECT * FROM seen__distinct", step=step)
     assert len(list((tmp_path / "steps").iterdir())) == 1
     one.close()
+
+
+@pytest.mark.heavy
+def test_variables_and_timers_of_transform_with_state(
+    spark: SparkSession,
+    settings: ClusterSettings,
+    topic_factory: TopicFactory,
+    tmp_path: Path,
+    tables: PipelineTables,
+) -> None:
+    asked = make(spark, settings, topic_factory, tmp_path / "made", (running,), (4, 1), dice())
+    assert asked.kept == [1, 2, 3, 4]
+    for step in asked.kept:
+        counted = {name: count for name, (count, _) in asked.told[step].totals().items()}
+        found = ask(tables, asked, "SELECT name, n FROM running__total", step=step)
+        assert dict(found.rows) == counted
+        timers = ask(tables, asked, "SELECT name, expiration_timestamp_ms FROM running__timers", step=step)
+        assert {name for name, _ in timers.rows} == set(counted)
+        assert all(at > asked.boundaries[1].now_ms for _, at in timers.rows)
