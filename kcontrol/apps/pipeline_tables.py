@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.internals import USED_OF_STATEMENTS, check
 from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.fork_server.starting import SWITCH
 from kcontrol.adapters.spark.tables.answers import MAX_RESULT, columns_of, rows_of
 from kcontrol.adapters.spark.tables.guard import Statement, checked, first_line
 from kcontrol.adapters.spark.tables.outputs import LATEST, read_latest, read_output
@@ -45,6 +48,7 @@ from kcontrol.requests.table_questions import (
 from kcontrol.settings.cluster import ClusterSettings
 
 MASTER = "local[1]"
+_LOCAL = re.compile(r"local(\[[^\]]+\])?")
 _GROUP = "kcontrol-question"
 _CANCEL_EVERY_S = 0.5
 _GRACE_S = 10.0
@@ -60,7 +64,7 @@ _Result = TypeVar("_Result")
 def query_session(directory: Path, limits: TableLimits, master: str | None = None) -> SparkSession:
     """A session for questions, which keeps all its files in `directory`. Raises SparkSettingError, JavaError."""
     chosen = master or MASTER
-    if not chosen.startswith("local"):
+    if not _LOCAL.fullmatch(chosen):
         raise SparkSettingError(
             f"--master {chosen!r}: the copied state is on this machine alone; give local[N]"
         )
@@ -70,6 +74,7 @@ def query_session(directory: Path, limits: TableLimits, master: str | None = Non
         "spark.sql.runSQLOnFiles": "false",
         MAX_RESULT: str(max(limits.answer_bytes * 2, 1 << 20)),
     }
+    os.environ[SWITCH] = "0"  # Nothing that is asked runs in Python.
     for name in _TELLING:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     spark = session("kcontrol query", chosen, settings, hushed=True)

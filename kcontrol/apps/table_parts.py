@@ -13,7 +13,7 @@ from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.kafka.read.output_files import OutputFiles, SavedOutput
 from kcontrol.adapters.spark.state.linking import fit_restored
 from kcontrol.adapters.spark.tables.states import StateTable, state_tables
-from kcontrol.apps.pipeline_logs import PipelineLogs
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.model import (
@@ -64,6 +64,12 @@ async def asked_step(logs: PipelineLogs, step: int | None) -> tuple[AskedStep, S
         raise NotFoundError(f"pipeline {spec.pipeline!r}: step {number} is no longer in the log")
     steps = steps_text(askable_steps(spec, committed))
     return AskedStep(spec, found[-1], checkpoint, steps, committed.first, _hosts(logs.view)), read
+
+
+async def check_askable(cluster: ClusterSettings, pipeline: str, step: int | None) -> None:
+    """Before Spark is started: raises NotFoundError unless the pipeline can be asked as of that step."""
+    async with pipeline_logs(cluster, pipeline) as logs:
+        await asked_step(logs, step)
 
 
 async def written_steps(

@@ -15,11 +15,12 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.java import find_java
-from kcontrol.apps.phases import STARTING_SPARK, phase
+from kcontrol.apps.phases import LOOKING, STARTING_SPARK, phase
 from kcontrol.apps.pipeline_tables import MASTER, PipelineTables, query_session
 from kcontrol.apps.query_scratch import scratch
 from kcontrol.apps.show import MAX_TEXT, time_text
 from kcontrol.apps.supervisor.priority import give_way
+from kcontrol.apps.table_parts import check_askable
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.requests.table_questions import KnownTables, TableAnswer, TableLimits, TableQuestion
 from kcontrol.settings.cluster import ClusterSettings
@@ -145,15 +146,18 @@ def query(
     limits = TableLimits(limit, max_answer, timeout_s, max_read)
     places = own_places(work_dir, scratch_dir)
 
-    if sql is None:
-        _print_tables(
-            _asked(cluster, master, places, limits, lambda asked: asked.tables(pipeline, step), as_json),
-            as_json,
-        )
-        return
-    question = TableQuestion(pipeline, sql, step)
-    answer = _asked(cluster, master, places, limits, lambda asked: asked.answer(question), as_json)
-    _print_answer(answer, as_json, as_csv)
+    asked, sql_text = (pipeline, step), sql or ""
+
+    async def known(answering: PipelineTables) -> KnownTables:
+        return await answering.tables(*asked)
+
+    async def answered(answering: PipelineTables) -> TableAnswer:
+        return await answering.answer(TableQuestion(pipeline, sql_text, step))
+
+    if tables:
+        _print_tables(_asked(cluster, master, places, limits, asked, known, as_json), as_json)
+    else:
+        _print_answer(_asked(cluster, master, places, limits, asked, answered, as_json), as_json, as_csv)
 
 
 def _asked(
@@ -161,11 +165,14 @@ def _asked(
     master: str,
     places: tuple[Path, Path],
     limits: TableLimits,
+    asked: tuple[str, int | None],
     ask: Callable[[PipelineTables], Awaitable[_Answer]],
     quiet: bool,
 ) -> _Answer:
     own, root = places
     find_java()
+    with phase(LOOKING, quiet):
+        asyncio.run(check_askable(cluster, *asked))
     with scratch(root) as directory:
         with phase(STARTING_SPARK, quiet):
             spark = query_session(directory, limits, master)

@@ -59,8 +59,13 @@ _ROW_MAKERS = frozenset(
     }
 )
 """Functions that may stand in the place of a table."""
-_CALLING_JAVA = frozenset({"reflect", "java_method", "try_reflect"})
-"""Functions that call any method of any class of the JVM."""
+_REACHING_OUT = frozenset(
+    {
+        *("reflect", "java_method", "try_reflect"),  # call any method of any class of the JVM
+        *("from_protobuf", "to_protobuf", "from_xml", "schema_of_xml"),  # read files that they are told of
+    }
+)
+"""Functions that do more than compute."""
 _NAMED_LATER = "ExpressionWithUnresolvedIdentifier"
 """A function or column whose name is an expression of its own: `IDENTIFIER(...)`."""
 _ASKING = "only one statement that reads can be asked: SELECT, WITH ... SELECT, VALUES, TABLE, EXPLAIN, DESCRIBE or SHOW TABLES"
@@ -148,9 +153,11 @@ def _check_expression(expression: Any) -> None:
     name = ""
     if kind == "UnresolvedFunction":
         name = str(_each(expression.nameParts())[-1]).lower()
-    if kind == _NAMED_LATER or name in _CALLING_JAVA:
+    if kind == _NAMED_LATER or name in _REACHING_OUT:
         what = "IDENTIFIER(...) of an expression" if kind == _NAMED_LATER else f"the function {name!r}"
-        raise StatementRefusedError(f"the statement is refused: {what} could run anything; leave it out")
+        raise StatementRefusedError(
+            f"the statement is refused: {what} could reach beyond the tables; leave it out"
+        )
     for child in _each(expression.children()):
         _check_expression(child)
 
