@@ -50,7 +50,9 @@ class TableQuestionBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sql: str = Field(max_length=MAX_SQL_CHARACTERS, description="One statement that reads, in Spark's SQL.")
+    sql: str = Field(
+        description=f"One statement that reads, in Spark's SQL, of at most {MAX_SQL_CHARACTERS:,} characters."
+    )
     step: int | None = Field(
         default=None,
         ge=1,
