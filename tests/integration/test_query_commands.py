@@ -8,6 +8,7 @@ import io
 import json
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.timeout(1_500), pytest.mark.heavy]
 FILE = ROOT / "tests" / "pipelines" / "asked.py"
 PATIENCE_S = 300.0
 ROUNDS, EACH, CUSTOMERS = 2, 150, 23
+TRICKLE_EVERY_S = 3.0
 SECRET = "0123456789abcdef-secret"
 
 
@@ -70,6 +72,23 @@ class World:
             str,
         )
 
+    @contextmanager
+    def trickle(self) -> Iterator[None]:
+        """A few orders every few seconds, for as long as the block runs."""
+        over = threading.Event()
+
+        def send() -> None:
+            while not over.wait(TRICKLE_EVERY_S):
+                self.send(10)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            yield
+        finally:
+            over.set()
+            sending.join(60)
+
     def totals(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for number in range(self.sent):
@@ -106,10 +125,15 @@ def test_two_nodes_are_asked_while_they_make_steps(settings: ClusterSettings, tm
             assert saved.returncode == 0, saved.stderr
             expected[json.loads(saved.stdout)["step"]] = world.totals()
         assert len(expected) == ROUNDS
-        world.send(4 * EACH)  # Steps go on while all that follows is asked.
-        _asked_by_command(world, expected)
-        _asked_over_http(world, expected)
+        with world.trickle():  # Steps go on while all that follows is asked.
+            _asked_by_command(world, expected)
+            _asked_over_http(world, expected)
         world.until_read()
+        made = [
+            json.loads(line)["step"]
+            for line in world.command("steps", world.name, "--json").stdout.splitlines()
+        ]
+        assert max(made) > max(expected) + ROUNDS, "steps were made meanwhile"
         assert run.terminate(90) == 0
     checked = world.command("verify", str(FILE), "--work-dir", "data/nodes", "--json", "--master", "local[2]")
     assert checked.returncode == 0, checked.stdout + checked.stderr
