@@ -22,6 +22,7 @@ _NOT_LET_IN = (401, 403, 421)
 _SHORTER_S = 2.0
 """A question that is handed on ends so long before the request that asks it."""
 _LONGER_S = 1.0
+"""The query server keeps to a question's time by itself; it is given up only with the request that asks."""
 
 
 class QueryClient:
@@ -60,7 +61,7 @@ class QueryClient:
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s + _LONGER_S) as response:
+            with urllib.request.urlopen(request, timeout=self._most_s + _LONGER_S) as response:
                 body = response.read(MAX_ANSWER_BYTES + 1)
         except urllib.error.HTTPError as error:
             raise self._problem(error) from error
