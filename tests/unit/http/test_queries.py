@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -155,6 +157,25 @@ def test_a_query_server_that_is_away_or_refuses_us_is_named(tmp_path: Path) -> N
         asyncio.run(
             refused(url, "does not let this server ask .401.: give its token with --query-token-file")
         )
+
+
+def test_a_question_is_given_up_with_the_request_and_not_with_its_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The query server cancels it, which takes a while, and says so."""
+    given: list[float] = []
+
+    def urlopen(request: urllib.request.Request, timeout: float) -> Any:
+        assert isinstance(request.data, bytes)
+        given.extend((json.loads(request.data)["timeout_s"], timeout))
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    with pytest.raises(QueryServerError, match="can't be reached: timed out"):
+        asyncio.run(
+            QueryClient("http://127.0.0.1:1", None, 30).ask(TableQuestion("p", "SELECT 1", timeout_s=2))
+        )
+    assert given == [2, 29]
 
 
 @pytest.mark.parametrize(
