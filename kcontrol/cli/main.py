@@ -67,6 +67,8 @@ COMMANDS = {
     "serve": "kcontrol.cli.serve",
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
+    "query": "kcontrol.cli.query",
+    "query-server": "kcontrol.cli.query_server",
     "repair": "kcontrol.cli.repair",
     "delete": "kcontrol.cli.delete",
     "conf": "kcontrol.cli.conf",

@@ -125,6 +125,23 @@ USED: Mapping[str, tuple[str, ...]] = {
 }
 """By class of the JVM: the names of its methods and fields that kcontrol uses."""
 
+_UNRESOLVED = _SQL + "catalyst.analysis."
+USED_OF_STATEMENTS: Mapping[str, tuple[str, ...]] = {
+    _SQL + "classic.SparkSession": ("sessionState",),
+    _SQL + "internal.SessionState": ("sqlParser",),
+    _SQL + "catalyst.parser.ParserInterface": ("parsePlan",),
+    _LOGICAL + "LogicalPlan": ("children", "innerChildren", "subqueries", "expressions", "isStreaming"),
+    _LOGICAL + "UnresolvedWith": ("cteRelations",),
+    _LOGICAL + "WithWindowDefinition": ("windowDefinitions",),
+    _SQL + "execution.command.ExplainCommand": ("logicalPlan",),
+    _SQL + "execution.command.DescribeQueryCommand": ("plan",),
+    _UNRESOLVED + "UnresolvedRelation": ("multipartIdentifier", "isStreaming"),
+    _UNRESOLVED + "UnresolvedTableOrView": ("multipartIdentifier",),
+    _UNRESOLVED + "UnresolvedTableValuedFunction": ("name",),
+    _UNRESOLVED + "UnresolvedFunction": ("nameParts",),
+}
+"""The same, of a statement as Spark's parser reads it: only whoever answers questions needs these."""
+
 _METHOD = re.compile(r"([\w$]+)\(")
 _MISSING = (
     # JavaClass.__getattr__ and JVMView.__getattr__: the member with its class
@@ -149,13 +166,13 @@ def check_version(version: str = pyspark.__version__, where: str = "PySpark") ->
         )
 
 
-def check(spark: SparkSession) -> None:
+def check(spark: SparkSession, used: Mapping[str, tuple[str, ...]] | None = None) -> None:
     """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is
-    `USED`."""
+    `used`, by default `USED`."""
     check_version(spark.version, "the Spark of this session")
     missing = [
         f"{name}.{member}" if member else name
-        for name, members in USED.items()
+        for name, members in (USED if used is None else used).items()
         for member in _missing(spark, name, members)
     ]
     if missing:
@@ -266,6 +283,14 @@ def hadoop_configuration(spark: SparkSession) -> Any:
 def spark_home() -> Path:
     """Where the Spark is installed that PySpark starts when nobody names another."""
     return Path(_find_spark_home())
+
+
+def parsed(spark: SparkSession, statement: str) -> Any:
+    """The plan of a statement as Spark's parser reads it, a LogicalPlan: no name in it was looked up yet.
+
+    Raises what PySpark makes of a ParseException.
+    """
+    return java_session(spark).sessionState().sqlParser().parsePlan(statement)
 
 
 # --- frames and queries -------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> 
         "/stop",
         "/shutdown",
         "/spec",
+        "/query",
         *inputs,
         "/nodes/{node}/profile/{what}",
     )
