@@ -160,7 +160,7 @@ WRONG: dict[str, tuple[Query, str]] = {
         lambda o, p: kcontrol.exchange(o, by="user", name="x").union(
             kcontrol.exchange(p, by="user", name="x")
         ),
-        r"exchange\('x'\): there is an exchange of this name already, at .*test_exchange_binding.py, line \d+",
+        r"exchange\('x'\): there is an exchange of this name already, at .*test_exchange_refused.py, line \d+",
     ),
     "no name": (
         lambda o, _: kcontrol.exchange(o, by="user", name="a-b"),
