@@ -17,7 +17,6 @@ from kcontrol.adapters.spark.query import exchanging
 from kcontrol.adapters.spark.query.bind import Frames
 from kcontrol.adapters.spark.query.plan_nodes import nodes_in
 from kcontrol.core.model import ExchangeSpec, WatermarkPolicy, WatermarkSpec
-from kcontrol.definition import exchange_rules
 from kcontrol.definition.frames import FrameQuery
 from kcontrol.errors import ConfigurationError
 from tests.integration.spark.exchange_queries import (
@@ -197,15 +196,12 @@ def test_the_columns_that_a_row_is_sent_by(spark: SparkSession) -> None:
     assert len({row["_h1"] for row in exchanging.sent_columns(swapped, [], 1).collect()}) == 2
 
 
-def test_a_watermark_and_windows_go_with_the_rows(bound: Bind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watermark_and_windows_go_with_the_rows(bound: Bind) -> None:
     found = bound(windows)
     reader = found.queries[-1]
     assert (reader.has_watermark, reader.delays_ms, reader.policy) == (True, (600_000,), WatermarkPolicy.MIN)
     names = [node.nodeName() for node in nodes_in(analyzed(reader.frame))]
     assert names.count("EventTimeWatermark") == 1
-    with pytest.raises(ConfigurationError, match="query 'out' has a watermark behind an exchange"):
-        spec_of(found, pipeline_of(windows), 2)
-    monkeypatch.setattr(exchange_rules, "SHARED_WATERMARKS", True)
     spec = spec_of(found, pipeline_of(windows), 2)
     assert spec.watermarks == (WatermarkSpec("out", (600_000,), WatermarkPolicy.MIN),)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kcontrol
-from kcontrol.core.model import ExchangeSpec, PipelineSpec
+from kcontrol.core.model import ExchangeSpec, PipelineSpec, WatermarkSpec
 from kcontrol.definition.exchanges import ExchangeFacts, as_list, check_words
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.definition.spec_rules import check_spec
@@ -69,11 +69,13 @@ def test_what_is_not_behind_an_exchange_is_looked_at_as_ever() -> None:
         match=r"^a\.py, line 3: .*'x\.send' groups by item, .*exchange\(\.\.\., by=\[\"item",
     ):
         spec_of((scattered, TOTALS))
-    with pytest.raises(
-        ConfigurationError, match=r"^shop\.py, line 7: .*query 'totals' has a watermark behind"
-    ):
-        spec_of((SENDER, replace(TOTALS, has_watermark=True)))
     spec_of((replace(SENDER, has_watermark=True), TOTALS))
+
+
+def test_a_watermark_behind_an_exchange_is_one_for_all_nodes() -> None:
+    spec = spec_of((SENDER, replace(TOTALS, has_watermark=True, delays_ms=(5_000,))))
+    assert spec.watermarks == (WatermarkSpec(TOTALS.name, (5_000,), TOTALS.policy),)
+    assert spec_of((replace(SENDER, has_watermark=True), TOTALS)).watermarks == ()
 
 
 def test_partitions_may_be_added_to_an_input_whose_rows_are_exchanged() -> None:
