@@ -50,7 +50,10 @@ class QuickEngine:
         )
         return StepResult(tuple(read), (), (), watermark_moved=False)
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, *_: object) -> StepResult:
+        raise AssertionError("there is one stage")
+
+    async def finish_step(self, step: int, *_: object) -> None:
         self._step = step
 
     async def pin(self, step: int) -> None: ...

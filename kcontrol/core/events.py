@@ -293,14 +293,14 @@ class EngineOpened:
 
 @dataclass(frozen=True, slots=True)
 class AttemptWritten:
-    """Answer to `RunStep`: all tasks of all queries have written (or, in a replay,
-    recomputed) and every digest is known."""
+    """Answer to `RunStep` or `RunStage`: all tasks of all queries of that stage have written (or, in a replay, of all
+    queries have recomputed) and every digest is known."""
 
     step: int
     result: StepResult
     now_ms: int
     stage: int = 0
-    """Of the step; all tasks of that stage's queries, that is."""
+    """Of the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,7 @@ class PartSaved:
 
 @dataclass(frozen=True, slots=True)
 class EngineFailed:
-    """Answer to `OpenEngine`, `RunStep` or `FinishStep` instead of the good one, or out of the blue while
+    """Answer to `OpenEngine`, `RunStep`, `RunStage` or `FinishStep` instead of the good one, or out of the blue while
     idle.
 
     openable: what the engine's own directory holds now; None if that can't be told.
@@ -379,8 +379,8 @@ class OpenEngine:
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """Run one micro-batch of every query. With `expected` it is a replay: write nothing, compare with the
-    boundary."""
+    """Run one micro-batch of every query of the first stage. With `expected` it is a replay, of all stages: write nothing,
+    read of what was exchanged the runs that the boundary has for this node, compare with the boundary."""
 
     work: StepWork
     expected: StepBoundary | None

@@ -20,6 +20,7 @@ from kcontrol.core.events import (
     NodeEvent,
     OpenEngine,
     PinStep,
+    RunStage,
     RunStep,
     StepFinished,
     StepPinned,
@@ -35,7 +36,7 @@ from kcontrol.sessions.ports import Clock, Engine
 GRACE_MS = 5_000
 """What a call may take beyond the time that the engine gives itself."""
 
-EngineEffect = OpenEngine | RunStep | FinishStep | PinStep | CloseEngine
+EngineEffect = OpenEngine | RunStep | RunStage | FinishStep | PinStep | CloseEngine
 
 
 def time_limit(effect: EngineEffect, limits: LimitsSpec) -> tuple[str, int]:
@@ -49,6 +50,8 @@ def time_limit(effect: EngineEffect, limits: LimitsSpec) -> tuple[str, int]:
             what = "running" if expected is None else "replaying"
             running_ms = limits.step_timeout_ms if expected is None else limits.replay_timeout_ms
             return f"{what} step {work.step}", running_ms + limits.step_timeout_ms + GRACE_MS
+        case RunStage(step, stage):
+            return f"running stage {stage} of step {step}", limits.step_timeout_ms + GRACE_MS
         case FinishStep(step):
             return f"finishing step {step}", limits.step_timeout_ms + GRACE_MS
         case PinStep(step):
@@ -107,7 +110,7 @@ class EngineJobs:
             self._busy = True
             try:
                 event = await self._in_time(
-                    effect, voided=isinstance(effect, RunStep) and cancels != self._cancels
+                    effect, voided=isinstance(effect, RunStep | RunStage) and cancels != self._cancels
                 )
             finally:
                 self._busy = False
@@ -151,8 +154,11 @@ class EngineJobs:
             case RunStep(work, expected):
                 result = await self._engine.run_step(work, expected)
                 return AttemptWritten(work.step, result, self._now_ms())
-            case FinishStep(step):
-                await self._engine.finish_step(step)
+            case RunStage(step, stage, received):
+                result = await self._engine.run_stage(step, stage, received)
+                return AttemptWritten(step, result, self._now_ms(), stage)
+            case FinishStep(step, watermarks):
+                await self._engine.finish_step(step, watermarks)
                 return StepFinished(step, self._engine.openable(), self._now_ms())
             case PinStep(step):
                 await self.parts.end_saving()

@@ -33,6 +33,7 @@ from kcontrol.core.events import (
     OpenEngine,
     PinStep,
     Publish,
+    RunStage,
     RunStep,
     SavePart,
     StepFinished,
@@ -42,6 +43,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.log.definitions import definitions, is_deletion
 from kcontrol.core.model import (
+    EndTimes,
     Environment,
     InputSpec,
     LimitsSpec,
@@ -325,9 +327,8 @@ class NodeSession:
                 self._timeline.end(step)
         decision = decide(self._state, event)
         ended = decision.state.ended
-        if ended is not None and isinstance(event, AttemptWritten) and event.result.recorded_ms is not None:
-            # Of the step before: only now is it known.
-            self._timeline.add("recorded", ended.recorded_ms - ended.seen_ms)
+        if isinstance(event, AttemptWritten) and not event.stage and ended is not None:
+            self._tell_recorded(event, ended)
         if decision.state.at is not self._state.at:
             self._log.debug(
                 "%s -> %s on %s", self._state.at.value, decision.state.at.value, type(event).__name__
@@ -335,6 +336,11 @@ class NodeSession:
         self._state = decision.state
         for effect in decision.effects:
             self._carry_out(effect)
+
+    def _tell_recorded(self, event: AttemptWritten, ended: EndTimes) -> None:
+        """Of the step before: only now is it known."""
+        if event.result.recorded_ms is not None:
+            self._timeline.add("recorded", ended.recorded_ms - ended.seen_ms)
 
     def _carry_out(self, effect: NodeEffect) -> None:
         match effect:
@@ -345,7 +351,7 @@ class NodeSession:
             case RunStep(work, expected):
                 self._timeline.begin(work.step, expected is not None)
                 self._jobs.put(effect)
-            case OpenEngine() | FinishStep() | PinStep() | CloseEngine():
+            case OpenEngine() | RunStage() | FinishStep() | PinStep() | CloseEngine():
                 self._jobs.put(effect)
             case SavePart():
                 self._jobs.parts.save(effect)

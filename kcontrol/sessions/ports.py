@@ -321,19 +321,27 @@ class Engine(Protocol):
         ...
 
     async def run_step(self, work: StepWork, expected: StepBoundary | None) -> StepResult:
-        """One micro-batch of every query. Raises StepFailedError. The batches wait,
-        unrecorded, for `finish_step`."""
+        """One micro-batch of every query of the first stage. Raises StepFailedError. The batches wait, unrecorded,
+        for `finish_step`.
+
+        expected: replay this step, all stages of it, and write nothing. What it reads of exchanges are
+        `runs_for(expected.exchanges, node)` (core/step/exchange.py). Queries that only send need not run; of those that
+        do, `sent` of the result is compared.
+        """
         ...
 
     async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
-        """The queries of a later stage of the attempt that `run_step` began, which is over with its first stage then. What
-        is for this node of the rows that were exchanged before lies at `received`. A replay needs no such call: the
-        boundary says where everything is. Raises StepFailedError."""
+        """The queries of the next stage of the attempt that `run_step` began. What is for this node of all that was
+        sent in the stages before lies at `received`: other nodes have written it in the step's own transaction, which
+        is open. All but `sent` in the result is of all stages so far. Raises StepFailedError."""
         ...
 
     async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit
-        log: the next call does. Until then `openable` has the step too."""
+        log: the next call does. Until then `openable` has the step too.
+
+        watermarks: of the queries that the spec names one of, for Spark to record and go on by in place of its own.
+        """
         ...
 
     async def pin(self, step: int) -> None:

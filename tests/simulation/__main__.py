@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tests.simulation.coverage import all_transitions, counted
 from tests.simulation.invariants import Violation
-from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas
+from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas, with_stages
 from tests.simulation.sessions.schedule import run_sessions
 
 _CHUNK = 500
@@ -50,11 +50,12 @@ def _run_cores(seed: int, faults: Counter[str], to_progress: bool) -> int:
         with_denials(seed),
         replicas=with_replicas(seed),
         epochs=with_epochs(seed),
+        stages=with_stages(seed),
     ).decided()
 
 
 def _run_sessions(seed: int, faults: Counter[str], to_progress: bool) -> int:
-    return len(run_sessions(seed, faults, epochs=with_epochs(seed)).fleet.trace)
+    return len(run_sessions(seed, faults, epochs=with_epochs(seed), stages=with_stages(seed)).fleet.trace)
 
 
 def main(arguments: list[str]) -> int:

@@ -26,7 +26,7 @@ class Rule:
     begin: the seed to begin with. likely: faults without which nothing can be found;
     they are part of every schedule.
     replicas: leaders move in every schedule. patient: every policy waits for several records. epochs: every commit
-    tells the epoch of the next transaction.
+    tells the epoch of the next transaction. stages: of every step, where there are several nodes.
     """
 
     broken: Callable[[], Patches]
@@ -36,6 +36,7 @@ class Rule:
     replicas: bool = False
     patient: bool = False
     epochs: bool = False
+    stages: int = 1
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -43,7 +44,7 @@ class Rule:
 
 def check_breaks(rule: Rule) -> None:
     """Fail unless one of so many schedules breaks the rule's invariant while it is switched off."""
-    prepare_moments(rule.patient)
+    prepare_moments(rule.patient, rule.stages)
     found = set()
     with ExitStack() as stack:
         for one in rule.broken():
@@ -57,6 +58,7 @@ def check_breaks(rule: Rule) -> None:
                     replicas=rule.replicas,
                     patient=rule.patient,
                     epochs=rule.epochs,
+                    stages=rule.stages,
                 )
             except Violation as violation:
                 if violation.name == rule.invariant:

@@ -23,6 +23,7 @@ from kcontrol.core.events import (
     OpenEngine,
     PartSaved,
     PinStep,
+    RunStage,
     RunStep,
     SavePart,
     StepFinished,
@@ -38,8 +39,11 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
+from kcontrol.core.step.exchange import stages_of
 from kcontrol.core.step.offsets import node_of
 from tests.simulation.broker import Fenced, NotAdded
+from tests.simulation.exchanged import ONE_WATERMARK
+from tests.simulation.exchanging import Exchanging
 from tests.simulation.invariants import (
     check_begun,
     check_created,
@@ -49,6 +53,7 @@ from tests.simulation.invariants import (
     signature,
     signature_of,
 )
+from tests.simulation.rows import rows_of
 from tests.simulation.world import StoredPart, World, twin_of
 
 BOOTED_BEFORE_MS = 5_000
@@ -94,7 +99,9 @@ class SimulatedEngine:
         self.history: tuple[object, ...] = ()
         self.ran: StepWork | None = None
         self.to_write: list[tuple[int, int]] | None = None
+        """Output and partition, or, less than 0, one less than minus the exchange's number, and the slot."""
         self.written: list[OutputSlice] = []
+        self.exchanging = Exchanging(world, number)
         self.recording: tuple[int, tuple[object, ...]] | None = None
         """A step that was finished and is not on disk yet, with the history up to it."""
         self.cancelled = 0
@@ -117,7 +124,7 @@ class SimulatedEngine:
         twin.world, twin.directory, twin.random = world, directory, random
         twin.queue, twin.answers = self.queue.copy(), self.answers.copy()
         twin.to_write = None if self.to_write is None else list(self.to_write)
-        twin.written = list(self.written)
+        twin.written, twin.exchanging = list(self.written), self.exchanging.clone(world)
         twin.drops = self.drops.copy()
         return twin
 
@@ -180,7 +187,7 @@ class SimulatedEngine:
         if not self.queue:
             return bool(self.drops)
         effect = self.queue[0]
-        if self.cancelled and isinstance(effect, RunStep | FinishStep):
+        if self.cancelled and isinstance(effect, RunStep | RunStage | FinishStep):
             self._end(self._failed(FailureKind.LOST, "cancelled"))
             self.opened = False
             return True
@@ -189,8 +196,10 @@ class SimulatedEngine:
                 self._open(effect)
             case RunStep():
                 return self._run(effect)
+            case RunStage():
+                return self._run_stage(effect)
             case FinishStep():
-                self._finish(effect.step)
+                self._finish(effect)
             case PinStep(step):
                 self._pin(step)
             case CloseEngine():
@@ -264,7 +273,10 @@ class SimulatedEngine:
         self._record()
         if effect.create:
             check_created(self.world, effect.step, self.spec.stateful)
-            self.history = tuple(signature_of(boundary) for boundary in self.world.boundaries[: effect.step])
+            self.history = tuple(
+                signature_of(boundary, self.world.spec, self.number)
+                for boundary in self.world.boundaries[: effect.step]
+            )
             self.directory.states = {effect.step: self.history}
         elif effect.step in self.directory.states:
             self.history = self.directory.states[effect.step]
@@ -297,6 +309,7 @@ class SimulatedEngine:
             )
             self.ran = work
             self.written = []
+            self.exchanging.begin()
             if effect.expected is None:
                 check_begun(self.world, work)
                 if self._expired(work):
@@ -304,18 +317,39 @@ class SimulatedEngine:
                     self._end(self._failed(FailureKind.INPUT_GONE, "input has expired"))
                     self.opened = False
                     return True
-            mine = work.writers if effect.expected is None else ()
-            self.to_write = [
-                (output, partition) for output, partitions in enumerate(mine) for partition in partitions
-            ]
+            self.to_write = self._to_write(work, 0) if effect.expected is None else []
             if effect.expected is not None:
                 check_rerun(effect.expected, self.spec.nodes)
-                same = signature(work.step, work.now_ms, work.division) == signature_of(effect.expected)
-                require(same, "a replay runs the division of the log", (work, effect.expected))
+                self.exchanging.take_again(work, effect.expected)
         if self.to_write:
             return self._write(work)
+        self.world.exchanged.wrote.add((work.token, self.incarnation, 0))
         self._end(AttemptWritten(work.step, self._result(work), self.now_ms))
         return True
+
+    def _run_stage(self, effect: RunStage) -> bool:
+        work = self.ran
+        if not self.opened or work is None:
+            self._end(self._failed(FailureKind.LOST, "not open"))
+            return True
+        if self.to_write is None:
+            self.world.exchanged.check_begins(work.token, effect.stage)
+            self.exchanging.take(self.spec, effect.stage, effect.received, work.token)
+            self.to_write = self._to_write(work, effect.stage)
+        if self.to_write:
+            return self._write(work)
+        self.world.exchanged.wrote.add((work.token, self.incarnation, effect.stage))
+        self._end(AttemptWritten(work.step, self._result(work), self.now_ms, effect.stage))
+        return True
+
+    def _to_write(self, work: StepWork, stage: int) -> list[tuple[int, int]]:
+        sends = self.exchanging.slots(self.spec, work, stage)
+        if stage + 1 < stages_of(self.spec):
+            return sends
+        return [
+            *sends,
+            *((output, partition) for output, several in enumerate(work.writers) for partition in several),
+        ]
 
     def _expired(self, work: StepWork) -> bool:
         """Whether Kafka has no longer what a new step needs. What was committed can be read
@@ -341,7 +375,13 @@ class SimulatedEngine:
         output, partition = self.to_write.pop()
         records = sum(part.to - part.from_ for part in work.division) % 5
         try:
-            wrote = self.world.write(output, partition, records, work.step, work.token, self.incarnation)
+            if output < 0:
+                read = rows_of(self.spec, self._mine(work))
+                self.exchanging.send(self.spec, -1 - output, partition, work, read)
+            else:
+                self.written.append(
+                    self.world.write(output, partition, records, work.step, work.token, self.incarnation)
+                )
         except NotAdded:
             self.to_write.append((output, partition))
             return False
@@ -349,7 +389,6 @@ class SimulatedEngine:
             self._end(self._failed(FailureKind.FENCED, "fenced"))
             self.opened = False
             return True
-        self.written.append(wrote)
         return True
 
     def _result(self, work: StepWork) -> StepResult:
@@ -367,15 +406,27 @@ class SimulatedEngine:
             for part in self._mine(work)
         )
         moved = any(part.to > part.from_ for part in work.division) and self.random.random() < 0.1
-        return StepResult(inputs, tuple(self.written), (), moved)
+        return StepResult(
+            inputs,
+            tuple(self.written),
+            (),
+            moved,
+            sent=tuple(self.exchanging.sent),
+            taken=self.exchanging.counts(),
+            event_times=self.exchanging.times(self.spec),
+        )
 
-    def _finish(self, step: int) -> None:
+    def _finish(self, effect: FinishStep) -> None:
         if not self.opened:
             self._end(self._failed(FailureKind.LOST, "not open"))
             return
         assert self.ran is not None
-        check_finish(self.world, self.ran, step)
-        self.history = (*self.history, signature(step, self.ran.now_ms, self.ran.division))
+        step = effect.step
+        made = signature(self.ran, self.exchanging.rows(), effect.watermarks)
+        newest = self.world.boundaries[step - 1].watermarks if step <= len(self.world.boundaries) else ()
+        require(effect.watermarks == newest, ONE_WATERMARK, (effect, newest))
+        check_finish(self.world, self.ran, step, made, self.number)
+        self.history = (*self.history, made)
         self.ran = None
         self._record()
         self.recording = (step, self.history)

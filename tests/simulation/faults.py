@@ -168,7 +168,9 @@ def number_of_nodes_changed(fleet: Fleet, counts: Counter[str]) -> bool:
     if spec.stateful or nodes == spec.nodes:
         return False
     checkpoints = CHECKPOINTS.index(spec.checkpoint)
-    changed = simulated_spec(nodes, spec.policy.clock_ms, False, checkpoints, False, spec.policy == PATIENT)
+    changed = simulated_spec(
+        nodes, spec.policy.clock_ms, False, checkpoints, False, spec.policy == PATIENT, fleet.stages
+    )
     fleet.resize(changed, fleet.random.random() < 0.7)
     return True
 

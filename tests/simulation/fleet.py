@@ -33,8 +33,10 @@ arrive."""
 class Fleet(Users):
     """The last coordinator is the one that the pipeline is assigned to; the others may not know."""
 
-    def __init__(self, spec: PipelineSpec, random: Random) -> None:
+    def __init__(self, spec: PipelineSpec, random: Random, stages: int = 1) -> None:
+        """stages: of a step wherever there are several nodes."""
         super().__init__(World(spec), random)
+        self.stages = stages
         self.coordinators: list[CoordinatorActor] = []
         self.nodes: list[NodeActor | None] = [None] * spec.nodes
         self.zombie_nodes: list[NodeActor] = []
@@ -138,8 +140,8 @@ class Fleet(Users):
         try:
             if isinstance(orphan, tuple):
                 work, to_write, incarnation = orphan
-                for output, partition in to_write:
-                    self.world.write(output, partition, 1, work.step, work.token, incarnation)
+                for place in to_write:
+                    self.world.write_late(place, work, incarnation)
             else:
                 perform(self.world, orphan, self.world.now_ms)
         except Fenced:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.model import (
     Checkpoint,
-    InputRange,
     InputSlice,
     PipelinePhase,
+    PipelineSpec,
     Reason,
     Status,
     StepBoundary,
     StepWork,
+    Watermark,
 )
+from tests.simulation.rows import Row, rows_for
 from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
@@ -224,12 +226,15 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
         may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch)
     )
     found = [world.store.get(part.manifest) for part in checkpoint.parts]
-    expected = tuple(signature_of(boundary) for boundary in world.boundaries[:step])
+    expected = [
+        tuple(signature_of(boundary, world.spec, node) for boundary in world.boundaries[:step])
+        for node in range(len(found))
+    ]
     require(
         checkpoint.boundary_offset == world.offsets[step - 1]
         and [part and part.node for part in found] == list(range(len(found)))
         and len(found) in world.sizes
-        and all(part and part.history == expected for part in found),
+        and all(part and part.history == state for part, state in zip(found, expected, strict=True)),
         "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
         (checkpoint, [part and (part.node, len(part.history)) for part in found]),
     )
@@ -363,6 +368,7 @@ def _what_counts(view: PipelineView) -> list[object]:
         counts += [
             view.node_state(node),
             view.written(node),
+            *(view.early(node, view.incarnations.get(node, -1), stage) for stage in (0, 1)),
             view.checkpoint_part(node),
             view.replaying(node),
             view.received(node, "in"),
@@ -372,21 +378,29 @@ def _what_counts(view: PipelineView) -> list[object]:
     return counts
 
 
-def signature(step: int, now_ms: int, division: tuple[InputRange, ...]) -> tuple[object, ...]:
-    """What an engine's state depends on."""
-    return step, now_ms, tuple((part.input, part.partition, part.from_, part.to) for part in division)
+PROGRESS = "without faults the pipeline makes progress"
+STAGES_END = "stages end or the attempt does"
+STATE = "every shard's state is the fold of its rows"
 
 
-def signature_of(boundary: StepBoundary) -> tuple[object, ...]:
-    """The same, of a committed step."""
+def signature(work: StepWork, rows: tuple[Row, ...], watermarks: tuple[Watermark, ...]) -> tuple[object, ...]:
+    """What an engine's state depends on. rows: those that were exchanged to it."""
+    division = tuple((part.input, part.partition, part.from_, part.to) for part in work.division)
+    return work.step, work.now_ms, division, rows, watermarks
+
+
+def signature_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> tuple[object, ...]:
+    """The same, of a committed step and one of its nodes."""
     return (
         boundary.step,
         boundary.now_ms,
         tuple((p.input, p.partition, p.from_, p.to) for p in boundary.inputs),
+        rows_for(spec, boundary, node),
+        boundary.watermarks,
     )
 
 
-def check_finish(world: World, work: StepWork, step: int) -> None:
+def check_finish(world: World, work: StepWork, step: int, made: tuple[object, ...], node: int) -> None:
     """An engine is about to keep a step for good."""
     require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
     boundary = world.boundaries[step - 1]
@@ -395,8 +409,6 @@ def check_finish(world: World, work: StepWork, step: int) -> None:
         "a node keeps only the attempt that the boundary names",
         (work.token, boundary.token),
     )
-    require(
-        signature(work.step, work.now_ms, work.division) == signature_of(boundary),
-        "one division per committed step",
-        (work, boundary),
-    )
+    right = signature_of(boundary, world.spec, node)
+    require(made[:3] == right[:3], "one division per committed step", (work, boundary))
+    require(made[3:] == right[3:], STATE, (made, right))

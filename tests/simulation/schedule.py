@@ -15,12 +15,14 @@ from random import Random
 
 from kcontrol.core.coordinator.table import State
 from kcontrol.core.model import DesiredMode
+from kcontrol.core.node.table import UNWRITTEN
 from kcontrol.errors import DamagedRecordError
 from tests.simulation.broker_faults import BROKER_FAULTS
 from tests.simulation.coordinator_actor import CoordinatorActor
+from tests.simulation.exchange_faults import EXCHANGE_FAULTS
 from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
-from tests.simulation.invariants import Violation, require
+from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 
@@ -42,17 +44,20 @@ _ROUND_MS = 200
 _DENIALS_EVERY = 2
 _REPLICAS_EVERY = 2
 _EPOCHS_EVERY = 4
+_STAGES_EVERY = 8
+_STAGES = (1, 2, 1, 3)
 _LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
 
 @cache
 def _moments(
-    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool
+    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool, stages: int
 ) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
-    fleet = Fleet(simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient), random)
+    spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages)
+    fleet = Fleet(spec, random, stages)
     schedule = Schedule(fleet, Counter())
     moments = [fleet.clone(random)]
     while len(moments) < (_MOMENTS_WITH_CHECKPOINTS if checkpoints else _MOMENTS):
@@ -63,14 +68,14 @@ def _moments(
     return tuple(moments)
 
 
-def prepare_moments(patient: bool = False) -> None:
+def prepare_moments(patient: bool = False, stages: int = 1) -> None:
     """Make all beginnings now, with the core as it is now."""
     for nodes in _NODES:
         for checkpoints in range(len(CHECKPOINTS)):
-            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient)
+            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient, stages)
             for clock_ms in _CLOCKS_MS[:1] if patient else _CLOCKS_MS:
                 for impatient in (False, True):
-                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient)
+                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient, stages)
 
 
 class Schedule:
@@ -97,6 +102,8 @@ class Schedule:
         if replicas:
             fleet.world.replicated = True
             self.faults += [fault for fault in BROKER_FAULTS if random.random() < 0.5] or BROKER_FAULTS
+        if fleet.stages > 1:
+            self.faults += [fault for fault in EXCHANGE_FAULTS if random.random() < 0.5] or EXCHANGE_FAULTS
         self.faults += likely
         fleet.world.tells_epochs = epochs
         self.fault_rate = 0.3 * random.random()
@@ -189,7 +196,7 @@ class Schedule:
     def _settle(self) -> None:
         """No more faults: the pipeline must commit all input that there is, within a bounded number of
         rounds."""
-        fleet = self.fleet
+        fleet, world = self.fleet, self.world
         fleet.world.control_replicas.settle()
         fleet.world.steps_replicas.settle()
         fleet.world.hidden_until = {}
@@ -234,7 +241,8 @@ class Schedule:
             if fleet.all_done() and not fleet.must_stay_halted():
                 self._end_zombies()
                 return
-        raise Violation("without faults the pipeline makes progress", fleet.describe())
+        between = any(node is not None and node.state.at in UNWRITTEN for node in fleet.nodes)
+        raise Violation(STAGES_END if between and world.spec.exchanges else PROGRESS, fleet.describe())
 
     def _end_zombies(self) -> None:
         """They had only the boundaries to go by; now they read that they were replaced."""
@@ -292,6 +300,11 @@ def with_epochs(seed: int) -> bool:
     return seed // _EPOCHS_EVERY % 2 == 1
 
 
+def with_stages(seed: int) -> int:
+    """How many stages a step has in a schedule of a sample."""
+    return _STAGES[seed // _STAGES_EVERY % len(_STAGES)]
+
+
 def run_schedule(
     seed: int,
     counts: Counter[str],
@@ -301,17 +314,18 @@ def run_schedule(
     replicas: bool = False,
     patient: bool = False,
     epochs: bool = False,
+    stages: int = 1,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
-    steps wait for several records. epochs: commits tell the epoch of the next transaction. Without these five, a
-    seed is the schedule that it always was. Raises Violation."""
+    steps wait for several records. epochs: commits tell the epoch of the next transaction. stages: of a step, 2
+    or 3 where rows are exchanged. Without these six, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
     stateful = clock_ms > 0 or impatient or random.random() < 0.4
     checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
-    moments = _moments(nodes, 0 if patient else clock_ms, impatient, checkpoints, stateful, patient)
+    moments = _moments(nodes, 0 if patient else clock_ms, impatient, checkpoints, stateful, patient, stages)
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:

@@ -8,12 +8,15 @@ from functools import cache
 from kcontrol.core.model import (
     BadRecords,
     CheckpointSpec,
+    ExchangeSpec,
     InputSpec,
     LayoutSpec,
     LimitsSpec,
     OutputSpec,
     PipelineSpec,
     StepPolicySpec,
+    WatermarkPolicy,
+    WatermarkSpec,
 )
 
 PIPELINE = "sim"
@@ -42,6 +45,18 @@ CHECKPOINTS = (
 """None; some; as often and with as little kept as can be."""
 
 
+SHARDS = 4
+EXCHANGES = (
+    ExchangeSpec("x", "exchange.x", "T4", ("k",), "x.send", 0),
+    ExchangeSpec("y", "exchange.y", "T5", (), "q", 1, "out"),
+)
+WATERMARKS = (
+    (),
+    (WatermarkSpec("q", (50, 0), WatermarkPolicy.MIN),),
+    (WatermarkSpec("q", (50, 0), WatermarkPolicy.MAX),),
+)
+"""By the number of stages, less one."""
+
 PATIENT = StepPolicySpec(min_records=5, max_delay_ms=150, max_records=16, clock_ms=0, gaps_delay_ms=1_000)
 """Waits for more than one record; where it is in force, some offsets hold none, and those at the very end are
 passed over within the schedule."""
@@ -54,24 +69,32 @@ def holds_record(spec: PipelineSpec, partition: int, offset: int) -> bool:
 
 @cache
 def simulated_spec(
-    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool = True, patient: bool = False
+    nodes: int,
+    clock_ms: int,
+    impatient: bool,
+    checkpoints: int,
+    stateful: bool = True,
+    patient: bool = False,
+    stages: int = 1,
 ) -> PipelineSpec:
     """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures.
 
     checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions
     must stay as they are; one that does not may change the number of its nodes. One with a clock is. patient:
-    its policy is PATIENT.
+    its policy is PATIENT. stages: 2 with rows that are exchanged by key before the query that writes, 3 if its output is
+    delivered, too; on one node there is nothing to exchange.
     """
     assert stateful or not clock_ms
     partitions = max(2, nodes) if stateful else MOST_NODES
     sizes = range(1, MOST_NODES + 1)
     node_of = tuple(partition % nodes for partition in range(partitions))
+    stages = stages if nodes > 1 else 1
     return PipelineSpec(
         pipeline=PIPELINE,
         fingerprint="f1" if stateful else f"f-{nodes}",
         compatible_with=() if stateful else tuple(f"f-{other}" for other in sizes if other != nodes),
         nodes=nodes,
-        queries=("q",),
+        queries=("q",) if stages == 1 else ("x.send", "q"),
         stateful=stateful,
         inputs=tuple(
             InputSpec(
@@ -83,7 +106,7 @@ def simulated_spec(
                 "raw",
                 BadRecords.HALT,
                 "",
-                "k" if stateful else "",
+                "k" if stateful and stages == 1 else "",
             )
             for name, topic, topic_id in (("in", "input", "T1"), ("side", "other", "T3"))
         ),
@@ -91,7 +114,10 @@ def simulated_spec(
         policy=PATIENT
         if patient
         else StepPolicySpec(min_records=1, max_delay_ms=0, max_records=16, clock_ms=clock_ms),
-        layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1),
+        layout=LayoutSpec(max_tasks=2, records_per_task=6, shuffle_partitions=1 if stages == 1 else SHARDS),
         limits=replace(LIMITS, max_attempts=2, max_lost=3) if impatient else LIMITS,
         checkpoint=CHECKPOINTS[checkpoints],
+        exchanges=EXCHANGES[: stages - 1],
+        stages=() if stages == 1 else (0, 1),
+        watermarks=WATERMARKS[stages - 1] if stateful else (),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from tests.simulation.__main__ import main
 from tests.simulation.coverage import all_transitions, counted
-from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas
+from tests.simulation.schedule import run_schedule, with_denials, with_epochs, with_replicas, with_stages
 
 _SCHEDULES = 2_500
 _COMMAND = "python -m tests.simulation --progress-every 1"
@@ -40,6 +40,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
                     denials=with_denials(one),
                     replicas=with_replicas(one),
                     epochs=with_epochs(one),
+                    stages=with_stages(one),
                 )
             except AssertionError as error:
                 pytest.fail(f"{error}\nreproduce with: {_COMMAND} --schedules 1 --seed {one}")
@@ -49,6 +50,8 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     assert len(reached) > 0.7 * len(rows), sorted(set(rows) - set(reached))
     assert min(count for count in faults.values()) > 0
     assert transitions["node: idle, log ahead"] > _OFTEN
+    assert transitions["node: awaiting, stage written by all"] > _OFTEN
+    assert transitions["node: receiving, told to open"] > _OFTEN
     assert transitions["coordinator: committing, broker fault"] > _OFTEN
     assert transitions["coordinator: attempting, newer claim"] > _OFTEN
 

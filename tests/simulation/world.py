@@ -6,6 +6,7 @@ What Kafka does is in broker.py. Every change of what is committed is checked at
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import (
     Checkpoint,
     ControlRecord,
+    ExchangeSlice,
     Gap,
     InputDesired,
     Logged,
@@ -24,13 +26,16 @@ from kcontrol.core.model import (
     SkipRequest,
     StepBoundary,
     StepRecord,
+    StepWork,
     Token,
     Tombstone,
 )
 from kcontrol.core.step.gaps import with_gap
 from tests.simulation.broker import STEPS, Broker, NotTheEnd
+from tests.simulation.exchanged import ExchangeTopics, check_exchanged
 from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept, check_once
-from tests.simulation.specs import holds_record
+from tests.simulation.rows import Row
+from tests.simulation.specs import EXCHANGES, holds_record
 
 _T = TypeVar("_T")
 
@@ -72,6 +77,9 @@ class World(Broker):
         self.spec = spec
         self.sizes = frozenset({spec.nodes})
         """Every number of nodes that the pipeline ever had."""
+        self.specs = {spec.nodes: spec}
+        """The newest definition of each of these."""
+        self.exchanged = ExchangeTopics()
         self.replicated = False
         """Leaders move in this schedule."""
         self.boundaries: list[StepBoundary] = []
@@ -123,6 +131,7 @@ class World(Broker):
         """A world of its own that is like this one."""
         twin = twin_of(self)
         twin.copy_logs_of(self)
+        twin.specs, twin.exchanged = dict(self.specs), self.exchanged.clone()
         twin.boundaries = list(self.boundaries)
         twin.offsets = list(self.offsets)
         twin.checkpoints = list(self.checkpoints)
@@ -145,6 +154,7 @@ class World(Broker):
         """Another definition, of another number of nodes."""
         self.spec = spec
         self.sizes |= {spec.nodes}
+        self.specs[spec.nodes] = spec
         self.append(spec)
 
     # --- the control log ------------------------------------------------------------------------------------
@@ -176,7 +186,7 @@ class World(Broker):
     @property
     def is_keyed_apart(self) -> bool:
         """Whether equal keys must stay on one of several nodes."""
-        return self.spec.stateful and self.spec.nodes > 1
+        return self.spec.stateful and self.spec.nodes > 1 and not self.spec.exchanges
 
     # --- the transaction ------------------------------------------------------------------------------------
 
@@ -184,7 +194,24 @@ class World(Broker):
         """As in Broker: what was written in vain is forgotten."""
         producer = super().init_producer()
         self.open = []
+        self.exchanged.transaction_ended()
         return producer
+
+    def send(
+        self, exchange: int, slot: int, rows: Sequence[tuple[int, tuple[Row, ...]]], token: Token
+    ) -> ExchangeSlice:
+        """One writer's rows to one partition of an exchange, by the node that they are for."""
+        item = EXCHANGES[exchange]
+        self.check_write(token.producer_epoch, (item.topic, slot))
+        return self.exchanged.send(item.name, slot, token, rows)
+
+    def write_late(self, place: tuple[int, int], work: StepWork, incarnation: int) -> None:
+        """What the executors of a node that is dead have still to write; see `SimulatedEngine.to_write`."""
+        output, partition = place
+        if output >= 0:
+            self.write(output, partition, 1, work.step, work.token, incarnation)
+        else:
+            self.send(-1 - output, partition, [(0, (("late", 0, work.step),))], work.token)
 
     def write(
         self, output: int, partition: int, records: int, step: int, token: Token, incarnation: int
@@ -228,7 +255,10 @@ class World(Broker):
         if isinstance(made.record, StepBoundary):
             check_commit(self, made.record)
             check_once(self, made.record)
+            last = self.boundaries[-1] if self.boundaries else None
+            check_exchanged(self.exchanged, self.specs[made.record.nodes], last, made.record)
             producer = super().end(epoch)
+            self.exchanged.transaction_ended()
             self.offsets.append(made.offset)
             self.boundaries.append(made.record)
             self.tokens.add(made.record.token)
@@ -248,6 +278,7 @@ class World(Broker):
                 self.checkpoints = [one for one in self.checkpoints if one.step != step]
             else:
                 self.first_step = max(self.first_step, step + 1)
+        self.exchanged.delete_before(self.boundaries[self.first_step - 1 :])
         check_kept(self)
 
     def _write_where_expected(

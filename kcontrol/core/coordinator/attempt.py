@@ -19,6 +19,8 @@ from kcontrol.core.model import (
     EMPTY_DIGEST,
     CommandKind,
     EndTimes,
+    ExchangeSlice,
+    ExchangeTaken,
     FailureKind,
     InputRange,
     InputSlice,
@@ -37,9 +39,20 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.step.division import clipped
 from kcontrol.core.step.environments import made_in
+from kcontrol.core.step.exchange import (
+    MOST_RUNS,
+    early_report,
+    in_order,
+    sent_through,
+    slots,
+    stages_of,
+    wrong_slices,
+    wrong_taken,
+)
 from kcontrol.core.step.layout import layout_of, writers_of
 from kcontrol.core.step.offsets import node_of, paused_inputs
 from kcontrol.core.step.skips import skips_due
+from kcontrol.core.step.watermarks import after_step, moved, wrong_event_times
 
 _UNKNOWN = WorkTimes(0, 0, 0, 0)
 
@@ -95,13 +108,15 @@ def begin_attempt(turn: Turn, plan: Plan, producer: tuple[int, int]) -> None:
     turn.effects.append(Publish(commands))
 
 
-def output_partitions(state: CoordinatorState, spec: PipelineSpec) -> tuple[tuple[str, int], ...]:
-    """Every partition that a step's transaction may touch, each once: those of the
-    outputs, and the log of steps."""
+def touched_partitions(state: CoordinatorState, plan: Plan) -> tuple[tuple[str, int], ...]:
+    """Every partition that a step's transaction may touch, each once: those of the outputs, what its nodes may send each
+    other, and the log of steps."""
     found = {
-        (output.topic, partition): None for output in spec.outputs for partition in range(output.partitions)
+        (output.topic, partition): None
+        for output in plan.spec.outputs
+        for partition in range(output.partitions)
     }
-    return (*found, (state.steps_topic, 0))
+    return (*found, *slots(plan.spec, plan.layout), (state.steps_topic, 0))
 
 
 def written_by(state: CoordinatorState, attempt: Attempt, node: int) -> Written | None:
@@ -116,16 +131,20 @@ def trouble(
     state: CoordinatorState, plan: Plan, attempt: Attempt, limits: LimitsSpec
 ) -> tuple[FailureKind, str] | None:
     """Why the attempt can't be committed any more, or None while it can."""
-    slow = []
+    slow: dict[int, int] = {}
+    taken = []
     for node, incarnation in enumerate(attempt.token.incarnations):
         if state.view.incarnation(node) != incarnation:
             return FailureKind.LOST, f"node {node} was restarted"
+        failed = _failed_stage(state, plan, attempt, node)
+        if failed is not None:
+            return failed
         written = written_by(state, attempt, node)
         if written is None:
             lost = _lost(state, attempt, node, limits)
             if lost:
                 return FailureKind.LOST, lost
-            slow.append(str(node))
+            slow[node] = _stages_told(state, plan, attempt, node)
         elif written.failure is not None:
             return written.failure, f"node {node}: {without_step(plan.step, written.error)}"
         else:
@@ -135,9 +154,71 @@ def trouble(
             late = _late(state, written)
             if late:
                 return FailureKind.REFUSED, f"step {plan.step}: {late}"
-    if slow and state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
-        return FailureKind.LOST, f"node {', '.join(slow)} has not written within {limits.step_timeout_ms} ms"
+            taken.append(written.taken)
+    if not slow:
+        return _wrong_together(state, plan, attempt, taken)
+    if state.now_ms - attempt.opened_ms >= limits.step_timeout_ms:
+        # Who has told fewer stages is waited for by the others.
+        who = ", ".join(str(node) for node, told in slow.items() if told == min(slow.values()))
+        return FailureKind.LOST, f"node {who} has not written within {limits.step_timeout_ms} ms"
     return None
+
+
+def _stages_told(state: CoordinatorState, plan: Plan, attempt: Attempt, node: int) -> int:
+    stages = range(stages_of(plan.spec) - 1)
+    return sum(early_report(state.view, attempt.token, node, stage) is not None for stage in stages)
+
+
+def _failed_stage(
+    state: CoordinatorState, plan: Plan, attempt: Attempt, node: int
+) -> tuple[FailureKind, str] | None:
+    """What is wrong with a stage of the attempt that is not the last."""
+    for stage in range(stages_of(plan.spec) - 1):
+        early = early_report(state.view, attempt.token, node, stage)
+        if early is None:
+            continue
+        if early.failure is not None:
+            return early.failure, f"node {node}: {without_step(plan.step, early.error)}"
+        wrong = wrong_slices(plan.spec, plan.layout, node, stage, early.sent)
+        if wrong:
+            return FailureKind.LOST, f"node {node} {wrong}"
+    return None
+
+
+def _wrong_together(
+    state: CoordinatorState, plan: Plan, attempt: Attempt, taken: Sequence[Sequence[ExchangeTaken]]
+) -> tuple[FailureKind, str] | None:
+    """What is wrong with reports of all nodes of which none is wrong by itself: what one has sent, another must have taken."""
+    if not plan.spec.exchanges:
+        return None
+    token, nodes = attempt.token, range(plan.spec.nodes)
+    for stage in range(stages_of(plan.spec) - 1):
+        missing = [str(node) for node in nodes if early_report(state.view, token, node, stage) is None]
+        if missing:
+            return FailureKind.LOST, f"node {', '.join(missing)} has not said what it sent in stage {stage}"
+    sent = _sent(state, plan, attempt)
+    wrong = wrong_taken(sent, taken)
+    if wrong:
+        return FailureKind.LOST, wrong
+    runs = sum(len(piece.runs) for piece in sent)
+    if runs > MOST_RUNS:
+        return FailureKind.REFUSED, (
+            f"step {plan.step}: what its nodes sent each other lies in {runs} runs, and a step's record takes "
+            f"{MOST_RUNS}: submit pipeline {state.pipeline} with smaller steps (max_records), fewer tasks (max_tasks) or "
+            "fewer nodes"
+        )
+    return None
+
+
+def _sent(state: CoordinatorState, plan: Plan, attempt: Attempt) -> tuple[ExchangeSlice, ...]:
+    """What all nodes have sent in all stages of an attempt that all of them have written."""
+    last = (written_by(state, attempt, node) for node in range(plan.spec.nodes))
+    return in_order(
+        (
+            *sent_through(state.view, attempt.token, stages_of(plan.spec) - 2),
+            *(piece for written in last if written is not None for piece in written.sent),
+        )
+    )
 
 
 def _lost(state: CoordinatorState, attempt: Attempt, node: int, limits: LimitsSpec) -> str:
@@ -201,7 +282,9 @@ def _wrong(plan: Plan, node: int, written: Written) -> str:
                 "wrote it twice"
             )
         may_write.discard((wrote.output, wrote.topic, wrote.partition))
-    return ""
+    return wrong_slices(
+        plan.spec, plan.layout, node, stages_of(plan.spec) - 1, written.sent
+    ) or wrong_event_times(plan.spec, node, written.event_times)
 
 
 def own_ranges(plan: Plan, node: int) -> list[InputRange]:
@@ -224,6 +307,8 @@ def boundary_of(
         )
         for part in plan.division
     )
+    before = state.steps.last.watermarks if state.steps.last is not None else ()
+    watermarks = after_step(plan.spec, before, (one for written in reports for one in written.event_times))
     first_ms = arrived_ms(state.arrivals, plan.division)
     order = {output.name: index for index, output in enumerate(plan.spec.outputs)}
     outputs = sorted(
@@ -245,13 +330,17 @@ def boundary_of(
         opened_ms=state.wall(attempt.opened_ms),
         committed_ms=state.wall(state.now_ms),
         skipped=_skipped(plan, reports),
-        watermark_moved=any(written.watermark_moved for written in reports),
+        watermark_moved=moved(before, watermarks)
+        if plan.spec.watermarks
+        else any(written.watermark_moved for written in reports),
         skipped_ranges=plan.skips,
         received_ms=0 if first_ms is None else state.wall(first_ms),
         work=tuple(written.times or _UNKNOWN for written in reports),
         before=_end_of(state, plan.step - 1, plan.spec.nodes),
         late_rows=tuple(one for written in reports for one in written.late_rows),
         environments=made_in(state.view, attempt.token.incarnations),
+        exchanges=_sent(state, plan, attempt) if plan.spec.exchanges else (),
+        watermarks=watermarks,
     )
 
 

@@ -12,7 +12,7 @@ state, and found out for the guards after it.
 from __future__ import annotations
 
 from kcontrol.core.coordinator import checkpointing, stopping
-from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, output_partitions
+from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import refused
 from kcontrol.core.coordinator.look import Duty, Findings, Guard
@@ -371,7 +371,8 @@ def _show_early(found: Findings) -> None:
 
 def _open_outputs(found: Findings) -> CoordinatorEffect:
     state = found.turn.state
-    return AddPartitions(*state.transaction.owner(), output_partitions(state, found.defined))
+    assert state.current.plan is not None
+    return AddPartitions(*state.transaction.owner(), touched_partitions(state, state.current.plan))
 
 
 # --- the list -----------------------------------------------------------------------------------------------

@@ -136,13 +136,17 @@ class PipelineView:
         )
 
     def written(self, node: int) -> Written | None:
-        """Its newest report of an attempt."""
+        """Its newest report of an attempt, at the last stage."""
         incarnation = self.incarnations.get(node)
         return (
             None
             if incarnation is None
             else self._newest(Written, keys.written_key(self.pipeline, node, incarnation))
         )
+
+    def early(self, node: int, incarnation: int, stage: int) -> Written | None:
+        """The newest report of a stage that is not the last by any of a node's incarnations."""
+        return self._newest(Written, keys.early_key(self.pipeline, node, incarnation, stage))
 
     def checkpoint_part(self, node: int) -> CheckpointPart | None:
         """What it has saved, or failed to save, last."""

@@ -62,8 +62,14 @@ def replay_key(pipeline: str, node: int, incarnation: int) -> str:
 
 
 def written_key(pipeline: str, node: int, incarnation: int) -> str:
-    """Of one incarnation's newest `Written`."""
+    """Of one incarnation's newest `Written` of the last stage of a step."""
     return f"{pipeline}/node/{node}/{incarnation}/written"
+
+
+def early_key(pipeline: str, node: int, incarnation: int, stage: int) -> str:
+    """Of one incarnation's newest `Written` of a stage that is not the last: apart from the last one's, so that compaction
+    leaves to a slow node what it still has to read."""
+    return f"{pipeline}/node/{node}/{incarnation}/written/{stage}"
 
 
 def part_key(pipeline: str, node: int, incarnation: int) -> str:
@@ -137,7 +143,11 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),
     Received: lambda r: received_key(r.pipeline, r.node, r.incarnation, r.input),
     Replaying: lambda r: replay_key(r.pipeline, r.node, r.incarnation),
-    Written: lambda r: written_key(r.pipeline, r.node, r.incarnation),
+    Written: lambda r: (
+        early_key(r.pipeline, r.node, r.incarnation, r.stage)
+        if r.early
+        else written_key(r.pipeline, r.node, r.incarnation)
+    ),
     CheckpointPart: lambda r: part_key(r.pipeline, r.node, r.incarnation),
     Claim: lambda r: claim_key(r.pipeline, r.uuid),
     Command: lambda r: command_key(r.pipeline, r.claim_epoch, r.node),

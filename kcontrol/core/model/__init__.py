@@ -48,6 +48,7 @@ from kcontrol.core.model.exchanges import (
     ExchangeSpec,
     ExchangeTaken,
     Watermark,
+    WatermarkSpec,
 )
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
@@ -85,6 +86,7 @@ from kcontrol.core.model.words import (
     NodePhase,
     PipelinePhase,
     Reason,
+    WatermarkPolicy,
 )
 
 __all__ = [
@@ -153,6 +155,8 @@ __all__ = [
     "Token",
     "Tombstone",
     "Watermark",
+    "WatermarkPolicy",
+    "WatermarkSpec",
     "WorkTimes",
     "Written",
 ]

@@ -169,7 +169,8 @@ class Replaying:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """`p/node/N/INC/written`: the node's part of the attempt that `token` names, or why there is none."""
+    """`p/node/N/INC/written`, and `p/node/N/INC/written/K` for a stage K that more stages follow: the node's part of the
+    attempt that `token` names, or why there is none."""
 
     pipeline: str
     node: int
@@ -189,10 +190,12 @@ class Written:
     """Of each query with state and a watermark, on this node."""
     stage: int = 0
     """Of the step that has ended with this: the last one, unless queries exchange rows."""
+    early: bool = False
+    """More stages of the step follow; then nothing but `sent` is told, or why the stage has failed."""
     sent: tuple[ExchangeSlice, ...] = ()
     """To other nodes and to itself, in this stage."""
     taken: tuple[ExchangeTaken, ...] = ()
-    """Of what was sent to it, in all stages so far."""
+    """Of what was sent to it, in all stages of the step."""
     event_times: tuple[EventTimes, ...] = ()
     """Of each query with a watermark, where nodes share one."""
 

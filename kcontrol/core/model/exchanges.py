@@ -1,13 +1,15 @@
 """Rows on their way from node to node within one step: who sends them, where they lie, and who has taken them.
 
 An exchange is a topic that nodes write in the step's own transaction and read, before that is committed, at exactly the
-offsets that its writers have named. Each of its partitions belongs to one writer task of one node (`slot`), so that nothing else
-is ever written between the rows of an attempt.
+offsets that its writers have named. Each of its partitions belongs to one writer task of one node (its slot), so that nothing
+else is ever written between the rows of an attempt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from kcontrol.core.model.words import WatermarkPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,16 @@ class ExchangeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class WatermarkSpec:
+    """A query whose watermark is one for all nodes: the coordinator folds it from what they have seen."""
+
+    query: str
+    delays_ms: tuple[int, ...]
+    """Of each of its watermark operators, in the order of the plan."""
+    policy: WatermarkPolicy
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangeRun:
     """Offsets [from_, to) that hold the rows for one node."""
 
@@ -38,12 +50,16 @@ class ExchangeRun:
     records: int
     """Rows, not records of Kafka: one of those holds many rows."""
     digest: str
-    """Of the rows, whatever their order and however they were packed."""
+    """Of the rows, whatever their order and however they were packed: two sums of 64 bits, each modulo 2^64, in
+    hexadecimal, so that the digests of several runs can be added up."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSlice:
-    """What one writer task sent to an exchange: its runs cover [from_, to) in order, without a gap."""
+    """What one writer task sent to an exchange: its runs cover [from_, to) in order, without a gap.
+
+    Where it was cut down to what is for one node, the other runs are left out, and [from_, to) is as it was.
+    """
 
     exchange: str
     partition: int

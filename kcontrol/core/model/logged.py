@@ -36,7 +36,11 @@ class LoggedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a Spark application found and wrote in one attempt, or recomputed in a replay."""
+    """What a Spark application found and wrote in one attempt, or recomputed in a replay.
+
+    Of an attempt of several stages the result of the last one counts: it says all of all of them, but for `sent`, which each
+    says of itself.
+    """
 
     inputs: tuple[InputSlice, ...]
     outputs: tuple[OutputSlice, ...]
@@ -52,5 +56,9 @@ class StepResult:
     late_rows: tuple[LateRows, ...] = ()
     """Of each query with state and a watermark."""
     sent: tuple[ExchangeSlice, ...] = ()
+    """In the stage that it is the result of; in a replay, by all senders that were run again, one slice for each of their
+    tasks, those that sent nothing too."""
     taken: tuple[ExchangeTaken, ...] = ()
+    """From each exchange that was read."""
     event_times: tuple[EventTimes, ...] = ()
+    """Of each query that the spec names a watermark of."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcontrol.core.model.exchanges import ExchangeSpec
+from kcontrol.core.model.exchanges import ExchangeSpec, WatermarkSpec
 from kcontrol.core.model.words import BadRecords, LateRowsPolicy
 
 SHARED_OUT = -1
@@ -153,3 +153,5 @@ class PipelineSpec:
     exchanges: tuple[ExchangeSpec, ...] = ()
     stages: tuple[int, ...] = ()
     """By query: the stage of a step in which it runs; (): all in the first."""
+    watermarks: tuple[WatermarkSpec, ...] = ()
+    """Of every query with state and a watermark, where nodes share one; (): each node goes by its own."""

@@ -78,6 +78,13 @@ class FailureKind(StrEnum):
     halts."""
 
 
+class WatermarkPolicy(StrEnum):
+    """Which watermark of a query with several counts: Spark's `spark.sql.streaming.multipleWatermarkPolicy`."""
+
+    MIN = "min"
+    MAX = "max"
+
+
 class LateRowsPolicy(StrEnum):
     """What to do when a query's watermark drops rows."""
 

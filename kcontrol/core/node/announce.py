@@ -25,7 +25,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.checkpoints import all_openable
 from kcontrol.core.node.state import NodeMachine, Said, SeenInput
-from kcontrol.core.node.table import NodeStage
+from kcontrol.core.node.table import ATTEMPTING, NodeStage
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step.gaps import gaps_after, records_between
 from kcontrol.core.step.offsets import next_offset
@@ -33,11 +33,11 @@ from kcontrol.core.step.offsets import next_offset
 STATE_EVERY_MS = 1000
 RECEIVED_EVERY_MS = 5000
 
-_ATTEMPTING = (NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING)
+_ATTEMPTING = (*ATTEMPTING, NodeStage.FINISHING)
 _RUNNING = (*_ATTEMPTING, NodeStage.REPLAYING, NodeStage.OPENING)
 """A step is under way, the one after `step`: attempted, replayed, or to be replayed once
 its own attempt is taken back."""
-_SAYS_INPUT = (NodeStage.IDLE, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FAILED)
+_SAYS_INPUT = (NodeStage.IDLE, *ATTEMPTING, NodeStage.FAILED)
 """A failed node says it too: it may have failed for want of input, and how far that reaches
 now is what a person must know."""
 
@@ -77,9 +77,15 @@ def _phase(state: NodeMachine) -> NodePhase:
 
 
 def report(
-    state: NodeMachine, work: StepWork, result: StepResult, failure: FailureKind | None, error: str
+    state: NodeMachine,
+    work: StepWork,
+    result: StepResult,
+    failure: FailureKind | None,
+    error: str,
+    stage: int = 0,
+    early: bool = False,
 ) -> Written:
-    """What came of an attempt."""
+    """What came of an attempt, or of a stage of it that more stages follow."""
     return Written(
         state.pipeline,
         state.node,
@@ -92,8 +98,13 @@ def report(
         result.watermark_moved,
         failure,
         error,
-        _times(state, result) if failure is None else None,
+        _times(state, result) if failure is None and not early else None,
         result.late_rows,
+        stage,
+        early,
+        result.sent,
+        result.taken,
+        result.event_times,
     )
 
 

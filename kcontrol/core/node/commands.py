@@ -130,7 +130,7 @@ def _step(turn: NodeTurn, command: Command) -> None:
     ):
         return
     done(state, command)
-    state.work, state.begun_ms = work, state.now_ms
+    state.work, state.stage, state.begun_ms = work, 0, state.now_ms
     turn.go(NodeCause.STEP, RunStep(work, None))
 
 

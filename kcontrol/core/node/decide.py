@@ -8,6 +8,7 @@ meanwhile are counted off.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from kcontrol.core.events import (
@@ -22,6 +23,7 @@ from kcontrol.core.events import (
     NodeEvent,
     PartSaved,
     Publish,
+    RunStage,
     RunStep,
     StepFinished,
     StepPinned,
@@ -42,9 +44,10 @@ from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_
 from kcontrol.core.node.commands import closed, done, end, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import NodeMachine
-from kcontrol.core.node.table import AT_WORK, UNANSWERED, NodeCause, NodeStage
+from kcontrol.core.node.table import AT_WORK, ATTEMPTING, UNANSWERED, UNWRITTEN, NodeCause, NodeStage
 from kcontrol.core.node.turn import NodeDecision, NodeTurn
 from kcontrol.core.retry import NEVER_RETRIED
+from kcontrol.core.step.exchange import ready, runs_for, sent_through, stages_of
 
 __all__ = ["NodeDecision", "NodeMachine", "decide"]
 
@@ -70,6 +73,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     if turn.state.at is not NodeStage.JOINING:
         turn.occasion = Look
         obey(turn)
+        _go_on(turn)
         _replay(turn)
         speak(turn)
     if turn.records:
@@ -147,11 +151,7 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
             on_log(turn, boundary)
         return
     state.boundaries = state.boundaries.extended(boundary)
-    if (
-        state.at in (NodeStage.WRITING, NodeStage.WRITTEN)
-        and state.work is not None
-        and boundary.step == state.work.step
-    ):
+    if state.at in ATTEMPTING and state.work is not None and boundary.step == state.work.step:
         _on_boundary(turn, boundary, state.work)
 
 
@@ -160,9 +160,28 @@ def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None
     is then the one that happened."""
     if boundary.token == work.token and turn.state.at is NodeStage.WRITTEN:
         turn.state.seen_ms = turn.state.now_ms
-        turn.go(NodeCause.OWN_BOUNDARY, FinishStep(boundary.step))
+        turn.go(NodeCause.OWN_BOUNDARY, FinishStep(boundary.step, boundary.watermarks))
     else:
         open_at(turn, NodeCause.OTHER_BOUNDARY, turn.state.step, create=turn.state.step == 0)
+
+
+# --- from stage to stage ------------------------------------------------------------------------------------
+
+
+def _is_last(state: NodeMachine, stage: int) -> bool:
+    spec = state.view.spec()
+    return spec is None or stage + 1 >= stages_of(spec)
+
+
+def _go_on(turn: NodeTurn) -> None:
+    """Between two stages: the next one begins on the rows that all nodes have sent to this one, once every life in the token
+    is seen to have written the stage before."""
+    state, work = turn.state, turn.state.work
+    if state.at is not NodeStage.AWAITING or work is None or not ready(state.view, work.token, state.stage):
+        return
+    received = runs_for(sent_through(state.view, work.token, state.stage), state.node)
+    state.stage += 1
+    turn.go(NodeCause.PEERS_WROTE, RunStage(work.step, state.stage, received))
 
 
 # --- behind the log -----------------------------------------------------------------------------------------
@@ -264,12 +283,23 @@ def _on_written(turn: NodeTurn, event: AttemptWritten) -> None:
     if _overdue(state) or work is None:
         return
     if state.at is NodeStage.REPLAYING:
-        turn.go(NodeCause.AGREED, FinishStep(work.step))
+        boundary = state.boundaries.get(work.step)
+        watermarks = () if boundary is None else boundary.watermarks
+        turn.go(NodeCause.AGREED, FinishStep(work.step, watermarks))
         state.seen_ms = 0
-    elif state.at is NodeStage.WRITING:
-        turn.go(NodeCause.WROTE)
-        say_ended(turn, event.result)
-        turn.records.append(report(state, work, event.result, None, ""))
+    elif state.at in UNWRITTEN:
+        _on_stage(turn, event, work)
+
+
+def _on_stage(turn: NodeTurn, event: AttemptWritten, work: StepWork) -> None:
+    state, result = turn.state, event.result
+    last = _is_last(state, state.stage)
+    turn.go(NodeCause.WROTE if last else NodeCause.STAGE_WROTE)
+    if not state.stage:
+        say_ended(turn, result)
+    if not last:
+        result = replace(_NO_RESULT, sent=result.sent)
+    turn.records.append(report(state, work, result, None, "", state.stage, not last))
 
 
 def _on_finished(turn: NodeTurn, event: StepFinished) -> None:
@@ -304,8 +334,11 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
         return
     if state.at not in (NodeStage.OPENING, *AT_WORK):
         return
-    if state.at is NodeStage.WRITING and state.work is not None:
-        turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error))
+    if state.at in UNWRITTEN and state.work is not None:
+        # Between two stages it is the next one that fails: the report of the one before stands.
+        stage = state.stage + (state.at is NodeStage.AWAITING)
+        early = not _is_last(state, stage)
+        turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error, stage, early))
     if state.at is NodeStage.PINNING and state.obeying is not None:
         refuse(turn, state.obeying, event.error)
     state.error = of_step(state.work.step, event.error) if state.work is not None else event.error

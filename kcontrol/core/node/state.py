@@ -71,6 +71,8 @@ class NodeMachine:
     """The last step that the engine holds complete."""
     work: StepWork | None = None
     """Of the attempt or the replay under way."""
+    stage: int = 0
+    """Of the attempt under way: the one that runs or, between two, that was written last."""
     begun_ms: int = 0
     """When the attempt under way was taken up."""
     seen_ms: int = 0

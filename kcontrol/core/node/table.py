@@ -4,6 +4,12 @@
     -> idle            while the log is ahead idle -> pinning -> idle                           for a
     checkpoint, saved beside the steps
 
+Where queries exchange rows, a step has stages, and between two of them nothing runs:
+
+    writing -> awaiting -> receiving -> awaiting -> receiving -> written
+
+The next one is asked for when the node has read that all nodes have written the one before.
+
 The node is never ahead of the log: FINISHING is entered only for a step whose boundary was read, and that
 names the node's own token, or whose replay agreed with it. Whatever else ends an attempt leads through
 OPENING, which takes back what the attempt has left in the state.
@@ -32,6 +38,7 @@ from kcontrol.core.events import (
     NodeEvent,
     OpenEngine,
     PinStep,
+    RunStage,
     RunStep,
     StepFinished,
     StepPinned,
@@ -49,6 +56,8 @@ class NodeStage(StrEnum):
     IDLE = "idle"
     REPLAYING = "replaying"
     WRITING = "writing"
+    AWAITING = "awaiting"
+    RECEIVING = "receiving"
     WRITTEN = "written"
     FINISHING = "finishing"
     PINNING = "pinning"
@@ -65,6 +74,8 @@ class NodeCause(StrEnum):
     OPENED = "engine opened"
     BEHIND = "log ahead"
     STEP = "told to step"
+    STAGE_WROTE = "stage written"
+    PEERS_WROTE = "stage written by all"
     WROTE = "attempt written"
     AGREED = "replay agrees"
     OWN_BOUNDARY = "own attempt committed"
@@ -83,16 +94,25 @@ AT_WORK = (
     NodeStage.IDLE,
     NodeStage.REPLAYING,
     NodeStage.WRITING,
+    NodeStage.AWAITING,
+    NodeStage.RECEIVING,
     NodeStage.WRITTEN,
     NodeStage.FINISHING,
     NodeStage.PINNING,
 )
 """The queries run; a command to open or close interrupts, as it does an opening."""
 
+UNWRITTEN = (NodeStage.WRITING, NodeStage.AWAITING, NodeStage.RECEIVING)
+"""An attempt is under way that still needs the queries."""
+
+ATTEMPTING = (*UNWRITTEN, NodeStage.WRITTEN)
+"""An attempt is under way, and its boundary, or another's, may come."""
+
 ASKS: dict[NodeStage, type[NodeEffect]] = {
     NodeStage.OPENING: OpenEngine,
     NodeStage.REPLAYING: RunStep,
     NodeStage.WRITING: RunStep,
+    NodeStage.RECEIVING: RunStage,
     NodeStage.FINISHING: FinishStep,
     NodeStage.PINNING: PinStep,
     NodeStage.CLOSING: CloseEngine,
@@ -103,6 +123,7 @@ ASKS: dict[NodeStage, type[NodeEffect]] = {
 ANSWERED_BY: dict[type[NodeEffect], type[NodeEvent]] = {
     OpenEngine: EngineOpened,
     RunStep: AttemptWritten,
+    RunStage: AttemptWritten,
     FinishStep: StepFinished,
     PinStep: StepPinned,
     CloseEngine: EngineClosed,
@@ -112,7 +133,7 @@ ANSWERED_BY: dict[type[NodeEffect], type[NodeEvent]] = {
 UNANSWERED = tuple(state for state, asked in ASKS.items() if asked in ANSWERED_BY)
 """The engine owes an answer."""
 
-CANCELLED = (NodeStage.REPLAYING, NodeStage.WRITING, NodeStage.WRITTEN, NodeStage.FINISHING)
+CANCELLED = (NodeStage.REPLAYING, *ATTEMPTING, NodeStage.FINISHING)
 """The engine holds a step that is not recorded: what interrupts it asks for `CancelAttempt`."""
 
 _S, _C = NodeStage, NodeCause
@@ -125,9 +146,11 @@ ROWS: tuple[Row[NodeStage, NodeCause], ...] = (
     (_S.OPENING, EngineOpened, _C.OPENED, _S.IDLE),
     # --- an attempt
     (_S.IDLE, Look, _C.STEP, _S.WRITING),
-    (_S.WRITING, AttemptWritten, _C.WROTE, _S.WRITTEN),
+    ((_S.WRITING, _S.RECEIVING), AttemptWritten, _C.STAGE_WROTE, _S.AWAITING),
+    (_S.AWAITING, Look, _C.PEERS_WROTE, _S.RECEIVING),
+    ((_S.WRITING, _S.RECEIVING), AttemptWritten, _C.WROTE, _S.WRITTEN),
     (_S.WRITTEN, StepSeen, _C.OWN_BOUNDARY, _S.FINISHING),
-    ((_S.WRITING, _S.WRITTEN), StepSeen, _C.OTHER_BOUNDARY, _S.OPENING),
+    (ATTEMPTING, StepSeen, _C.OTHER_BOUNDARY, _S.OPENING),
     # --- a replay
     (_S.IDLE, Look, _C.BEHIND, _S.REPLAYING),
     (_S.REPLAYING, AttemptWritten, _C.AGREED, _S.FINISHING),

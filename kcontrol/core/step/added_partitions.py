@@ -20,7 +20,9 @@ def growth_refused(spec: PipelineSpec, steps: StepsView, view: PipelineView) -> 
     if spec.nodes == 1:
         return ""
     for item in spec.inputs:
-        if item.node != SHARED_OUT or is_paused(view, item) or not (spec.stateful or item.partitioned_by):
+        # Where rows are exchanged by key, an input that names no column of its own is only read on the way there.
+        keyed = item.partitioned_by or (spec.stateful and not spec.exchanges)
+        if item.node != SHARED_OUT or is_paused(view, item) or not keyed:
             continue
         named, told = named_partitions(steps, item), len(item.start_offsets)
         now = max(told, seen_partitions(item, arrived(spec, item, view)))

@@ -2,7 +2,7 @@
 recovery, `verify` and `replay`.
 
 All of a boundary that follows from the step's input and from the code is compared: ranges, counts and digests
-of what was read and written, bad records that were left out, rows that watermarks dropped, and whether one
+of what was read, exchanged and written, bad records that were left out, rows that watermarks dropped, and whether one
 moved. Offsets of the output are
 not: a replay writes nothing. What was read comes first, because nothing that follows
 from other input says anything.
@@ -11,10 +11,11 @@ from other input says anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcontrol.core.model import (
     EMPTY_DIGEST,
+    ExchangeSlice,
     InputSlice,
     OutputSlice,
     PipelineSpec,
@@ -23,13 +24,14 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
 )
+from kcontrol.core.step.exchange import content, slots_of
 from kcontrol.core.step.layout import writers_of
 from kcontrol.core.step.offsets import node_of
 
 Content = tuple[int, str]
 """Records and their digest."""
 
-INPUT, OUTPUT = "input", "output"
+INPUT, OUTPUT, EXCHANGE = "input", "output", "exchange"
 _NOTHING: Content = (0, EMPTY_DIGEST)
 
 
@@ -41,13 +43,17 @@ class NodePart:
     outputs: Mapping[str, frozenset[int]]
     whole: bool
     """No other node took part."""
+    node: int = 0
+    sent: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """By exchange, the partitions that it writes; without those of which it can't be told, because the definition was
+    changed since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One thing in which a step that was run again differs from the log.
 
-    what: 'input' and 'output' are of one partition, expected and found (records, digest). 'range', of a
+    what: 'input', 'exchange' and 'output' are of one partition, expected and found (records, digest). 'range', of a
     partition, is which offsets were read. 'bad records' are counts of an input, 'late rows' of a query;
     'watermark' is whether it moved; 'time' and 'layout' are what the step was run with, as text. `partition`
     is None where there is none.
@@ -102,6 +108,12 @@ def part_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> NodePart:
             for output, mine in zip(spec.outputs, writers_of(spec, boundary.layout, node), strict=True)
         },
         boundary.nodes == 1,
+        node,
+        {
+            each.exchange: frozenset(slots_of(spec, boundary.layout, each.exchange, node))
+            for each in boundary.layout.exchanges
+            if boundary.fingerprint == spec.fingerprint
+        },
     )
 
 
@@ -117,6 +129,8 @@ def differences(
     if put_in:
         return put_in
     return [
+        *_sent(boundary, part, found.sent),
+        *_taken(boundary, part, found),
         *_outputs(boundary, part, found.outputs),
         *_bad_records(boundary, part, found),
         *_watermark(boundary, part, found),
@@ -160,6 +174,40 @@ def _range(piece: InputSlice) -> str:
     return f"offsets {piece.from_} to {piece.to} of topic {piece.topic} ({piece.topic_id})"
 
 
+def _sent(boundary: StepBoundary, part: NodePart, found: Iterable[ExchangeSlice]) -> Iterator[Difference]:
+    """Of the senders that were run again, by slot and by the node that the rows are for; what lies at which offset is
+    not compared."""
+    given = {(piece.exchange, piece.partition): piece for piece in found}
+    again = {exchange for exchange, _ in given}
+    wanted = {
+        (piece.exchange, piece.partition): piece
+        for piece in boundary.exchanges
+        if piece.exchange in again and piece.partition in part.sent.get(piece.exchange, ())
+    }
+    for place in sorted(wanted.keys() | given.keys()):
+        if place[0] not in part.sent:
+            continue
+        for node in range(boundary.nodes):
+            before, now = _for_node(wanted.get(place), node), _for_node(given.get(place), node)
+            if before != now:
+                yield Difference(boundary.step, EXCHANGE, place[0], place[1], before, now)
+
+
+def _for_node(piece: ExchangeSlice | None, node: int) -> Content:
+    return content(run for run in (() if piece is None else piece.runs) if run.node == node)
+
+
+def _taken(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:
+    """Of the exchanges that were read again: all that the log has for this node."""
+    for each in found.taken:
+        runs = (run for piece in boundary.exchanges if piece.exchange == each.exchange for run in piece.runs)
+        before = sum(run.records for run in runs if run.node == part.node)
+        if before != each.records:
+            yield Difference(
+                boundary.step, "rows taken from exchange", each.exchange, None, before, each.records
+            )
+
+
 def _outputs(boundary: StepBoundary, part: NodePart, found: Iterable[OutputSlice]) -> Iterator[Difference]:
     wanted = {
         (piece.output, piece.partition): piece
@@ -191,7 +239,9 @@ def _counts(skipped: Iterable[Skipped]) -> dict[str, int]:
 
 
 def _watermark(boundary: StepBoundary, part: NodePart, found: StepResult) -> Iterator[Difference]:
-    """It has moved in the step if it has on any node."""
+    """It has moved in the step if it has on any node. Where nodes share one, none of them can tell."""
+    if boundary.watermarks:
+        return
     if found.watermark_moved != boundary.watermark_moved and (part.whole or found.watermark_moved):
         yield Difference(
             boundary.step, "watermark", "", None, boundary.watermark_moved, found.watermark_moved

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from kcontrol.core.model import (
     SHARED_OUT,
+    ExchangeLayout,
     InputRange,
     InputSpec,
     Layout,
@@ -46,7 +47,27 @@ def layout_of(spec: PipelineSpec, division: Sequence[InputRange]) -> Layout:
         OutputLayout(output.name, output.partitions, min(most_tasks, output.partitions), output.digest)
         for output in spec.outputs
     )
-    return Layout(tuple(splits), spec.layout.shuffle_partitions, outputs)
+    return Layout(
+        tuple(splits), spec.layout.shuffle_partitions, outputs, _exchanges(spec, division, most_tasks)
+    )
+
+
+def _exchanges(
+    spec: PipelineSpec, division: Sequence[InputRange], source_tasks: int
+) -> tuple[ExchangeLayout, ...]:
+    """Whoever reads inputs sends with as many tasks as they are read with, whoever reads exchanges with as many as those.
+    What is received is cut by the records of the whole step, since all of them may be for one node, but into no more tasks
+    than a node has shards. What is delivered is read without Spark, by one."""
+    records = sum(r.to - r.from_ for r in division)
+    limits = spec.layout
+    shards = max(1, -(-limits.shuffle_partitions // spec.nodes))
+    readers = min(limits.max_tasks, shards, max(1, -(-records // limits.records_per_task)))
+    return tuple(
+        ExchangeLayout(
+            each.name, readers if each.stage else source_tasks, readers=1 if each.delivers else readers
+        )
+        for each in spec.exchanges
+    )
 
 
 def writers_of(spec: PipelineSpec, layout: Layout, node: int) -> tuple[tuple[int, ...], ...]:

@@ -21,18 +21,21 @@ from kcontrol.core.events import (
     NodeEvent,
     OpenEngine,
     PinStep,
+    RunStage,
     RunStep,
     SavePart,
     StepPinned,
 )
 from kcontrol.core.model import (
     Checkpoint,
+    ExchangeSlice,
     FailureKind,
     PipelineSpec,
     SavedFiles,
     StepBoundary,
     StepResult,
     StepWork,
+    Watermark,
 )
 from kcontrol.errors import CheckpointError, StepFailedError
 from tests.simulation.engine import Directory, SimulatedEngine
@@ -102,8 +105,13 @@ class SessionsEngine:
         assert isinstance(answer, AttemptWritten)
         return answer.result
 
-    async def finish_step(self, step: int) -> None:
-        await self._call(FinishStep(step))
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        answer = await self._call(RunStage(step, stage, tuple(received)))
+        assert isinstance(answer, AttemptWritten)
+        return answer.result
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
+        await self._call(FinishStep(step, tuple(watermarks)))
 
     async def pin(self, step: int) -> None:
         self._checked(
@@ -159,8 +167,10 @@ class SessionsEngine:
 
     def _advance(self) -> None:
         doing = self.inner.queue[0] if self.inner.queue else None
-        if isinstance(doing, RunStep) and not self.inner.cancelled:
-            self._ledger.work(doing.work)
+        if isinstance(doing, RunStep | RunStage) and not self.inner.cancelled:
+            work = doing.work if isinstance(doing, RunStep) else self.inner.ran
+            if work is not None:
+                self._ledger.work(work)
         self.inner.advance()
 
     async def _pause(self) -> None:

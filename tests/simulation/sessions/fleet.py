@@ -119,9 +119,9 @@ class SessionsFleet(Users):
         assert process.engine is not None
         engine = process.engine.inner
         assert engine.ran is not None
-        for output, partition in engine.to_write or ():
+        for place in engine.to_write or ():
             try:
-                self.world.write(output, partition, 1, engine.ran.step, engine.ran.token, engine.incarnation)
+                self.world.write_late(place, engine.ran, engine.incarnation)
             except Fenced:
                 self.counts["late rows fenced"] += 1
             except Exception as error:  # noqa: BLE001 - a violation ends the schedule

@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from random import Random
 
 from kcontrol.core.model import DesiredMode, PipelinePhase
-from tests.simulation.invariants import Violation, require
+from kcontrol.core.node.table import UNWRITTEN
+from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
+from tests.simulation.sessions.exchange_faults import EXCHANGE_FAULTS
 from tests.simulation.sessions.faults import FAULTS, Fault
 from tests.simulation.sessions.fleet import SessionsFleet
 from tests.simulation.sessions.loop import SeededLoop
@@ -41,7 +43,12 @@ class SessionsSchedule:
     case."""
 
     def __init__(
-        self, seed: int, counts: Counter[str], likely: tuple[Fault, ...] = (), epochs: bool = False
+        self,
+        seed: int,
+        counts: Counter[str],
+        likely: tuple[Fault, ...] = (),
+        epochs: bool = False,
+        stages: int = 1,
     ) -> None:
         self.random = random = Random(seed)
         draw = random.random
@@ -49,7 +56,7 @@ class SessionsSchedule:
         nodes, impatient, stateful = 1 + int(draw() * 3), draw() < 0.15, draw() < 0.6
         checkpoints, clock_ms = int(draw() * len(CHECKPOINTS)), 500 if stateful and draw() < 0.1 else 0
         patient = not clock_ms and draw() < 0.2
-        spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient)
+        spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages)
         self.loop = SeededLoop(random, draw() if draw() < 0.7 else 0.0)
         weather = Weather(
             usual_ms=(0.5, 2.0, 10.0)[int(draw() * 3)],
@@ -58,6 +65,8 @@ class SessionsSchedule:
             lost_rate=0.1 * draw() ** 3,
         )
         self.faults = [fault for fault in FAULTS if draw() < 0.35] or list(FAULTS)
+        if stages > 1:
+            self.faults += [fault for fault in EXCHANGE_FAULTS if draw() < 0.5] or EXCHANGE_FAULTS
         self.faults += likely
         self.fault_rate = 0.5 * draw() ** 2
         self.every_s = _EVERY_S[int(draw() * len(_EVERY_S))]
@@ -168,7 +177,8 @@ class SessionsSchedule:
             fleet.network.notify()
             if fleet.all_done() and not fleet.must_stay_halted():
                 return
-        raise Violation("without faults the pipeline makes progress", fleet.describe())
+        between = any(node is not None and node.state and node.state.at in UNWRITTEN for node in fleet.nodes)
+        raise Violation(STAGES_END if between and world.spec.exchanges else PROGRESS, fleet.describe())
 
     def _zombies_end(self) -> None:
         """One that was so late that it replaced its successor does, too, when that is started again."""
@@ -212,10 +222,11 @@ def run_sessions(
     to_progress: bool = True,
     likely: tuple[Fault, ...] = (),
     epochs: bool = False,
+    stages: int = 1,
 ) -> SessionsSchedule:
     """One schedule. likely: faults that are chosen in any case. epochs: commits tell the epoch of the next
-    transaction. Raises Violation."""
+    transaction. stages: of a step. Raises Violation."""
     with _undisturbed(), witnessed():
-        schedule = SessionsSchedule(seed, counts, likely, epochs)
+        schedule = SessionsSchedule(seed, counts, likely, epochs, stages)
         schedule.run(to_progress)
     return schedule

@@ -11,7 +11,7 @@ import pytest
 from kcontrol.core.model import ControlRecord, Logged, Tombstone
 from tests.simulation.__main__ import main
 from tests.simulation.coverage import all_transitions, counted
-from tests.simulation.schedule import with_epochs
+from tests.simulation.schedule import with_epochs, with_stages
 from tests.simulation.sessions.schedule import SessionsSchedule, run_sessions
 
 _SCHEDULES = 13
@@ -27,7 +27,7 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     with counted(transitions):
         for one in (*range(1, _SCHEDULES + 1), *range(seed, seed + _SCHEDULES)):
             try:
-                run_sessions(one, faults, epochs=with_epochs(one))
+                run_sessions(one, faults, epochs=with_epochs(one), stages=with_stages(one))
             except AssertionError as error:
                 pytest.fail(f"{error}\nreproduce with: {_COMMAND} --seed {one}")
     rows = all_transitions()

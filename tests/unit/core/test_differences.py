@@ -7,10 +7,24 @@ from typing import Any
 
 import pytest
 
-from kcontrol.core.model import InputSlice, LateRows, Layout, OutputLayout, OutputSlice, Skipped, StepResult
+from kcontrol.core.model import (
+    ExchangeLayout,
+    ExchangeSlice,
+    ExchangeTaken,
+    InputSlice,
+    LateRows,
+    Layout,
+    OutputLayout,
+    OutputSlice,
+    Skipped,
+    StepResult,
+    Watermark,
+)
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.differences import Difference, NodePart, differences, part_of
+from kcontrol.core.step.exchange import content
 from tests.unit.core.made import SPEC, boundary
+from tests.unit.core.staged import STAGED, digest, run, sent
 
 ONE, TWO = f"{1:032x}", f"{2:032x}"
 MADE = replace(
@@ -137,3 +151,60 @@ def test_what_the_definition_no_longer_has_is_nobodys() -> None:
 
 def test_a_part_may_be_empty() -> None:
     assert differences(MADE, NodePart(frozenset(), {}, False), WORK, StepResult((), (), (), False)) == []
+
+
+EXCHANGED = replace(
+    OF_TWO,
+    layout=Layout((), 4, MADE.layout.outputs, (ExchangeLayout("x", 2, 1),)),
+    exchanges=(
+        sent(0, run(0, 5, 6), run(1, 6, 8, 2)),
+        sent(1, run(1, 0, 1, 4), run(1, 1, 2)),
+        sent(2, run(0, 3, 4, 3)),
+    ),
+)
+EXCHANGING = replace(STAGED, inputs=TWO_NODES.inputs)
+OF_NODE_0 = StepResult((FOUND.inputs[0],), (FOUND.outputs[0],), (), False)
+
+
+def exchanged(*slices: ExchangeSlice, taken: int = 4) -> list[Difference]:
+    part = part_of(EXCHANGED, EXCHANGING, 0)
+    result = replace(OF_NODE_0, sent=slices, taken=(ExchangeTaken("x", 0, taken),))
+    return differences(EXCHANGED, part, work_of(EXCHANGED, EXCHANGING, 0), result)
+
+
+def test_what_was_sent_is_compared_where_the_senders_were_run_again() -> None:
+    """By slot and destination, wherever it would have come to lie and however it was packed."""
+    packed = replace(run(1, 0, 9, 5), digest=content(EXCHANGED.exchanges[1].runs)[1])
+    assert exchanged() == []
+    assert exchanged(EXCHANGED.exchanges[0], sent(1, packed)) == []
+    [other] = exchanged(sent(0, run(0, 5, 6), run(1, 6, 8, 3)), EXCHANGED.exchanges[1])
+    assert str(other) == (
+        f"step 3: exchange 'x' partition 0 differs: the log has 2 records with digest {digest(2)}, this run has 3 "
+        f"with {digest(3)}"
+    )
+    nothing = exchanged(sent(0), sent(1))
+    assert [(each.partition, each.expected, each.found) for each in nothing] == [
+        (0, (1, digest(1)), (0, "0" * 32)),
+        (0, (2, digest(2)), (0, "0" * 32)),
+        (1, content(EXCHANGED.exchanges[1].runs), (0, "0" * 32)),
+    ]
+    [left_out] = exchanged(EXCHANGED.exchanges[0])
+    assert left_out.partition == 1
+
+
+def test_what_was_taken_is_all_that_the_log_has_for_a_node() -> None:
+    [fewer] = exchanged(taken=3)
+    assert str(fewer) == "step 3: rows taken from exchange 'x' differs: the log has 4, this run has 3"
+
+
+def test_slots_of_another_definition_are_not_compared() -> None:
+    """It may have had as many tasks as this one has not."""
+    part = part_of(EXCHANGED, replace(EXCHANGING, fingerprint="f2"), 0)
+    result = replace(OF_NODE_0, sent=(sent(0),))
+    assert differences(EXCHANGED, part, work_of(EXCHANGED, EXCHANGING, 0), result) == []
+
+
+def test_a_shared_watermark_is_not_one_nodes_to_move() -> None:
+    made = replace(OF_TWO, watermarks=(Watermark("q", (5,), 5),), watermark_moved=False)
+    moved = replace(OF_NODE_0, watermark_moved=True)
+    assert differences(made, part_of(made, TWO_NODES, 0), WORK, moved) == []

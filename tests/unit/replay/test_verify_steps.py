@@ -11,12 +11,14 @@ import pytest
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import (
     Checkpoint,
+    ExchangeSlice,
     LoggedStep,
     PipelineSpec,
     StepBoundary,
     StepResult,
     StepWork,
     Tombstone,
+    Watermark,
 )
 from kcontrol.core.step.differences import Difference
 from kcontrol.errors import NotFoundError
@@ -52,7 +54,10 @@ class RepeatingEngine:
             inputs = (replace(inputs[0], digest=ANOTHER), *inputs[1:])
         return StepResult(inputs, expected.outputs, (), work.step in self._wrong_output)
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        raise AssertionError("there is one stage")
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.calls.append(("finish", step))
 
     def cancel(self) -> None:

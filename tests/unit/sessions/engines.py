@@ -5,20 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from kcontrol.core.model import Checkpoint, FailureKind, SavedFiles, StepBoundary, StepResult, StepWork
+from kcontrol.core.model import (
+    Checkpoint,
+    ExchangeSlice,
+    FailureKind,
+    SavedFiles,
+    StepBoundary,
+    StepResult,
+    StepWork,
+    Watermark,
+)
 from kcontrol.errors import StepFailedError
 
 RESULT = StepResult((), (), (), False)
 
 
 class ScriptedEngine:
-    """Writes down what it is asked; `run_step` waits until it is let go or cancelled."""
+    """Writes down what it is asked; `run_step` and `run_stage` wait until it is let go or cancelled."""
 
     def __init__(self, fail: BaseException | None = None) -> None:
         self.calls: list[str] = []
         self.fail = fail
         self.go = asyncio.Event()
         self.cancelled = False
+        self.watermarks: tuple[Watermark, ...] = ()
 
     def openable(self) -> tuple[int, ...]:
         return (3, 2)
@@ -36,8 +46,16 @@ class ScriptedEngine:
             raise StepFailedError(FailureKind.LOST, "cancelled")
         return RESULT
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        self.calls.append(f"stage {stage} of {step}: {sum(len(piece.runs) for piece in received)} runs")
+        await self.go.wait()
+        if self.fail is not None:
+            raise self.fail
+        return RESULT
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.calls.append(f"finish {step}")
+        self.watermarks = tuple(watermarks)
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
         return tuple(one.step for one in checkpoints)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from kcontrol.core.events import FinishStep, NodeEvent, PartSaved, PinStep, SavePart, StepFinished, StepPinned
-from kcontrol.core.model import Checkpoint, SavedFiles
+from kcontrol.core.model import Checkpoint, SavedFiles, Watermark
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.engine_jobs import EngineJobs
 from tests.unit.core.made import checkpoint
@@ -24,7 +24,7 @@ class SavingEngine(ScriptedEngine):
         self.dropped = asyncio.Event()
         self.finished = asyncio.Event()
 
-    async def finish_step(self, step: int) -> None:
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.finished.set()
 
     async def pin(self, step: int) -> None:

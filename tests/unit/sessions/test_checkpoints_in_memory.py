@@ -20,6 +20,7 @@ from kcontrol.core.model import (
     CheckpointSpec,
     Desired,
     DesiredMode,
+    ExchangeSlice,
     InputSpec,
     LoggedStep,
     PipelineSpec,
@@ -30,6 +31,7 @@ from kcontrol.core.model import (
     StepResult,
     StepWork,
     Tombstone,
+    Watermark,
 )
 from kcontrol.errors import RetriableError, SparkLostError
 from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
@@ -99,7 +101,10 @@ class RememberingEngine:
         assert work.step == self.at + 1
         return StepResult((), (), (), False)
 
-    async def finish_step(self, step: int) -> None:
+    async def run_stage(self, step: int, stage: int, received: Sequence[ExchangeSlice]) -> StepResult:
+        raise AssertionError("there is one stage")
+
+    async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.steps.add(step)
         self.at = step
 

@@ -17,10 +17,11 @@ from kcontrol.core.events import (
     FinishStep,
     NodeEvent,
     OpenEngine,
+    RunStage,
     RunStep,
     StepFinished,
 )
-from kcontrol.core.model import FailureKind, Layout, Reason, StepWork, Token
+from kcontrol.core.model import FailureKind, Layout, Reason, StepWork, Token, Watermark
 from kcontrol.errors import (
     CheckpointError,
     ConfigurationError,
@@ -29,7 +30,9 @@ from kcontrol.errors import (
     RetriableError,
     StepFailedError,
 )
-from kcontrol.sessions.engine_jobs import EngineJobs
+from kcontrol.sessions.engine_jobs import GRACE_MS, EngineJobs, time_limit
+from tests.unit.core.made import LIMITS
+from tests.unit.core.staged import run, sent
 from tests.unit.sessions.engines import RESULT, Clock, ScriptedEngine
 
 
@@ -106,3 +109,37 @@ def test_a_failure_is_an_event_that_says_whose_fault_it_is(error: Exception, kin
         engine.go.set()
 
     assert play(scenario, 1, error) == [EngineFailed(kind, "x", 7, openable=(3, 2))]
+
+
+def test_a_later_stage_is_asked_of_the_engine_and_its_watermarks_with_the_end() -> None:
+    marks = (Watermark("q", (5,), 5),)
+    asked = []
+
+    def scenario(jobs: EngineJobs, engine: ScriptedEngine) -> None:
+        asked.append(engine)
+        jobs.put(RunStep(work(3), None))
+        jobs.put(RunStage(3, 1, (sent(0, run(0, 5, 6)),)))
+        jobs.put(FinishStep(3, marks))
+        engine.go.set()
+
+    assert play(scenario, 3) == [
+        AttemptWritten(3, RESULT, 7),
+        AttemptWritten(3, RESULT, 7, stage=1),
+        StepFinished(3, (3, 2), 7),
+    ]
+    assert asked[0].calls == ["run 3", "stage 1 of 3: 1 runs", "finish 3"]
+    assert asked[0].watermarks == marks
+
+
+def test_a_cancel_voids_a_stage_that_waits_in_line() -> None:
+    def scenario(jobs: EngineJobs, engine: ScriptedEngine) -> None:
+        jobs.put(RunStage(3, 1, ()))
+        jobs.cancel()
+
+    [failed] = play(scenario, 1)
+    assert isinstance(failed, EngineFailed)
+    assert failed.error == "cancelled before it began"
+
+
+def test_a_stage_has_a_steps_time() -> None:
+    assert time_limit(RunStage(3, 1, ()), LIMITS) == ("running stage 1 of step 3", 30_000 + GRACE_MS)
