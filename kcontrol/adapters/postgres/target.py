@@ -13,7 +13,7 @@ from kcontrol.adapters.postgres.record import Held, StepRecord
 from kcontrol.adapters.postgres.rows import BadRowError, Row, RowMaker, RowRules
 from kcontrol.adapters.postgres.session import Address, SessionLimits
 from kcontrol.adapters.postgres.table import Table, look_at
-from kcontrol.core.step.following import Applied, Guarantee, Verdict, judge_step
+from kcontrol.core.step.following import Applied, Delivered, Guarantee, Verdict, judge_step
 from kcontrol.errors import DeliveryHaltedError, ReplacedError, TargetAwayError
 
 _log = logging.getLogger("kcontrol.deliver")
@@ -40,16 +40,6 @@ class PostgresOptions:
     silence_s: float = 30.0
     limits: SessionLimits = field(default_factory=SessionLimits)
     adopts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What became of a step. verdict: NEXT if it was applied."""
-
-    verdict: Verdict
-    before: Applied
-    rows: int = 0
-    bad_rows: int = 0
 
 
 class PostgresTarget:

@@ -67,6 +67,16 @@ class LogFacts:
     last: int
 
 
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What became of a step. verdict: NEXT if it was applied."""
+
+    verdict: Verdict
+    before: Applied
+    rows: int = 0
+    bad_rows: int = 0
+
+
 def judge_log(applied: Applied, log: LogFacts) -> Verdict:
     """Whether the target can go on with this log: NEXT, or why not."""
     if (applied.pipeline, applied.log_id) != (log.pipeline, log.log_id):
