@@ -15,12 +15,15 @@ from typing import Any
 
 import click
 
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.apps.ask import definition
 from kcontrol.apps.deliver.delivery import FIRST, NEXT, Delivery, DeliveryOptions
 from kcontrol.apps.deliver.log_watch import LogWatch
 from kcontrol.apps.deliver.progress import DeliveryObserver, Progress, State
 from kcontrol.apps.deliver.target import Target
+from kcontrol.apps.deliver.telling import telling
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
@@ -290,6 +293,21 @@ def run_delivery(asked: Asked, target: Target) -> None:
     """Until a signal ends it. Raises what `Delivery.run` does."""
     watch, options = LogWatch(asked.cluster, asked.pipeline), asked.delivery_options()
     progress = Progress()
+
+    def told() -> ToldDelivery:
+        now = progress.facts
+        return ToldDelivery(
+            output=asked.output,
+            target=asked.table,
+            kind=target.kind,
+            guarantee=target.guarantee.value,
+            state=now.state.value,
+            step=now.step,
+            lag_s=watch.lag_s,
+            reason=now.reason,
+            at_ms=SystemClock().now_ms(),
+        )
+
     with ExitStack() as stack:
         if asked.port is not None:
             stack.enter_context(_metrics(asked, target, progress, watch))
@@ -309,6 +327,7 @@ def run_delivery(asked: Asked, target: Target) -> None:
             if asked.as_json
             else f"{text}, {target.guarantee.value} (pid {os.getpid()})"
         )
+        stack.enter_context(telling(DeliveryNotes(asked.cluster, asked.pipeline), told))
         delivery.run()
 
 

@@ -297,7 +297,7 @@ DELIVERY_STATE = _gauge(
     "kcontrol_delivery_state",
     (*_DELIVERY, "guarantee", "state"),
     "1 for the state that the delivery is in, 0 for the others: starting, standing_by (another process has it), "
-    "running, away (the target or Kafka can't be reached) or halted. guarantee: exactly_once or at_least_once.",
+    "running, away (the target or Kafka can't be reached), stopped or halted. guarantee: exactly_once or at_least_once.",
 )
 DELIVERED_STEP = _gauge(
     Where.DELIVERY,

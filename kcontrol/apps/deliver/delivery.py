@@ -93,6 +93,7 @@ class Delivery:
                 except ReplacedError as error:
                     _log.warning("%s; standing by", error)
                     self._stopped.wait(self._options.poll_s)
+            self._progress.stopped()
         except KcontrolError as error:
             self._progress.halted(str(error))
             with suppress(KcontrolError):

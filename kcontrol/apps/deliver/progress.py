@@ -19,6 +19,7 @@ class State(StrEnum):
     RUNNING = "running"
     AWAY = "away"
     """The target, or Kafka, can't be reached."""
+    STOPPED = "stopped"
     HALTED = "halted"
     """A person has to decide."""
 
@@ -92,6 +93,10 @@ class Progress:
     def back(self) -> None:
         """The fault is over."""
         self._set(reason="", **({"state": State.RUNNING} if self.facts.state is State.AWAY else {}))
+
+    def stopped(self) -> None:
+        """It was told to end."""
+        self._set(state=State.STOPPED)
 
     def halted(self, reason: str) -> None:
         """A person has to decide."""

@@ -76,11 +76,14 @@ def test_the_newest_row_of_each_key_takes_the_place_of_older_ones(life: Life, da
     assert _rows(database) == expected_newest(STEPS)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_deliverer_may_die_at_each_arrow(life: Life, database: Database, point: str) -> None:
+def test_deliverers_may_die_at_each_arrow(life: Life, database: Database) -> None:
+    """One after the other on the same table."""
     database.run(APPEND)
-    died = start(dataclasses.replace(life, at=point, nth=1 if point in ("connected", "taken") else 3))
-    assert ended(died) == -signal.SIGKILL
+    for point in POINTS:
+        died = start(
+            dataclasses.replace(life, at=point, nth=1 if point in ("connected", "taken", "committed") else 2)
+        )
+        assert ended(died) == -signal.SIGKILL, point
     live(life)
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
 
@@ -92,19 +95,20 @@ def test_two_at_once_stand_in_line(life: Life, database: Database) -> None:
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
 
 
-@pytest.mark.parametrize("point", ["taken", "begun", "numbered"])
+@pytest.mark.parametrize("point", ["taken", "begun"])
 def test_a_zombie_applies_nothing_any_more(life: Life, database: Database, point: str) -> None:
     """It stands still, with its session, for longer than another waits: before a step, or within its transaction, which
     the server then ends."""
     database.run(APPEND)
-    short = dataclasses.replace(life.limits, statement_s=1, lock_s=1)
+    short = dataclasses.replace(life.limits, statement_s=3, lock_s=1)
     life = dataclasses.replace(life, silence_s=0.5, limits=short)
     zombie = start(dataclasses.replace(life, at=point, signal=signal.SIGSTOP, name="zombie"))
     until_stopped(zombie)
     live(dataclasses.replace(life, name="heir"))
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
     ((fence, holder),) = database.run("SELECT fence, holder FROM kcontrol_steps")
-    assert (fence, holder.partition(":")[0]) == (2, "heir")
+    assert fence >= 2
+    assert holder.startswith("heir:")
     wake(zombie)
     assert ended(zombie) == 0
     assert _rows(database) == expected_rows(range(1, STEPS + 1))
