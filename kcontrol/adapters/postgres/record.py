@@ -107,12 +107,17 @@ class StepRecord:
                 )
             self._run("DELETE FROM {own} " + self._where, self._names)
 
-    def take(self, holder: str) -> Held | None:
-        """Have the delivery: whoever had it is fenced from now on. None: the row was deleted."""
+    def take(self, holder: str, silence_s: float | None) -> Held | None:
+        """Have the delivery: whoever had it is fenced from now on.
+
+        silence_s: only from one that was silent for so long, now that its last transaction is over; None: from anybody.
+        None: there is no such row.
+        """
+        silent = "" if silence_s is None else " AND seen_at <= clock_timestamp() - make_interval(secs => %s)"
         found = self._run(
             "UPDATE {own} SET fence = fence + 1, holder = %s, seen_at = clock_timestamp(), state = 'running', "
-            "reason = '' " + self._where + " RETURNING " + _HELD,
-            (holder, *self._names),
+            "reason = '' " + self._where + silent + " RETURNING " + _HELD,
+            (holder, *self._names, *(() if silence_s is None else (silence_s,))),
         ).fetchone()
         return None if found is None else _held(found)
 

@@ -32,11 +32,11 @@ class Address:
         psycopg = load_psycopg()
         try:
             self._parts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(text)
-        except psycopg.ProgrammingError as error:
+        except psycopg.ProgrammingError:
             # What the library says of it repeats the text, and there may be a password in that.
             raise ConfigurationError(
                 "--to is no address of a database: give postgresql://USER@HOST:PORT/DATABASE"
-            ) from error
+            ) from None
         for name in _SECRETS:
             if self._parts.get(name):
                 raise ConfigurationError(

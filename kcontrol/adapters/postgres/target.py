@@ -113,14 +113,16 @@ class PostgresTarget:
             if held is None:
                 raise self._deleted()
             # A session of this very process may not be over for the server yet.
-            if not alone and held.holder != self._holder and held.silent_s < self._options.silence_s:
-                self.held_by = held.holder
+            foreign = not alone and held.holder != self._holder
+            self.held_by = held.holder
+            if foreign and held.silent_s < self._options.silence_s:
                 return None
             if held.target_oid != table.oid:
                 self._adopt(held)
-            taken = self._record.take(self._holder)
-            if taken is None:
-                raise self._deleted()
+            taken = self._record.take(self._holder, self._options.silence_s if foreign else None)
+        if taken is None:
+            # It was at work all the time, in one long transaction.
+            return None
         self._fence = taken.fence
         return taken.applied
 

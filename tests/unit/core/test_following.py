@@ -85,7 +85,7 @@ def test_the_print_of_a_step_is_of_its_own_output_alone_and_of_all_of_that() -> 
     for change in (
         {"to": first.to + 1},
         {"records": first.records + 1},
-        {"digest": "0" * 32},
+        {"digest": "1" * 32},
         {"partition": 77},
     ):
         changed = replace(BOUNDARY, outputs=(replace(first, **change), *BOUNDARY.outputs[1:]))
