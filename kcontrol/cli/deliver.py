@@ -21,7 +21,7 @@ from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.apps.ask import definition
 from kcontrol.apps.deliver.delivery import FIRST, NEXT, Delivery, DeliveryOptions
 from kcontrol.apps.deliver.log_watch import LogWatch
-from kcontrol.apps.deliver.progress import DeliveryObserver, Progress, State
+from kcontrol.apps.deliver.progress import DeliveryObserver, DeliveryState, Progress
 from kcontrol.apps.deliver.target import Target
 from kcontrol.apps.deliver.telling import telling
 from kcontrol.apps.supervisor.lifeline import lifeline_option
@@ -188,14 +188,14 @@ def deliver(**given: Any) -> None:
     Examples:  kcontrol deliver orders --to postgresql://etl@db:5432/shop --output totals --table totals
                kcontrol deliver orders --to postgresql://etl@db/shop --output totals --table totals --mode upsert --key customer
     """
-    asked = Asked(**given)
+    asked = AskedDelivery(**given)
     spec = client_for(asked.cluster).start(definition(asked.cluster, asked.pipeline)).result()
     target = postgres_target(asked, output_of(spec, asked.output))
     run_delivery(asked, target)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedDelivery:
     """The options, as click has read them."""
 
     pipeline: str
@@ -250,7 +250,7 @@ def output_of(spec: PipelineSpec, name: str) -> OutputSpec:
     return found
 
 
-def postgres_target(asked: Asked, output: OutputSpec) -> Target:
+def postgres_target(asked: AskedDelivery, output: OutputSpec) -> Target:
     """Raises ConfigurationError."""
     from kcontrol.adapters.postgres.library import load_psycopg
 
@@ -258,7 +258,7 @@ def postgres_target(asked: Asked, output: OutputSpec) -> Target:
         raise ConfigurationError("--to must begin with postgresql://")
     load_psycopg()
     from kcontrol.adapters.postgres.rows import RowRules
-    from kcontrol.adapters.postgres.session import Address, SessionLimits
+    from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
     from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 
     keys = _names(asked.keys)
@@ -275,7 +275,7 @@ def postgres_target(asked: Asked, output: OutputSpec) -> Target:
         None if asked.delete_when is None else _when(asked.delete_when),
     )
     options = PostgresOptions(
-        Address(asked.address, asked.password_file),
+        DatabaseAddress(asked.address, asked.password_file),
         asked.table,
         rules,
         columns=_names(asked.columns),
@@ -289,7 +289,7 @@ def postgres_target(asked: Asked, output: OutputSpec) -> Target:
     return PostgresTarget(options, asked.pipeline, asked.output, holder)
 
 
-def run_delivery(asked: Asked, target: Target) -> None:
+def run_delivery(asked: AskedDelivery, target: Target) -> None:
     """Until a signal ends it. Raises what `Delivery.run` does."""
     watch, options = LogWatch(asked.cluster, asked.pipeline), asked.delivery_options()
     progress = Progress()
@@ -331,7 +331,7 @@ def run_delivery(asked: Asked, target: Target) -> None:
         delivery.run()
 
 
-def _metrics(asked: Asked, target: Target, progress: Progress, watch: LogWatch) -> Any:
+def _metrics(asked: AskedDelivery, target: Target, progress: Progress, watch: LogWatch) -> Any:
     # Whoever serves nothing need not wait for the libraries of a server.
     from kcontrol.adapters.metrics.deliveries import DeliveryLevels, DeliveryMetrics
     from kcontrol.adapters.metrics.making import make_registry
@@ -346,7 +346,7 @@ def _metrics(asked: Asked, target: Target, progress: Progress, watch: LogWatch) 
 
     labels = (asked.pipeline, asked.output, asked.table)
     observer: DeliveryObserver = DeliveryMetrics(
-        registry, labels, target.guarantee.value, [each.value for each in State], levels
+        registry, labels, target.guarantee.value, [each.value for each in DeliveryState], levels
     )
     progress.observe(observer)
     click.echo(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
-from typing import Any
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
 from kcontrol.definition.durations import span_text
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.pipeline_facts import PipelineStatus
 
 SILENT_MS = 30_000
 """A delivery tells of itself every ten seconds at least."""
@@ -35,6 +36,10 @@ def delivery_line(told: ToldDelivery, committed: int) -> str:
     return f"{told.output} to {told.kind} {told.target}, {told.guarantee}: {state}{behind}{heard}{why}"
 
 
-def deliveries_json(told: list[ToldDelivery]) -> list[dict[str, Any]]:
-    """For --json."""
-    return [asdict(each) for each in told]
+def status_json(facts: PipelineStatus, told: list[ToldDelivery]) -> str:
+    """For --json: the pipeline with its deliveries, on one line."""
+    whole = {
+        **json.loads(facts.model_dump_json(by_alias=True)),
+        "deliveries": [asdict(each) for each in told],
+    }
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)

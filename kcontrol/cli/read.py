@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 
 import click
@@ -12,7 +11,7 @@ from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.apps.look import status_once
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
-from kcontrol.cli.deliveries import deliveries_json, delivery_line, told_deliveries
+from kcontrol.cli.deliveries import delivery_line, status_json, told_deliveries
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list
@@ -53,11 +52,7 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
     facts, rejected, named = asyncio.run(_status(pipeline, cluster))
     deliveries, unknown = told_deliveries(cluster, facts.pipeline)
     if as_json:
-        whole = {
-            **json.loads(facts.model_dump_json(by_alias=True)),
-            "deliveries": deliveries_json(deliveries),
-        }
-        click.echo(json.dumps(whole, separators=(",", ":"), ensure_ascii=False))
+        click.echo(status_json(facts, deliveries))
         return
     click.echo(f"pipeline   {facts.pipeline}: {facts.phase} (wanted: {facts.desired})")
     if facts.reason:

@@ -46,7 +46,7 @@ _HELD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldDelivery:
     """A row of it."""
 
     applied: Applied
@@ -80,7 +80,7 @@ class StepRecord:
         query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
         return bool(self._session.execute(query, (text,)).fetchone()[0])
 
-    def read(self, *, lock: bool = False) -> Held | None:
+    def read(self, *, lock: bool = False) -> HeldDelivery | None:
         """lock: nobody else changes it before the transaction's end."""
         found = self._run(
             "SELECT " + _HELD + " FROM {own} " + self._where + (" FOR UPDATE" if lock else ""), self._names
@@ -107,7 +107,7 @@ class StepRecord:
                 )
             self._run("DELETE FROM {own} " + self._where, self._names)
 
-    def take(self, holder: str, silence_s: float | None) -> Held | None:
+    def take(self, holder: str, silence_s: float | None) -> HeldDelivery | None:
         """Have the delivery: whoever had it is fenced from now on.
 
         silence_s: only from one that was silent for so long, now that its last transaction is over; None: from anybody.
@@ -158,6 +158,6 @@ class StepRecord:
         return str(self._own.as_string(self._session))
 
 
-def _held(found: Any) -> Held:
+def _held(found: Any) -> HeldDelivery:
     pipeline, log_id, step, its_print, oid, fence, holder, silent_s = found
-    return Held(Applied(pipeline, log_id, step, its_print), oid, fence, holder, silent_s)
+    return HeldDelivery(Applied(pipeline, log_id, step, its_print), oid, fence, holder, silent_s)

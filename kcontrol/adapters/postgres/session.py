@@ -23,7 +23,7 @@ class SessionLimits:
     lock_s: float = 20.0
 
 
-class Address:
+class DatabaseAddress:
     """Of a database: a URL or what libpq calls a connection string, as its program psql takes it."""
 
     def __init__(self, text: str, password_file: Path | None = None) -> None:

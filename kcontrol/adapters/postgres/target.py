@@ -9,11 +9,11 @@ from typing import Any
 
 from kcontrol.adapters.postgres.library import errors_told
 from kcontrol.adapters.postgres.load import Loader
-from kcontrol.adapters.postgres.record import Held, StepRecord
+from kcontrol.adapters.postgres.record import HeldDelivery, StepRecord
 from kcontrol.adapters.postgres.rows import BadRowError, Row, RowMaker, RowRules
-from kcontrol.adapters.postgres.session import Address, SessionLimits
+from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
 from kcontrol.adapters.postgres.table import Table, look_at
-from kcontrol.core.step.following import Applied, Delivered, Guarantee, Verdict, judge_step
+from kcontrol.core.step.following import Applied, Delivered, Guarantee, StepVerdict, judge_step
 from kcontrol.errors import DeliveryHaltedError, ReplacedError, TargetAwayError
 
 _log = logging.getLogger("kcontrol.deliver")
@@ -31,7 +31,7 @@ class PostgresOptions:
     database fills in. skips_bad_rows: and counts them, instead of halting. batch_rows: of one COPY. silence_s: of a holder,
     after which another takes the delivery over although its session is still there."""
 
-    address: Address
+    address: DatabaseAddress
     table: str
     rules: RowRules
     columns: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class PostgresTarget:
             f"{self}: the row of this delivery in kcontrol_steps was deleted while it ran; start it again"
         )
 
-    def _adopt(self, held: Held) -> None:
+    def _adopt(self, held: HeldDelivery) -> None:
         if not self._options.adopts:
             raise DeliveryHaltedError(
                 f"{self} is not the one that steps up to {held.applied.step} were delivered to: it was made anew or "
@@ -162,7 +162,7 @@ class PostgresTarget:
             if held is None or held.fence != self._fence:
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
             verdict = judge_step(held.applied, step, its_print)
-            if verdict is not Verdict.NEXT:
+            if verdict is not StepVerdict.NEXT:
                 return Delivered(verdict, held.applied)
             rows, bad_rows = self._load(step, records)
             now = Applied(self._pipeline, held.applied.log_id, step, its_print)

@@ -21,7 +21,7 @@ from kcontrol.backoff import Backoff, Tries
 from kcontrol.core.step.following import (
     Applied,
     LogFacts,
-    Verdict,
+    StepVerdict,
     judge_log,
     sentence,
     step_print,
@@ -164,7 +164,7 @@ class Delivery:
             )
         new = Applied(self._pipeline, log.log_id, step - 1)
         verdict = judge_log(new, log)
-        if verdict is Verdict.EXPIRED:
+        if verdict is StepVerdict.EXPIRED:
             raise DeliveryHaltedError(
                 f"steps {step} to {log.first - 1} of pipeline {self._pipeline!r} are no longer in the log (keep_steps), so "
                 f"the target can't be filled from step {step} on: --start {log.first} begins with the oldest that is there"
@@ -194,7 +194,11 @@ class Delivery:
             if not verdict.halts:
                 return log
             # A broker may have shown an old end.
-            if verdict is not Verdict.BEYOND or waited >= self._options.settle_s or self._stopped.is_set():
+            if (
+                verdict is not StepVerdict.BEYOND
+                or waited >= self._options.settle_s
+                or self._stopped.is_set()
+            ):
                 raise DeliveryHaltedError(sentence(verdict, str(self._target), applied, log))
             self._stopped.wait(self._options.poll_s)
             waited += self._options.poll_s
@@ -208,7 +212,7 @@ class Delivery:
             raise DeliveryHaltedError(
                 sentence(done.verdict, str(self._target), done.before, log, step.number)
             )
-        if done.verdict is Verdict.DUPLICATE:
+        if done.verdict is StepVerdict.DUPLICATE:
             step.skip()
         self._watch.delivered(max(step.number, done.before.step))
         self._progress.delivered(max(step.number, done.before.step), done)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
-from kcontrol.core.step.following import Delivered, Verdict
+from kcontrol.core.step.following import Delivered, StepVerdict
 
 
-class State(StrEnum):
+class DeliveryState(StrEnum):
     """Of a delivery."""
 
     STARTING = "starting"
@@ -25,10 +25,10 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DeliveryFacts:
     """step: the last one that was applied; -1: not known yet. Counts are of this process."""
 
-    state: State = State.STARTING
+    state: DeliveryState = DeliveryState.STARTING
     step: int = -1
     steps: int = 0
     rows: int = 0
@@ -55,7 +55,7 @@ class Progress:
     def __init__(self) -> None:
         self._observer: DeliveryObserver | None = None
         self._lock = threading.Lock()
-        self.facts = Facts()
+        self.facts = DeliveryFacts()
 
     def observe(self, observer: DeliveryObserver) -> None:
         """From now on it is told."""
@@ -63,16 +63,16 @@ class Progress:
 
     def running(self, step: int) -> None:
         """It has its turn. step: the last one that the target holds."""
-        self._set(state=State.RUNNING, step=step)
+        self._set(state=DeliveryState.RUNNING, step=step)
 
     def standing_by(self) -> None:
         """Another process has the delivery."""
-        self._set(state=State.STANDING_BY)
+        self._set(state=DeliveryState.STANDING_BY)
 
     def delivered(self, step: int, done: Delivered) -> None:
         """The target holds a step."""
         facts = self.facts
-        if done.verdict is Verdict.NEXT:
+        if done.verdict is StepVerdict.NEXT:
             self._set(
                 steps=facts.steps + 1,
                 rows=facts.rows + done.rows,
@@ -86,23 +86,25 @@ class Progress:
 
     def away(self, reason: str) -> bool:
         """A try has failed; whether that is news."""
-        news = (self.facts.state, self.facts.reason) != (State.AWAY, reason)
-        self._failed(State.AWAY, reason)
+        news = (self.facts.state, self.facts.reason) != (DeliveryState.AWAY, reason)
+        self._failed(DeliveryState.AWAY, reason)
         return news
 
     def back(self) -> None:
         """The fault is over."""
-        self._set(reason="", **({"state": State.RUNNING} if self.facts.state is State.AWAY else {}))
+        self._set(
+            reason="", **({"state": DeliveryState.RUNNING} if self.facts.state is DeliveryState.AWAY else {})
+        )
 
     def stopped(self) -> None:
         """It was told to end."""
-        self._set(state=State.STOPPED)
+        self._set(state=DeliveryState.STOPPED)
 
     def halted(self, reason: str) -> None:
         """A person has to decide."""
-        self._failed(State.HALTED, reason)
+        self._failed(DeliveryState.HALTED, reason)
 
-    def _failed(self, state: State, reason: str) -> None:
+    def _failed(self, state: DeliveryState, reason: str) -> None:
         self._set(state=state, reason=reason, errors=self.facts.errors + 1)
         if self._observer is not None:
             self._observer.failed()

@@ -21,7 +21,7 @@ class Guarantee(StrEnum):
     """It is there, perhaps more than once."""
 
 
-class Verdict(StrEnum):
+class StepVerdict(StrEnum):
     """What is to be done with a step."""
 
     NEXT = "next"
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
     @property
     def halts(self) -> bool:
         """Whether a person has to decide."""
-        return self not in (Verdict.NEXT, Verdict.DUPLICATE)
+        return self not in (StepVerdict.NEXT, StepVerdict.DUPLICATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,61 +71,61 @@ class LogFacts:
 class Delivered:
     """What became of a step. verdict: NEXT if it was applied."""
 
-    verdict: Verdict
+    verdict: StepVerdict
     before: Applied
     rows: int = 0
     bad_rows: int = 0
 
 
-def judge_log(applied: Applied, log: LogFacts) -> Verdict:
+def judge_log(applied: Applied, log: LogFacts) -> StepVerdict:
     """Whether the target can go on with this log: NEXT, or why not."""
     if (applied.pipeline, applied.log_id) != (log.pipeline, log.log_id):
-        return Verdict.FOREIGN
+        return StepVerdict.FOREIGN
     if applied.step > log.last:
-        return Verdict.BEYOND
+        return StepVerdict.BEYOND
     if applied.step + 1 < log.first:
-        return Verdict.EXPIRED
-    return Verdict.NEXT
+        return StepVerdict.EXPIRED
+    return StepVerdict.NEXT
 
 
-def judge_step(applied: Applied, step: int, its_print: str) -> Verdict:
+def judge_step(applied: Applied, step: int, its_print: str) -> StepVerdict:
     """What to do with a step of the target's own log. its_print: as `step_print` gives it."""
     if step == applied.step and applied.print and applied.print != its_print:
-        return Verdict.DIFFERENT
+        return StepVerdict.DIFFERENT
     if step <= applied.step:
-        return Verdict.DUPLICATE
-    return Verdict.NEXT if step == applied.step + 1 else Verdict.GAP
+        return StepVerdict.DUPLICATE
+    return StepVerdict.NEXT if step == applied.step + 1 else StepVerdict.GAP
 
 
-def sentence(verdict: Verdict, where: str, applied: Applied, log: LogFacts, step: int = 0) -> str:
+def sentence(verdict: StepVerdict, where: str, applied: Applied, log: LogFacts, step: int = 0) -> str:
     """Why the delivery halts: what, where, what to do. step: the one that was judged, if one was."""
     match verdict:
-        case Verdict.FOREIGN:
+        case StepVerdict.FOREIGN:
             return (
                 f"{where} holds step {applied.step} of pipeline {applied.pipeline!r}, log {applied.log_id}; this log "
                 f"is {log.log_id} of pipeline {log.pipeline!r}: the pipeline was deleted and made anew, or this is "
                 "another cluster. Deliver to another target, or empty this one and begin again with --resync"
             )
-        case Verdict.BEYOND:
+        case StepVerdict.BEYOND:
             return (
                 f"{where} holds step {applied.step}, but the log of pipeline {log.pipeline!r} ends with step "
                 f"{log.last}: the log has lost steps or was taken back. Empty the target and begin again with "
                 "--resync, or bring it back to a state of step "
                 f"{log.last} or before"
             )
-        case Verdict.EXPIRED:
+        case StepVerdict.EXPIRED:
             return (
                 f"{where} holds step {applied.step} and needs step {applied.step + 1} of pipeline {log.pipeline!r}; "
                 f"the oldest in the log is {log.first} (keep_steps). Empty the target and begin again with --resync "
                 f"--start {log.first} if what is missing may be"
             )
-        case Verdict.GAP:
+        case StepVerdict.GAP:
             return (
                 f"{where} holds step {applied.step}, and the next one to apply is step {step}: steps "
                 f"{applied.step + 1} to {step - 1} are missing in it. Was it restored from a backup? Start the "
                 "delivery again, which reads from the target's last step on"
             )
-        case Verdict.DIFFERENT:
+        case StepVerdict.DIFFERENT:
             return (
                 f"{where} was given step {step} of pipeline {log.pipeline!r} with other contents than the log has: "
                 "look at it with kcontrol repair; empty the target and begin again with --resync"

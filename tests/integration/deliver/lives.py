@@ -15,7 +15,7 @@ import psutil
 from kcontrol.adapters.postgres.load import Loader
 from kcontrol.adapters.postgres.record import StepRecord
 from kcontrol.adapters.postgres.rows import RowRules
-from kcontrol.adapters.postgres.session import Address, SessionLimits
+from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
 from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
 from kcontrol.apps.deliver.delivery import Delivery, DeliveryOptions
 from kcontrol.apps.deliver.log_watch import LogWatch
@@ -72,7 +72,7 @@ class Life:
     def target(self) -> PostgresTarget:
         rules = RowRules("json", keys=self.keys)
         options = PostgresOptions(
-            Address(self.url),
+            DatabaseAddress(self.url),
             TABLE,
             rules,
             batch_rows=self.batch_rows,

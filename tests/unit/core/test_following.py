@@ -9,7 +9,7 @@ import pytest
 from kcontrol.core.step.following import (
     Applied,
     LogFacts,
-    Verdict,
+    StepVerdict,
     judge_log,
     judge_step,
     sentence,
@@ -28,52 +28,52 @@ def _applied(step: int, **changes: str) -> Applied:
 @pytest.mark.parametrize(
     ("applied", "verdict"),
     [
-        (_applied(9), Verdict.NEXT),
-        (_applied(4), Verdict.NEXT),
-        (_applied(3), Verdict.EXPIRED),
-        (_applied(0), Verdict.EXPIRED),
-        (_applied(10), Verdict.BEYOND),
-        (_applied(7, log_id="log-2"), Verdict.FOREIGN),
-        (_applied(7, pipeline="others"), Verdict.FOREIGN),
-        (_applied(99, log_id="log-2"), Verdict.FOREIGN),
+        (_applied(9), StepVerdict.NEXT),
+        (_applied(4), StepVerdict.NEXT),
+        (_applied(3), StepVerdict.EXPIRED),
+        (_applied(0), StepVerdict.EXPIRED),
+        (_applied(10), StepVerdict.BEYOND),
+        (_applied(7, log_id="log-2"), StepVerdict.FOREIGN),
+        (_applied(7, pipeline="others"), StepVerdict.FOREIGN),
+        (_applied(99, log_id="log-2"), StepVerdict.FOREIGN),
     ],
 )
-def test_a_log_goes_on_where_the_target_ends_or_does_not(applied: Applied, verdict: Verdict) -> None:
+def test_a_log_goes_on_where_the_target_ends_or_does_not(applied: Applied, verdict: StepVerdict) -> None:
     assert judge_log(applied, LOG) is verdict
 
 
 def test_an_empty_target_goes_with_an_empty_log_and_with_a_whole_one() -> None:
-    assert judge_log(_applied(0), LogFacts("orders", "log-1", 0, 0)) is Verdict.NEXT
-    assert judge_log(_applied(0), LogFacts("orders", "log-1", 1, 9)) is Verdict.NEXT
+    assert judge_log(_applied(0), LogFacts("orders", "log-1", 0, 0)) is StepVerdict.NEXT
+    assert judge_log(_applied(0), LogFacts("orders", "log-1", 1, 9)) is StepVerdict.NEXT
 
 
 @pytest.mark.parametrize(
     ("step", "its_print", "verdict"),
     [
-        (8, "other", Verdict.NEXT),
-        (7, "print", Verdict.DUPLICATE),
-        (7, "other", Verdict.DIFFERENT),
-        (6, "other", Verdict.DUPLICATE),
-        (9, "print", Verdict.GAP),
+        (8, "other", StepVerdict.NEXT),
+        (7, "print", StepVerdict.DUPLICATE),
+        (7, "other", StepVerdict.DIFFERENT),
+        (6, "other", StepVerdict.DUPLICATE),
+        (9, "print", StepVerdict.GAP),
     ],
 )
-def test_a_step_is_the_next_or_there_or_beyond(step: int, its_print: str, verdict: Verdict) -> None:
+def test_a_step_is_the_next_or_there_or_beyond(step: int, its_print: str, verdict: StepVerdict) -> None:
     assert judge_step(_applied(7), step, its_print) is verdict
 
 
 def test_a_print_that_was_not_kept_is_not_compared() -> None:
-    assert judge_step(_applied(7, print=""), 7, "any") is Verdict.DUPLICATE
+    assert judge_step(_applied(7, print=""), 7, "any") is StepVerdict.DUPLICATE
 
 
-@pytest.mark.parametrize("verdict", [each for each in Verdict if each.halts])
-def test_every_halt_says_where_and_what_to_do(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [each for each in StepVerdict if each.halts])
+def test_every_halt_says_where_and_what_to_do(verdict: StepVerdict) -> None:
     said = sentence(verdict, "table t", _applied(3), LOG, 7)
     assert said.startswith("table t ")
     assert "--resync" in said or "Start the delivery again" in said
 
 
 def test_only_two_verdicts_go_on() -> None:
-    assert [each for each in Verdict if not each.halts] == [Verdict.NEXT, Verdict.DUPLICATE]
+    assert [each for each in StepVerdict if not each.halts] == [StepVerdict.NEXT, StepVerdict.DUPLICATE]
 
 
 def test_the_print_of_a_step_is_of_its_own_output_alone_and_of_all_of_that() -> None:

@@ -19,6 +19,8 @@ from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
 
 TIMEOUT_S = 10.0
+_OVER_S = 2 * TIMEOUT_S
+"""A client must not be let go while it still waits for an answer: librdkafka ends such requests after TIMEOUT_S."""
 MAX_REASON = 500
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -54,7 +56,7 @@ class DeliveryNotes:
         asked = ConsumerGroupTopicPartitions(group, [place])
         try:
             done = self._admin.alter_consumer_group_offsets([asked], request_timeout=TIMEOUT_S)[group].result(
-                TIMEOUT_S
+                _OVER_S
             )
         except (KafkaException, TimeoutError) as error:
             raise ClusterError(f"group {group!r}: what the delivery tells was not taken: {error}") from error
@@ -66,7 +68,7 @@ class DeliveryNotes:
         """By output and target."""
         beginning = self._names.delivery_group(self._pipeline)
         try:
-            groups = self._admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S).valid
+            groups = self._admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(_OVER_S).valid
             own = sorted(each.group_id for each in groups if each.group_id.startswith(beginning))
             found = [self._of(group) for group in own]
         except (KafkaException, TimeoutError) as error:
@@ -76,7 +78,7 @@ class DeliveryNotes:
     def _of(self, group: str) -> ToldDelivery | None:
         asked = [ConsumerGroupTopicPartitions(group)]
         kept = self._admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)[group].result(
-            TIMEOUT_S
+            _OVER_S
         )
         text = next((each.metadata for each in kept.topic_partitions if each.topic == self._topic), None)
         try:
