@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.adapters.kafka.client.partitions import Bound
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, topic_id_text
-from kcontrol.adapters.kafka.read.ranges import RangeReader, ReadLimits
+from kcontrol.adapters.kafka.read.fetching import ReadLimits
+from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.kafka.write.writer import STEP_HEADER
 from kcontrol.core.model import OutputSlice, OutputSpec, StepBoundary
 from kcontrol.errors import ConfigurationError, DigestMismatchError
