@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench import plan, topics
 from bench.checkpoints import measure_checkpoints
+from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
 from bench.memory import measure_memory
@@ -39,6 +40,7 @@ PARTS = (
     "recovery",
     "startup",
     "nodes",
+    "exchange",
     "checkpoints",
     "latency",
     "memory",
@@ -145,6 +147,9 @@ def measure(
                 )
                 scales = tuple(each for each in scales if nodes in (None, each.nodes))
                 findings.scales = measure_nodes(servers, scales, steps, console.print)
+            case "exchange":
+                measurements = plan.QUICK_EXCHANGING if quick else plan.EXCHANGING
+                findings.exchange = measure_exchange(servers, measurements, 1 if quick else 2, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING
                 findings.saving = measure_checkpoints(servers, saving, console.print)

@@ -14,17 +14,24 @@ WORKLOAD = os.environ["BENCH_WORKLOAD"]
 STEP_RECORDS = int(os.environ["BENCH_STEP_RECORDS"])
 MIN_RECORDS = int(os.environ["BENCH_MIN_RECORDS"])
 CHECKPOINT_EVERY = os.environ["BENCH_CHECKPOINT_EVERY"]
+MEETS = os.environ["BENCH_MEETS"]
+"""How equal keys come to one node: see `bench/exchange.py`; '' where one reads all of them."""
 
 pipeline = kcontrol.Pipeline(
     os.environ["BENCH_PIPELINE"],
-    inputs=[kcontrol.KafkaInput("records", topic=os.environ["BENCH_SOURCE"])],
+    inputs=[
+        kcontrol.KafkaInput(
+            "records",
+            topic=os.environ["BENCH_SOURCE"],
+            partitioned_by="key" if MEETS == "partitioned" else None,
+        )
+    ],
     outputs=[kcontrol.KafkaOutput("written", topic=os.environ["BENCH_SINK"])],
     nodes=int(os.environ["BENCH_NODES"]),
     checkpoint=kcontrol.Checkpoint(os.environ["BENCH_CHECKPOINTS"], every=CHECKPOINT_EVERY)
     if CHECKPOINT_EVERY
     else None,
     plan_once=os.environ["BENCH_PLAN_ONCE"] == "1",
-    plan_ahead=os.environ["BENCH_PLAN_AHEAD"] == "1",
     steps=kcontrol.StepPolicy(min_records=MIN_RECORDS, max_records=STEP_RECORDS, max_delay="60 s"),
     limits=kcontrol.Limits(step_timeout="5 min", transaction_timeout="6 min"),
     layout=kcontrol.Layout(
@@ -35,4 +42,10 @@ pipeline = kcontrol.Pipeline(
 
 @pipeline.query
 def work(records: DataFrame) -> dict[str, object]:
-    return {"written": kcontrol.output(QUERIES[WORKLOAD](records), mode=MODES[WORKLOAD])}
+    rows = records
+    if MEETS in ("exchange", "delivered"):
+        rows = kcontrol.exchange(records.select("key", "value"), by="key")
+    found = QUERIES[WORKLOAD](rows)
+    if MEETS in ("partitioned", "exchange"):
+        found = found.drop("key")
+    return {"written": kcontrol.output(found, mode=MODES[WORKLOAD])}

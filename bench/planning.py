@@ -1,7 +1,7 @@
-"""What it gains not to plan when a step is known: the same steps with the plan kept (a query without state) or made
-ahead of each step (one with state), and with one made for each step.
+"""What it gains to plan a query without state once: the same steps with the plan kept, and with one made for
+each step.
 
-Both ways take turns, each run in new processes. Above 1 the first way gains.
+Both ways take turns, each run in new processes. Above 1 the kept plan gains.
 """
 
 from __future__ import annotations
@@ -19,23 +19,21 @@ from bench.topics import make_source
 
 SOURCE = "planning"
 PARTITIONS = CORES = 2
-EACH_STEP = "each step"
-WAYS = {"passthrough": ("once", EACH_STEP), "aggregate": ("ahead", EACH_STEP)}
-"""By workload."""
+WAYS = ("once", "each step")
 
 
 @dataclass(frozen=True)
 class PlanningGain:
-    """Milliseconds from step to step, of all runs of a way. before: planned before a step is known."""
+    """Milliseconds from step to step, of all runs of a way."""
 
     workload: str
     step_records: int
-    before: Spread
+    once: Spread
     each_step: Spread
 
     @property
     def ratio(self) -> float:
-        return self.each_step.median / self.before.median
+        return self.each_step.median / self.once.median
 
 
 def measure_planning(
@@ -47,20 +45,18 @@ def measure_planning(
     make_source(bootstrap_servers, SOURCE, records, PARTITIONS, say)
     gains = []
     for measurement in measurements:
-        ways = WAYS[measurement.workload]
-        found: dict[str, list[float]] = {way: [] for way in ways}
-        for way in alternating(ways, repeats):
-            times_ms = _times_ms(places, measurement, way)
+        found: dict[str, list[float]] = {way: [] for way in WAYS}
+        for way in alternating(WAYS, repeats):
+            times_ms = _times_ms(places, measurement, once=way == "once")
             found[way] += times_ms
             what = f"{measurement.workload} {measurement.step_records:,}"
             say(f"{what} planned {way}: {median(times_ms):.0f} ms a step")
-        spreads = (Spread.of(found[way]) for way in ways)
+        spreads = (Spread.of(found[way]) for way in WAYS)
         gains.append(PlanningGain(measurement.workload, measurement.step_records, *spreads))
     return gains
 
 
-def _times_ms(places: Places, measurement: Measurement, way: str) -> list[float]:
+def _times_ms(places: Places, measurement: Measurement, once: bool) -> list[float]:
     name = f"bench-planning-{uuid.uuid4().hex[:8]}"
-    planned = {"plan_once": way == "once", "plan_ahead": way == "ahead"}
-    pipeline = running(places, name, measurement.workload, measurement.step_records, **planned)
+    pipeline = running(places, name, measurement.workload, measurement.step_records, plan_once=once)
     return periods_ms(places, measurement, name, pipeline)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.checkpoints import SavingCost
+from bench.exchange import ExchangeCost
 from bench.figures import Comparison, Run, Spread, Tail, step_times, throughput
 from bench.latency import Latency
 from bench.memory import MemoryUse, Peak
@@ -45,6 +46,7 @@ class Findings:
     memory: Sequence[MemoryUse] = ()
     profile: Profile | None = None
     planning: Sequence[PlanningGain] = ()
+    exchange: Sequence[ExchangeCost] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
     peers: Sequence[PeerFigures] = ()
@@ -79,6 +81,7 @@ def to_json(findings: Findings, large: int) -> str:
             "memory": [asdict(each) for each in findings.memory],
             "profile": None if findings.profile is None else asdict(findings.profile),
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
+            "exchange": [asdict(each) for each in findings.exchange],
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "soak": [asdict(each) for each in findings.soak],
             "peers": [asdict(each) for each in findings.peers],
@@ -114,6 +117,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
     if findings.profile is not None:
         _show_profile(console, findings.profile)
     _show_planning(console, findings.planning)
+    _show_exchange(console, findings.exchange)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
     show_peers(console, findings.peers)
@@ -145,12 +149,24 @@ def _show_soak(console: Console, runs: Sequence[SoakRun]) -> None:
         console.print(table)
 
 
+def _show_exchange(console: Console, costs: Sequence[ExchangeCost]) -> None:
+    table = Table(
+        *("workload", "records a step", "way", "ms", "times as long"),
+        title="rows that meet across two nodes, from step to step",
+    )
+    for each in costs:
+        figures = (f"{each.step_records:,}", each.way, _spread(each.step_ms), f"{each.times_as_long:.2f}")
+        table.add_row(each.workload, *figures)
+    if costs:
+        console.print(table)
+
+
 def _show_planning(console: Console, gains: Sequence[PlanningGain]) -> None:
     if gains:
-        columns = ("workload", "records a step", "planned before", "planned for each step", "times as long")
+        columns = ("workload", "records a step", "planned once", "planned for each step", "times as long")
         table = Table(*columns, title="ms from step to step (median, least to greatest)")
         for each in gains:
-            spreads = (_spread(each.before), _spread(each.each_step))
+            spreads = (_spread(each.once), _spread(each.each_step))
             table.add_row(each.workload, f"{each.step_records:,}", *spreads, f"{each.ratio:.2f}")
         console.print(table)
 

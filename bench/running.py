@@ -38,15 +38,18 @@ class Running:
 
     def await_steps(self, reached: Callable[[list[Boundary]], bool], what: str) -> list[Boundary]:
         """The committed steps, as soon as `reached` holds of them. Raises
-        RuntimeError when it stands still."""
-        if not self.feed.wait_for(reached, RUN_TIMEOUT_S):
+        RuntimeError when it stands still, or a process of it has ended."""
+        self.feed.wait_for(lambda steps: reached(steps) or bool(self._ended()), RUN_TIMEOUT_S)
+        if not reached(self.feed.steps):
             said = "\n".join(process.log_tail() for process in self.processes)
-            waited = (
-                f"{self.name} has committed {self.feed.committed} steps and not {what} in "
-                f"{RUN_TIMEOUT_S:.0f} s"
-            )
+            why = f"its {self._ended()} has ended" if self._ended() else f"{RUN_TIMEOUT_S:.0f} s are over"
+            waited = f"{self.name} has committed {self.feed.committed} steps and not {what}: {why}"
             raise RuntimeError(f"{waited}\n{said}")
         return self.feed.steps
+
+    def _ended(self) -> str:
+        """The first of its processes that does not run; '' for none."""
+        return next((process.name for process in self.processes if not process.is_running), "")
 
     def stop(self) -> None:
         """Have it stopped as a user would; its nodes stand by."""
@@ -85,12 +88,13 @@ def running(
     checkpoint_every: str = "",
     min_records: int | None = None,
     plan_once: bool = True,
-    plan_ahead: bool = False,
+    meets: str = "",
 ) -> Iterator[Running]:
     """The workload's pipeline under a name of its own, which is also its output topic, in new processes.
 
     The nodes share the cores. checkpoint_every: a duration; '' for checkpoints as they are by default.
     min_records: a step holds at least so many and at most `step_records`; None: exactly those.
+    meets: how equal keys come to one node, see `bench/exchange.py`.
     """
     cores = max(1, places.cores // nodes)
     with _home() as home:
@@ -100,7 +104,7 @@ def running(
             "BENCH_NODES": str(nodes),
             "BENCH_CHECKPOINT_EVERY": checkpoint_every,
             "BENCH_PLAN_ONCE": str(int(plan_once)),
-            "BENCH_PLAN_AHEAD": str(int(plan_ahead)),
+            "BENCH_MEETS": meets,
         }
         servers, master = places.bootstrap_servers, f"local[{cores}]"
         started = [
@@ -149,7 +153,7 @@ def _environment(places: Places, home: Path, name: str, workload: str, step_reco
         "BENCH_CHECKPOINTS": str(home / "checkpoints"),
         "BENCH_CHECKPOINT_EVERY": "",
         "BENCH_PLAN_ONCE": "1",
-        "BENCH_PLAN_AHEAD": "1",
+        "BENCH_MEETS": "",
     }
 
 

@@ -14,6 +14,8 @@ VALUE_BYTES = 80
 KEYS = 1_000
 CHUNK_RECORDS = 20_000
 TIMEOUT_S = 60
+_BY_KEY = -1
+"""In place of a partition: the client chooses."""
 
 
 def _admin(bootstrap_servers: str) -> AdminClient:
@@ -66,16 +68,24 @@ def _chunks(
 
 
 def fill(
-    bootstrap_servers: str, topic: str, records: int, partitions: int, first: int = 0, keys: int = KEYS
+    bootstrap_servers: str,
+    topic: str,
+    records: int,
+    partitions: int,
+    first: int = 0,
+    keys: int = KEYS,
+    *,
+    by_key: bool = False,
 ) -> None:
-    """Append `records` numbered records, spread evenly over partitions. Raises
-    KafkaException unless all are acknowledged."""
+    """Append `records` numbered records, spread evenly over partitions, or placed by their keys as Kafka's clients do.
+    Raises KafkaException unless all are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
             "enable.idempotence": True,
             "linger.ms": 50,
             "batch.size": 1_000_000,
+            "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 4 * CHUNK_RECORDS * partitions,
         }
     )
@@ -86,7 +96,7 @@ def fill(
         producer.produce_batch(
             topic,
             messages,
-            partition=partition,
+            partition=_BY_KEY if by_key else partition,
             on_delivery=lambda error, _: error and failures.append(error),
         )
         failures.extend(message["_error"] for message in messages if "_error" in message)

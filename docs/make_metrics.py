@@ -38,6 +38,10 @@ answered is not counted as aborted: its step may be found committed.
 
 From a node with `--metrics-port`.
 """,
+    Where.DELIVERY: """## Of a delivery
+
+From `kcontrol deliver` with `--metrics-port`.
+""",
 }
 
 

@@ -163,3 +163,15 @@ class CheckpointDamagedError(CheckpointError):
 
 class CheckpointCancelledError(CheckpointError):
     """Saving a part of a checkpoint was given up because whoever wanted it said so."""
+
+
+class DeliveryHaltedError(KcontrolError):
+    """A delivery to a target outside of Kafka has halted and waits for a person."""
+
+    exit_code = 16
+
+
+class TargetAwayError(KcontrolError):
+    """A delivery's target can't be reached or can't do it now; the same may succeed later."""
+
+    exit_code = 17

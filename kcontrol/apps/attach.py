@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
+from kcontrol.adapters.spark.query.once import each_step
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
@@ -122,9 +124,9 @@ class Application:
         ConfigurationError, NotDeterministicError."""
         if self._thread is not None:
             raise ConfigurationError("this application has been started already")
-        bound = self._frames.planned_by_spark(
+        bound = replace(
             self._frames.bind(self._queries, self._allow_nondeterministic),
-            "the application's own frames are streams",
+            planning=each_step("the application's own frames are streams"),
         )
 
         async def work() -> None:

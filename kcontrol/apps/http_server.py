@@ -12,10 +12,12 @@ from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.plane import Check, Plane
+from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.kafka.admin.topic_safety import KeptSafety
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.adapters.profiling.profiler import Profiler
+from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.ports import ProjectionSource
 from kcontrol.settings.cluster import ClusterSettings
@@ -28,10 +30,12 @@ async def serve_interface(
     source: ProjectionSource,
     registry: CollectorRegistry,
     checks: Sequence[Check] = (),
+    ask: Ask = nobody_answers,
 ) -> None:
     """Follow the topics and answer until the listener is stopped or this is cancelled.
 
     source: of the cluster that `settings` name. checks: of the process that it is part of, for /health/ready.
+    ask: whoever answers questions about tables.
     """
     clock = SystemClock()
     metrics = PipelineMetrics(registry, clock)
@@ -48,6 +52,7 @@ async def serve_interface(
         safety=KeptSafety(settings).of,
         look=KafkaRecordLook(settings),
         max_look_offsets=limits.max_look_offsets,
+        ask=ask,
     )
     following = asyncio.create_task(projections.run())
     serving = asyncio.create_task(listener.serve(make_app(plane, limits, listener.options.token)))

@@ -83,11 +83,11 @@ async def recorded_steps(
             raise NotFoundError(
                 f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}"
             )
-        boundaries = await _boundaries(logs, newest, begin.step + 1, last or end)
+        boundaries = await boundaries_of(logs, newest, begin.step + 1, last or end)
     return RecordedSteps(spec, boundaries, found, last or end, begin)
 
 
-async def _boundaries(
+async def boundaries_of(
     logs: PipelineLogs, read: Sequence[LoggedStep], first: int, last: int
 ) -> list[StepBoundary]:
     """Of steps `first` to `last`. read: what was read already, from the oldest checkpoint on."""

@@ -93,6 +93,7 @@ class StepConsumer:
         self._tail: AsyncIterator[list[LoggedStep]] | None = None
         self._ready: list[StepBoundary] = []
         self._returned = 0
+        self._begun = False
         self._pending: Future[list[LoggedStep]] | None = None
 
     def __iter__(self) -> StepConsumer:
@@ -196,6 +197,9 @@ class StepConsumer:
 
     async def _next_chunk(self) -> list[LoggedStep]:
         if self._tail is None:
+            if not self._begun and self._next is not None:
+                await self._steps.begin_at_step(self._next)
+            self._begun = True
             self._tail = self._steps.tail()
         try:
             return await anext(self._tail)

@@ -41,6 +41,8 @@ Exit codes:
   13   Spark's JVM died or hung under a node, or the node's own process hung; start the node again
   14   a part of a checkpoint can't be written, is missing or is damaged
   15   Kafka refuses the credentials or does not allow what is needed; the message says what to grant
+  16   a delivery has halted and waits for a person: the message says what to do
+  17   the target of a delivery was away for longer than it is waited for
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """
@@ -65,8 +67,11 @@ COMMANDS = {
     "checkpoint": "kcontrol.cli.checkpoint",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
+    "deliver": "kcontrol.cli.deliver",
     "verify": "kcontrol.cli.verify",
     "replay": "kcontrol.cli.replay",
+    "query": "kcontrol.cli.query",
+    "query-server": "kcontrol.cli.query_server",
     "repair": "kcontrol.cli.repair",
     "delete": "kcontrol.cli.delete",
     "conf": "kcontrol.cli.conf",

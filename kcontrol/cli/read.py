@@ -11,6 +11,7 @@ from kcontrol.adapters.kafka.admin.topic_safety import safety_now
 from kcontrol.apps.look import status_once
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.show import logged_json, logged_line, step_line, time_text
+from kcontrol.cli.deliveries import delivery_line, status_json, told_deliveries
 from kcontrol.cli.input_facts import input_line
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.overview import print_list
@@ -49,8 +50,9 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         print_list(cluster, as_json)
         return
     facts, rejected, named = asyncio.run(_status(pipeline, cluster))
+    deliveries, unknown = told_deliveries(cluster, facts.pipeline)
     if as_json:
-        click.echo(facts.model_dump_json(by_alias=True))
+        click.echo(status_json(facts, deliveries))
         return
     click.echo(f"pipeline   {facts.pipeline}: {facts.phase} (wanted: {facts.desired})")
     if facts.reason:
@@ -80,6 +82,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"planned    {planning}")
     for each in facts.nodes:
         click.echo(f"node {each.node:<5} {_node(each)}")
+    for line in (*(delivery_line(each, facts.step) for each in deliveries), *filter(None, (unknown,))):
+        click.echo(f"delivery   {line}")
     if rejected:
         more = "" if verbose else f" (kcontrol status {facts.pipeline} -v names them)"
         click.echo(

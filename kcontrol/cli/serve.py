@@ -12,6 +12,8 @@ import click
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
 from kcontrol.adapters.http.listener import Listener
+from kcontrol.adapters.http.queries import Ask
+from kcontrol.adapters.http.query_client import QueryClient
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
@@ -19,6 +21,7 @@ from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option
+from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 
 DEFAULT_PORT = 8480
@@ -52,6 +55,18 @@ _DEFAULTS = HttpLimits()
     show_default=True,
     help="How far the server gives way to other processes on this machine, such as nodes.",
 )
+@click.option(
+    "--query-server",
+    "query_url",
+    metavar="URL",
+    help="Where a `kcontrol query-server` listens, for POST .../query. Whoever may ask this server can then read pipelines' "
+    "state and outputs.",
+)
+@click.option(
+    "--query-token-file",
+    type=click.Path(path_type=Path),
+    help="File with the bearer token of the query server.",
+)
 @look_option
 @lifeline_option
 @cluster_option
@@ -64,6 +79,8 @@ def serve(
     max_concurrent: int,
     request_timeout_s: float,
     niceness: int,
+    query_url: str | None,
+    query_token_file: Path | None,
     max_look_offsets: int,
     cluster: ClusterSettings,
     as_json: bool,
@@ -78,15 +95,16 @@ def serve(
     limits = HttpLimits(
         max_concurrent=max_concurrent, request_timeout_s=request_timeout_s, max_look_offsets=max_look_offsets
     )
+    ask = QueryClient(query_url, query_token_file, request_timeout_s).ask if query_url else nobody_answers
     listener = listen(host, port, token_file, limits)
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
     text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"
     click.echo(json.dumps(facts) if as_json else text)
-    asyncio.run(_serve(listener, cluster))
+    asyncio.run(_serve(listener, cluster, ask))
 
 
-async def _serve(listener: Listener, cluster: ClusterSettings) -> None:
+async def _serve(listener: Listener, cluster: ClusterSettings, ask: Ask) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, listener.stop)
-    await serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry())
+    await serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry(), ask=ask)

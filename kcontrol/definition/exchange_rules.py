@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from kcontrol.definition.pipeline import Pipeline
     from kcontrol.definition.resolve import QueryFacts
 
-SHARED_WATERMARKS = False
-"""Whether nodes share one watermark behind exchanges when a pipeline runs. Without that such queries are refused."""
-
 
 def stages_of(queries: Sequence[QueryFacts], exchanges: Sequence[ExchangeFacts]) -> int:
     """How many stages a step has."""
@@ -42,13 +39,6 @@ def check_exchanges(
             f"{on_nodes(pipeline)} has steps of {stages} stages, one after the other, because of its exchanges {chain}: "
             f"bring rows together less often one after the other, or set Pipeline(max_stages={stages})"
         )
-    for query in queries:
-        if query.exchanges and query.has_watermark and query.stateful_operators and not SHARED_WATERMARKS:
-            raise ConfigurationError(
-                f"{said_where(query)}{on_nodes(pipeline)}: query {query.name!r} has a watermark behind an exchange, and "
-                "every node would have one of its own, from its own rows. Use one node (nodes = 1), or leave the "
-                "watermark out"
-            )
 
 
 def check_readers(queries: Sequence[QueryFacts], exchanges: Sequence[ExchangeFacts]) -> None:

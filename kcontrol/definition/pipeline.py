@@ -69,9 +69,7 @@ class Pipeline:
     plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
         pipeline allow it. What they give is the same.
     max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
-        one for keyed rows behind them to come to the nodes that write them.
-    plan_ahead: have Spark plan a step while nobody has decided yet what it reads, where all queries of the
-        pipeline allow it. What they give is the same. No gain was measured: try it.
+         one for keyed rows behind them to come to the nodes that write them.
     """
 
     name: str
@@ -86,7 +84,6 @@ class Pipeline:
     compatible_with: Annotated[Sequence[Fingerprint], AfterValidator(tuple)] = ()
     allow_nondeterministic: bool = False
     plan_once: bool = True
-    plan_ahead: bool = False
     max_stages: Annotated[int, Field(ge=1, le=100)] = 4
     _queries: list[Query] = field(default_factory=list, init=False, repr=False, compare=False)
 

@@ -350,8 +350,7 @@ class Engine(Protocol):
 
     async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         """Let the waiting batches end well, and don't wait until every query's batch is in Spark's commit
-        log: the next call does. Until then `openable` has the step too. An engine may wait for more than that
-        before it returns, if the next step had to wait for it anyway: with this the node has the step.
+        log: the next call does. Until then `openable` has the step too.
 
         watermarks: of the queries that the spec names one of, for Spark to record and go on by in place of its own.
         """

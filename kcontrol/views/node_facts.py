@@ -46,7 +46,7 @@ class NodeFacts(Facts):
     silent_ms: int = Field(description="Milliseconds since it was last heard of; it speaks every second.")
     error: str
     planning: str = Field(
-        description="When Spark plans its queries: `once`, or `ahead` or `each step`, with the reason; '' if it has not "
+        description="When Spark plans its queries: `once`, or `each step`, with the reason; '' if it has not "
         "said."
     )
     made_otherwise: str = Field(

@@ -177,6 +177,10 @@ class Names:
         """The consumer group (and Faust application) of the coordinators."""
         return self._make("coordinator_group")
 
+    def delivery_group(self, pipeline: str, delivery: str = "") -> str:
+        """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""
+        return f"{self.prefix}.{check_pipeline_name(pipeline)}.deliver.{delivery}"
+
 
 def control_partition(pipeline: str, partitions: int) -> int:
     """The partition of the control topic that a pipeline lives in: Kafka's default partitioner for its

@@ -12,8 +12,10 @@ from typing import Any
 
 from kcontrol.adapters.http.access import AccessToken
 from kcontrol.adapters.http.listener import HttpOptions, Listener
+from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_interface
+from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
 
@@ -32,6 +34,7 @@ class Served:
     kafka: MemoryKafka
     token: AccessToken | None
     port: int = 0
+    ask: Ask = nobody_answers
     _listener: Listener | None = None
     _serving: asyncio.Task[None] | None = None
 
@@ -43,7 +46,9 @@ class Served:
         """Listen and answer."""
         self._listener = Listener(HttpOptions(port=self.port, token=self.token))
         self.port = int(self._listener.url.rpartition(":")[2])
-        serving = serve_interface(self._listener, CLUSTER, MemorySource(self.kafka), make_registry())
+        serving = serve_interface(
+            self._listener, CLUSTER, MemorySource(self.kafka), make_registry(), ask=self.ask
+        )
         self._serving = asyncio.create_task(serving)
 
     def state(self) -> str:

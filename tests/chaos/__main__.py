@@ -30,9 +30,6 @@ def main() -> int:
     parser.add_argument(
         "--stateless", action="store_true", help="queries without state, which are planned once"
     )
-    parser.add_argument(
-        "--ahead", action="store_true", help="queries with state that are planned ahead of each step"
-    )
     parser.add_argument("--standby", action="store_true", help="two processes for each node: one stands by")
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
@@ -44,7 +41,6 @@ def run(options: argparse.Namespace) -> int:
     expect_short_lives()
     os.environ["CHAOS_NODES"] = str(options.nodes)
     os.environ["CHAOS_STATELESS"] = str(int(options.stateless))
-    os.environ["CHAOS_AHEAD"] = str(int(options.ahead))
     from tests.chaos.harness import Chaos, ChaosError
     from tests.chaos.report import outcome_json, round_json, round_line, summary
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.chaos.names import LARGE_AMOUNT, STAMPED, STATELESS
+from tests.chaos.names import LARGE_AMOUNT, STATELESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Expected:
         totals: Counter[Row] = Counter()
         large: Counter[Row] = Counter()
         touched: set[str] = set()
-        stamp = {"at_ms": now_ms} if STAMPED else {}
+        stamp = {} if STATELESS else {"at_ms": now_ms}
         for record in records:
             if record.topic == "orders":
                 order = json.loads(record.value or b"{}")

@@ -11,10 +11,6 @@ must be equal. From the environment, so that the nodes' processes have the same 
 there."""
 STATELESS = os.environ.get("CHAOS_STATELESS") == "1"
 """The pipeline keeps nothing from step to step, so that it is planned once. From the environment, as `NODES`."""
-AHEAD = os.environ.get("CHAOS_AHEAD") == "1"
-"""The pipeline keeps state and takes no time of a step, so that it is planned ahead of each. As `STATELESS`."""
-STAMPED = not (STATELESS or AHEAD)
-"""Large orders are stamped with the step's time."""
 INPUTS = {"orders": 4, "visits": 3} if NODES == 1 else {"orders": 6, "visits": 6}
 """By topic: partitions. Inputs and outputs are named as their topics."""
 OUTPUTS = {"totals": 3, "large": 2} if NODES == 1 else {"totals": 6, "large": NODES}

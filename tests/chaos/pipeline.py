@@ -2,7 +2,7 @@
 output. Its twin without state is `stateless.py`.
 
 All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that
-took its own would show; with `--ahead` there is none. Its twin in plain Python is `expected.py`.
+took its own would show. Its twin in plain Python is `expected.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import kcontrol
-from tests.chaos.names import AHEAD, CHECKPOINTS_VARIABLE, LARGE_AMOUNT, NODES, PIPELINE, STAMPED
+from tests.chaos.names import CHECKPOINTS_VARIABLE, LARGE_AMOUNT, NODES, PIPELINE
 from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, STEPS
 
 pipeline = kcontrol.Pipeline(
@@ -28,7 +28,6 @@ pipeline = kcontrol.Pipeline(
     steps=STEPS,
     limits=LIMITS,
     layout=LAYOUT,
-    plan_ahead=AHEAD,
 )
 
 
@@ -47,7 +46,6 @@ def totals(orders: DataFrame, visits: DataFrame) -> dict[str, object]:
 
 @pipeline.query
 def large(orders: DataFrame) -> DataFrame:
-    """The orders of at least that amount, stamped with the step's time unless queries are to be planned before it
-    is known."""
-    stamp = [F.unix_millis(F.current_timestamp()).alias("at_ms")] if STAMPED else []
-    return orders.where(F.col("amount") >= LARGE_AMOUNT).select("id", "user", "amount", *stamp)
+    """The orders of at least that amount, stamped with the step's time."""
+    stamp = F.unix_millis(F.current_timestamp()).alias("at_ms")
+    return orders.where(F.col("amount") >= LARGE_AMOUNT).select("id", "user", "amount", stamp)

@@ -15,6 +15,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/howto/consume.md",
     "docs/howto/replay.md",
+    "docs/howto/query.md",
     "docs/howto/upgrade.md",
     "docs/howto/attach.md",
 )

@@ -7,6 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,10 +17,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from kcontrol.adapters.kafka.client.background import RawClient, client_for
 from kcontrol.adapters.kafka.client.protocol import READ_COMMITTED, READ_UNCOMMITTED, topic_id_text
+from kcontrol.adapters.kafka.embedded import EmbeddedBroker
 from kcontrol.backoff import Deadline
 from kcontrol.errors import RetriableError
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.proxy import Proxy
+from tests.support.ports import free_ports
+from tests.support.proxy import Proxy, proxied_properties
 
 DEADLINE_S = 60.0
 _LATEST = -1
@@ -176,3 +179,14 @@ def proxied(settings: ClusterSettings, proxy_port: int, target: int) -> Iterator
         yield proxy
     finally:
         in_loop(settings, proxy.__aexit__(None, None, None))
+
+
+@contextmanager
+def broker_behind_proxy(directory: Path) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
+    """A broker of its own, the way to it through a proxy, and that proxy."""
+    port, controller, behind, before = free_ports(4)
+    properties = proxied_properties(port, controller, behind, before)
+    with EmbeddedBroker(directory, port=port, properties=properties) as broker:
+        through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
+        with proxied(through, before, behind) as proxy:
+            yield broker, through, proxy

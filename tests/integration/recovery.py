@@ -108,10 +108,10 @@ class Stage:
         return self.stack.enter_context(process)
 
 
-def until_dead(doomed: KcontrolProcess, point: str) -> None:
+def until_dead(doomed: KcontrolProcess, point: str, patience_s: float = PATIENCE_S) -> None:
     """Wait until a process has ended itself at this point."""
     try:
-        code = doomed.wait(PATIENCE_S)
+        code = doomed.wait(patience_s)
     except TimeoutExpired:
         raise AssertionError(f"{point} was not reached:\n{doomed.text()}") from None
     assert code == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"

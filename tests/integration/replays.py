@@ -19,6 +19,7 @@ from examples.topic_reading import read_topics
 from tests.conftest import TopicFactory
 from tests.integration.story import Story
 from tests.support.orders import PARTITIONS
+from tests.support.processes import objects
 
 REPLAYED = (2, 3)
 SPARSE = 1
@@ -36,10 +37,6 @@ def whole(messages: Iterator[Message] | list[Message], partitions: bool) -> Coun
         (m.partition() if partitions else 0, m.key(), m.value(), tuple(m.headers() or ()), m.timestamp())
         for m in messages
     )
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def steps_are_replayed(story: Story, topic_factory: TopicFactory) -> None:

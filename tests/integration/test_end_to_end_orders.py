@@ -27,7 +27,7 @@ from tests.conftest import TopicFactory
 from tests.integration.replays import steps_are_replayed
 from tests.integration.story import PATIENCE_S, Story
 from tests.support.orders import PIPELINE_FILE
-from tests.support.processes import KcontrolProcess, until
+from tests.support.processes import KcontrolProcess, objects, until
 
 pytestmark = pytest.mark.timeout(1_500)
 
@@ -120,7 +120,7 @@ def _verified(story: Story, last: int) -> None:
         "verify", story.orders.name, "--from", "2", "--to", str(last), "--master", "local[2]", "--json"
     )
     assert result.returncode == 0, result.stderr
-    verdicts = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    verdicts = objects(result.stdout)
     assert [(each["step"], each["agrees"]) for each in verdicts] == [
         (step, True) for step in range(2, last + 1)
     ]

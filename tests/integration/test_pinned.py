@@ -3,7 +3,6 @@ again alike."""
 
 from __future__ import annotations
 
-import json
 import secrets
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from confluent_kafka import Producer
 
 from examples.topic_reading import read_topics
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.processes import ROOT, run_kcontrol
+from tests.support.processes import ROOT, objects, run_kcontrol
 from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.heavy]
@@ -59,6 +58,6 @@ def test_a_total_without_a_key_is_that_of_all_rows_though_there_are_two_nodes(
         *("verify", str(FILE), "--json", "--master", "local[2]"), env=env, cwd=tmp_path, timeout_s=PATIENCE_S
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    verdicts = [json.loads(line) for line in checked.stdout.splitlines() if line.startswith("{")]
+    verdicts = objects(checked.stdout)
     assert verdicts
     assert all(each["agrees"] for each in verdicts)

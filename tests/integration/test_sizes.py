@@ -8,7 +8,6 @@ Ctrl-C leaves no process behind.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import signal
 from collections import Counter
@@ -24,7 +23,7 @@ from examples.topic_reading import read_topics
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.settings.cluster import ClusterSettings
-from tests.support.processes import ROOT, KcontrolProcess, run_kcontrol
+from tests.support.processes import ROOT, KcontrolProcess, objects, run_kcontrol
 from tests.support.topics import create_topic
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.heavy]
@@ -94,10 +93,6 @@ class Relay:
         )
         assert found == self.words
         assert self.steps()[-1]["nodes"] == nodes
-
-
-def objects(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from kcontrol.core.model import FailureKind, OutputSlice
 from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.data_path import DEADLINE_S, Owner, consume, proxied
-from tests.support.ports import free_ports
-from tests.support.proxy import PRODUCE, Cut, Proxy, proxied_properties
+from tests.integration.data_path import DEADLINE_S, Owner, broker_behind_proxy, consume
+from tests.support.proxy import PRODUCE, Cut, Proxy
 from tests.support.topics import create_topic
 from tests.unit.spark.works import work
 
@@ -151,12 +150,8 @@ def test_batches_that_the_topic_does_not_take_whole(
 def behind_proxy(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[EmbeddedBroker, ClusterSettings, Proxy]]:
-    port, controller, behind, before = free_ports(4)
-    properties = proxied_properties(port, controller, behind, before)
-    with EmbeddedBroker(tmp_path_factory.mktemp("proxied"), port=port, properties=properties) as broker:
-        through = ClusterSettings(bootstrap_servers=f"127.0.0.1:{before}")
-        with proxied(through, before, behind) as proxy:
-            yield broker, through, proxy
+    with broker_behind_proxy(tmp_path_factory.mktemp("proxied")) as found:
+        yield found
 
 
 @pytest.mark.parametrize("cut", list(Cut))

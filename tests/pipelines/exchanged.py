@@ -15,7 +15,7 @@ INPUTS = {"clicks": "user string, item string, amount long, ts long", "names": "
 OUTPUTS = {
     "spent": {"key": "user"},
     "logged": {},
-    "grand": {},
+    "grand": {"node": 1},
     "named": {},
     "seen": {},
     "liked": {"key": "user"},

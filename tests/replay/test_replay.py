@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.spark.query.ahead import AHEAD
 from kcontrol.adapters.spark.query.once import ONCE
 from kcontrol.core.model import FailureKind, SavedPart, StepBoundary
 from kcontrol.definition.parts import TaskLayout
@@ -24,6 +21,7 @@ from kcontrol.errors import StepFailedError
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
+from tests.support.dice import seeded
 from tests.unit.core.made import checkpoint
 
 STEPS = 5
@@ -70,9 +68,7 @@ CASES = [
 def test_replays_to_the_same_digests(
     run_scenario: RunScenario, functions: list[Callable[..., Any]], inputs: list[str], outputs: dict[str, Any]
 ) -> None:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -111,9 +107,7 @@ def test_planned_once_and_for_each_step_give_the_same(
 ) -> None:
     """Each way runs the other's steps again, and goes on after them on the same disk. What either saves is
     needed by neither."""
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
 
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -140,49 +134,6 @@ def test_planned_once_and_for_each_step_give_the_same(
         assert not stepper.failures
 
     run_scenario([query], scenario, {"events": (2, {})}, outputs, layout=SPREAD)
-
-
-@pytest.mark.parametrize(
-    ("functions", "inputs", "outputs"),
-    [
-        pytest.param([queries.update], ["events"], {"out": (3, KEYED)}, id="aggregate, update"),
-        pytest.param([queries.append], ["events"], {"out": (2, JSON)}, id="aggregate, append"),
-        pytest.param([queries.outer_join], ["events", "others"], {"out": (2, JSON)}, id="outer join"),
-        pytest.param([queries.distinct], ["events"], {"out": (1, JSON)}, id="dropDuplicates"),
-        pytest.param([queries.doubled], ["events"], {"out": (2, JSON)}, id="an input read twice"),
-        pytest.param(
-            [queries.stateless, queries.counted],
-            ["events"],
-            {"out": (2, JSON), "more": (2, KEYED)},
-            id="two queries",
-        ),
-    ],
-)
-def test_planned_ahead_and_when_the_step_is_known_give_the_same(
-    run_scenario: RunScenario, functions: list[Callable[..., Any]], inputs: list[str], outputs: dict[str, Any]
-) -> None:
-    """Each way goes on after the other's steps with the state that it left, and runs them again."""
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
-
-    async def scenario(stepper: Stepper) -> None:
-        await stepper.engine.open(0, create=True)
-        for ahead in (True, False, True, False):
-            await stepper.plan(once=False, ahead=ahead)
-            assert (stepper.bound.planning.partition(":")[0] == AHEAD) is ahead
-            last = len(stepper.log)
-            again = last if dice.random() < 0.5 else 0
-            await stepper.engine.open(again, create=again == 0)
-            for step in range(again + 1, last + 1):
-                await stepper.replay(step)
-            for step in range(last + 1, last + 3):
-                feed(stepper, inputs, step, dice)
-                await step_and_its_empty_ones(stepper)
-        check_committed(stepper)
-        assert not stepper.failures
-
-    run_scenario(functions, scenario, {name: (2, {}) for name in inputs}, outputs, layout=SPREAD)
 
 
 def test_every_form_of_now_is_the_steps_time(run_scenario: RunScenario) -> None:

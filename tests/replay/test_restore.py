@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
 from tests.replay.test_replay import JSON, KEYED, SPREAD, check_committed, feed, step_and_its_empty_ones
+from tests.support.dice import seeded
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -66,9 +64,7 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
     outputs: dict[str, Any],
     snapshots: bool,
 ) -> None:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
     inputs = ["events", "others"] if functions == [queries.outer_join] else ["events"]
     location, store = (tmp_path / "durable").as_uri(), CheckpointStore()
 

@@ -3,6 +3,7 @@ paused."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import psutil
 
@@ -31,6 +33,11 @@ def run_kcontrol(
         timeout=timeout_s,
         check=False,
     )
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The JSON objects that a command has printed, one a line."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

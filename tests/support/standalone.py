@@ -20,6 +20,15 @@ _HOST = "127.0.0.1"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
+def linked_spark_home(directory: Path) -> Path:
+    """PySpark's own directory by links, in a new one: a cluster writes directories of its own into SPARK_HOME."""
+    home = directory / "spark-home"
+    home.mkdir(parents=True)
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (home / path.name).symlink_to(path)
+    return home
+
+
 class StandaloneCluster:
     """One master and so many workers of one core each, from `with` to its end.
 
@@ -41,10 +50,7 @@ class StandaloneCluster:
         self.url = ""
 
     def __enter__(self) -> StandaloneCluster:
-        # By links: Spark puts directories of its own into SPARK_HOME.
-        self._home.mkdir(parents=True)
-        for path in Path(pyspark.__file__).parent.iterdir():
-            (self._home / path.name).symlink_to(path)
+        linked_spark_home(self._directory)
         try:
             said = self._start(
                 "master.Master", "--host", _HOST, "--port", "0", "--webui-port", "0", name="master"

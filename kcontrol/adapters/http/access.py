@@ -42,10 +42,15 @@ class AccessToken:
 def read_token(file: Path) -> AccessToken:
     """The token in a file, without white space around it. Raises ConfigurationError,
     which does not name its contents."""
+    return AccessToken(read_token_text(file, "--token-file"))
+
+
+def read_token_text(file: Path, option: str) -> str:
+    """The same, to be sent to another server. option: that named the file."""
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"--token-file {file}: can't be read: {error.strerror}") from error
+        raise ConfigurationError(f"{option} {file}: can't be read: {error.strerror}") from error
     text = content[: MAX_TOKEN_BYTES + 1].decode("ascii", errors="replace").strip()
     if (
         len(content) > MAX_TOKEN_BYTES
@@ -54,10 +59,10 @@ def read_token(file: Path) -> AccessToken:
         or len(text.split()) != 1
     ):
         raise ConfigurationError(
-            f"--token-file {file}: must hold one word of {MIN_TOKEN_CHARACTERS} to {MAX_TOKEN_BYTES} ASCII "
+            f"{option} {file}: must hold one word of {MIN_TOKEN_CHARACTERS} to {MAX_TOKEN_BYTES} ASCII "
             "characters; make one with: openssl rand -hex 32"
         )
-    return AccessToken(text)
+    return text
 
 
 def check_address(host: str, token: AccessToken | None) -> None:

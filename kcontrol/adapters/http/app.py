@@ -13,6 +13,7 @@ from kcontrol.adapters.http import (
     console_pages,
     inputs,
     pipelines,
+    queries,
     requests,
     service,
     step_lines,
@@ -25,6 +26,7 @@ from kcontrol.adapters.http.limits import HttpLimits
 from kcontrol.adapters.http.plane import Plane
 from kcontrol.adapters.http.problems import MEDIA_TYPE, add_handlers
 from kcontrol.adapters.http.profiles import profile_routes
+from kcontrol.adapters.http.queries import Ask, add_queries
 from kcontrol.adapters.http.strict import only_what_is_asked_for
 from kcontrol.adapters.profiling.profiler import Profiler
 from kcontrol.sessions.health import Health
@@ -68,7 +70,7 @@ def make_api(plane: Plane) -> FastAPI:
     )
     api.state.plane = plane
     # A step's number comes after `brief` in its place of the path.
-    for part in (pipelines, submission, inputs, step_lines, steps, requests, service, console_pages):
+    for part in (pipelines, submission, inputs, step_lines, steps, requests, queries, service, console_pages):
         api.include_router(part.router, dependencies=[Depends(only_what_is_asked_for)])
     add_handlers(api)
     return api
@@ -103,5 +105,25 @@ def make_metrics_app(
     api.add_api_route("/health/live", live, methods=["GET"])
     if profiler is not None:
         api.include_router(profile_routes(profiler))
+    add_handlers(api)
+    return RequestGuard(api, limits, token)
+
+
+def make_query_app(ask: Ask, limits: HttpLimits, token: AccessToken | None) -> ASGIApp:
+    """What a process serves that answers questions and nothing else."""
+    api = _Api(
+        title="kcontrol",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    add_queries(api, ask)
+
+    async def live() -> service.Live:
+        return service.Live(status="live")
+
+    api.add_api_route("/health/live", live, methods=["GET"])
     add_handlers(api)
     return RequestGuard(api, limits, token)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -14,6 +14,7 @@ from kcontrol.adapters.http.limits import MAX_WAIT_S
 from kcontrol.adapters.http.record_texts import BoundaryTexts
 from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import KcontrolError
+from kcontrol.requests.table_questions import TableAnswer, TableQuestion, nobody_answers
 from kcontrol.sessions.ports import Clock, RecordLook
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Blocked, Projections
@@ -37,7 +38,7 @@ class Plane:
     """checks: of the process that the server is part of, beside the projections' own. longest_wait_s: of a
     read that was asked to wait for what is not there yet. safety: what is known of a pipeline's topics; asks
     nobody. look: at single records of inputs; without it what steps have passed is taken for read.
-    max_look_offsets: as in HttpLimits."""
+    max_look_offsets: as in HttpLimits. ask: whoever answers questions about tables."""
 
     settings: ClusterSettings
     projections: Projections
@@ -49,6 +50,7 @@ class Plane:
     safety: Callable[[PipelineSpec], KnownSafety] = field(default=lambda _: KnownSafety())
     look: RecordLook | None = None
     max_look_offsets: int = MAX_LOOK_OFFSETS
+    ask: Callable[[TableQuestion], Awaitable[TableAnswer]] = nobody_answers
 
 
 class AsOf(BaseModel):

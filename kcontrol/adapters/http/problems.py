@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from kcontrol.adapters.http.plane import NotReachedError
 from kcontrol.errors import (
+    CheckpointError,
     ClusterError,
     ConfigurationError,
     DamagedRecordError,
@@ -26,6 +27,7 @@ from kcontrol.errors import (
     SpecChangedError,
 )
 from kcontrol.requests.record import NotNowError
+from kcontrol.requests.table_questions import AnswerTooLateError, QueryServerError, StatementRefusedError
 
 _log = logging.getLogger("kcontrol.http")
 
@@ -80,6 +82,26 @@ _KINDS: Mapping[type[KcontrolError], tuple[str, HTTPStatus, str]] = {
         "spec-changed",
         HTTPStatus.CONFLICT,
         "Start a node with the new file, or undo the change.",
+    ),
+    StatementRefusedError: (
+        "statement-refused",
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Ask with one statement that reads the pipeline's tables; SHOW TABLES lists them.",
+    ),
+    AnswerTooLateError: (
+        "too-late",
+        HTTPStatus.GATEWAY_TIMEOUT,
+        "Ask for less, or with a larger `timeout_s`, as far as the servers' limits allow.",
+    ),
+    QueryServerError: (
+        "no-query-server",
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "See to it that `kcontrol query-server` runs and that this server is told of it, then ask again.",
+    ),
+    CheckpointError: (
+        "checkpoint",
+        HTTPStatus.CONFLICT,
+        "Have checkpoints saved where the query server can read them, or ask as of another step.",
     ),
     ConfigurationError: ("wrong-request", HTTPStatus.UNPROCESSABLE_ENTITY, "Correct what the detail names."),
     RetriableError: (

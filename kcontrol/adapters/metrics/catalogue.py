@@ -29,6 +29,8 @@ class Where(StrEnum):
     """A coordinator with --http-port, of the pipelines that it looks after."""
     NODE = "node"
     """A node with --metrics-port."""
+    DELIVERY = "delivery"
+    """`kcontrol deliver` with --metrics-port."""
 
 
 STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -55,6 +57,7 @@ def _gauge(where: Where, name: str, labels: tuple[str, ...], text: str) -> Metri
     return Metric(name, MetricKind.GAUGE, where, labels, text)
 
 
+_DELIVERY = ("pipeline", "output", "target")
 _PIPELINE, _INPUT, _NODE = ("pipeline",), ("pipeline", "input"), ("pipeline", "node")
 
 READY = _gauge(
@@ -289,6 +292,47 @@ NODE_REPLAYED = _counter(
     "Steps that this incarnation of the node has replayed.",
 )
 
+DELIVERY_STATE = _gauge(
+    Where.DELIVERY,
+    "kcontrol_delivery_state",
+    (*_DELIVERY, "guarantee", "state"),
+    "1 for the state that the delivery is in, 0 for the others: starting, standing_by (another process has it), "
+    "running, away (the target or Kafka can't be reached), stopped or halted. guarantee: exactly_once or at_least_once.",
+)
+DELIVERED_STEP = _gauge(
+    Where.DELIVERY,
+    "kcontrol_delivered_step",
+    _DELIVERY,
+    "The last step that the target holds; -1: not known yet.",
+)
+DELIVERY_LAG_STEPS = _gauge(
+    Where.DELIVERY,
+    "kcontrol_delivery_lag_steps",
+    _DELIVERY,
+    "Steps that are committed and not in the target.",
+)
+DELIVERY_LAG_SECONDS = _gauge(
+    Where.DELIVERY,
+    "kcontrol_delivery_lag_seconds",
+    _DELIVERY,
+    "Since the oldest step that is not in the target was committed; 0 if there is none.",
+)
+DELIVERED_STEPS = _counter(
+    Where.DELIVERY, "kcontrol_delivered_steps_total", _DELIVERY, "Steps that this process has applied."
+)
+DELIVERED_ROWS = _counter(
+    Where.DELIVERY, "kcontrol_delivered_rows_total", _DELIVERY, "Rows that this process has written."
+)
+DELIVERY_BAD_ROWS = _counter(
+    Where.DELIVERY,
+    "kcontrol_delivery_bad_rows_total",
+    _DELIVERY,
+    "Records that were left out because they are no rows of the target (--on-bad-row skip).",
+)
+DELIVERY_ERRORS = _counter(
+    Where.DELIVERY, "kcontrol_delivery_errors_total", _DELIVERY, "Tries that failed, and halts."
+)
+
 CATALOGUE: Sequence[Metric] = (
     *(
         READY,
@@ -317,4 +361,6 @@ CATALOGUE: Sequence[Metric] = (
     *(LAG_KNOWN, CLOCK_DIFFERENCE, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
+    *(DELIVERY_STATE, DELIVERED_STEP, DELIVERY_LAG_STEPS, DELIVERY_LAG_SECONDS),
+    *(DELIVERED_STEPS, DELIVERED_ROWS, DELIVERY_BAD_ROWS, DELIVERY_ERRORS),
 )

@@ -79,7 +79,7 @@ class NodeJoin:
     environment: Environment | None = None
     """What it computes with."""
     planning: str = ""
-    """When Spark plans its queries: `once`, or `ahead` or `each step`, with the reason; '' if it does not say."""
+    """When Spark plans its queries: `once`, or `each step`, with the reason; '' if it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ MARKS: Mapping[str, str] = {
     "asked": "the coordinator wrote the boundary and asked for the commit",
     "answered": "Kafka said that it is committed",
     "seen": "every node had read the boundary",
-    "recorded": "Spark had recorded the batch of every query, and planned the next one if that is done ahead",
+    "recorded": "Spark had recorded the batch of every query",
 }
 """What happened at each time, in order."""
 

@@ -4,15 +4,13 @@ half part appears, and the next life clears up."""
 from __future__ import annotations
 
 import multiprocessing
-import os
-import random
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from tests.contract.checkpoints.conftest import Place
+from tests.support.dice import seeded
 from tests.support.parts import SMALL_PIECES, contents_of, make_pin, place, save_and_die, save_in_parallel
 
 OLD = {"out/commits/1": b"record", "out/state/0/0/2_x.changelog": b"changes", "out/metadata": b"id"}
@@ -109,9 +107,7 @@ def test_saves_go_on_after_one_that_was_killed(where: Place, tmp_path: Path) -> 
 
 
 def test_a_save_by_several_threads_that_is_killed_from_outside(where: Place, tmp_path: Path) -> None:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
     contents = {f"q{number % 3}/{number}": dice.randbytes(dice.randrange(2_000)) for number in range(150)}
     pin, store = make_pin(tmp_path / "pin", contents), CheckpointStore()
     for incarnation in range(1, 9):

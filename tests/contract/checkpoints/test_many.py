@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,15 +10,10 @@ from pathlib import Path
 from kcontrol.adapters.checkpoints import CheckpointStore, StoreLimits
 from kcontrol.errors import CheckpointCancelledError
 from tests.contract.checkpoints.conftest import Place
+from tests.support.dice import seeded
 from tests.support.parts import contents_of, make_pin, place
 
 LOG_ID = "Kq3-Xz_9TpWbV0aB1cD2eF"
-
-
-def seeded() -> random.Random:
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    return random.Random(seed)
 
 
 def changed(contents: dict[str, bytes], dice: random.Random) -> dict[str, bytes]:

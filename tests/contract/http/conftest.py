@@ -31,6 +31,7 @@ from kcontrol.adapters.metrics.pipelines import PipelineMetrics
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.core.model import OutputSpec, PipelineSpec
+from kcontrol.requests.table_questions import TableAnswer, TableColumn, TableQuestion
 from kcontrol.sessions.ports import ProjectionSource, Reach
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.cluster_projection import Projections
@@ -201,6 +202,12 @@ async def _serve(
         await scenario(api)
 
 
+async def answer(question: TableQuestion) -> TableAnswer:
+    """As a query server would, whatever it is asked."""
+    column = TableColumn("n", "bigint")
+    return TableAnswer(question.pipeline, question.step or 2, 1_002, [column], [[1], [None]], more=False)
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a real server on a socket, with one pipeline of two steps."""
@@ -213,7 +220,7 @@ def address() -> Iterator[str]:
         await world.step(7, 1, wrote=(0, 3))
         await world.step(8, 2)
         told.set()
-        await serve_interface(listener, NOBODY, MemorySource(kafka), make_registry())
+        await serve_interface(listener, NOBODY, MemorySource(kafka), make_registry(), ask=answer)
 
     with ExitStack() as stack:
         stack.enter_context(listener.in_thread(run))

@@ -4,8 +4,6 @@ ones, and holds every answer to it."""
 from __future__ import annotations
 
 import os
-import random
-import sys
 from typing import Any
 
 import httpx
@@ -23,10 +21,11 @@ from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.views.cluster_projection import Projections
 from tests.contract.http.conftest import NOBODY
 from tests.fakes.memory_kafka import MemoryKafka, MemorySource
+from tests.support.dice import say_seed, seed_of_run
 
 EXAMPLES = int(os.environ.get("KCONTROL_EXAMPLES", "15"))
 """Requests for each operation and mode, at most: the whole file then takes some tens of seconds."""
-SEED = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
+SEED = seed_of_run()
 
 
 def document() -> dict[str, Any]:
@@ -46,7 +45,7 @@ OPERATIONS = {
 def test_every_operation_answers_as_the_document_says(
     address: str, operation: str, mode: GenerationMode
 ) -> None:
-    sys.stdout.write(f"KCONTROL_SEED={SEED}\n")
+    say_seed(SEED)
     try:
         cases = OPERATIONS[operation].as_strategy(generation_mode=mode)
 
@@ -97,6 +96,7 @@ def test_the_document_is_openapi_3_1_and_names_every_operation(address: str) -> 
         "/stop",
         "/shutdown",
         "/spec",
+        "/query",
         *inputs,
         "/nodes/{node}/profile/{what}",
     )

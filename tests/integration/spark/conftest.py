@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.channel.client import ChannelServer
+from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
 from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.conftest import TopicFactory
+from tests.integration.spark.exchange_queries import Bind, pipeline_of
 from tests.integration.spark.stepper import Stepper
 from tests.support.topics import create_topic
 
@@ -50,7 +53,6 @@ def run_scenario(
         layout: TaskLayout | None = None,
         allow_nondeterministic: bool = False,
         plan_once: bool = True,
-        plan_ahead: bool = True,
         nodes: int = 1,
     ) -> None:
         pipeline = Pipeline(
@@ -64,7 +66,6 @@ def run_scenario(
             ],
             layout=layout or TaskLayout(),
             plan_once=plan_once,
-            plan_ahead=plan_ahead,
             nodes=nodes,
         )
         for query in queries:
@@ -89,3 +90,11 @@ def _with_topics(more: dict[str, Any], topic_factory: TopicFactory) -> dict[str,
     """`dead_letter_topic` may be a number of partitions: the topic is then made."""
     wanted = more.get("dead_letter_topic")
     return {**more, "dead_letter_topic": topic_factory("dead", wanted)} if isinstance(wanted, int) else more
+
+
+@pytest.fixture
+def bound(spark: SparkSession) -> Iterator[Bind]:
+    """What a pipeline with one query becomes: `bound(query, nodes=2, ...)`."""
+    server = ChannelServer("127.0.0.1", lambda _peer, _message: {})
+    yield lambda query, nodes=2, **more: bind(pipeline_of(query, nodes, **more), spark, server.address)
+    server.close()

@@ -18,7 +18,6 @@ from typing import Any
 
 import psutil
 import pyarrow as pa
-import pyspark
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -30,6 +29,7 @@ from kcontrol.errors import StepFailedError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.integration.spark.stepper import Stepper
+from tests.support.standalone import linked_spark_home
 from tests.support.topics import create_topic
 
 DEADLINE_S = 120.0
@@ -38,7 +38,7 @@ DEADLINE_S = 120.0
 def spark_with(master: str, scratch: Path, *left_out: str) -> SparkSession:
     """A session with kcontrol's settings but for those left out: `kcontrol.session` would refuse."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_HOME"] = str(_spark_home(scratch))
+    os.environ["SPARK_HOME"] = str(linked_spark_home(scratch))
     builder = SparkSession.Builder().master(master).appName("kcontrol-other-master")
     for setting in SETTINGS:
         if setting.name not in left_out:
@@ -50,15 +50,6 @@ def spark_with(master: str, scratch: Path, *left_out: str) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def _spark_home(scratch: Path) -> Path:
-    """PySpark's own directory by links: a local cluster writes its work directories into SPARK_HOME."""
-    home = scratch / "spark-home"
-    home.mkdir()
-    for path in Path(pyspark.__file__).parent.iterdir():
-        (home / path.name).symlink_to(path)
-    return home
 
 
 def stepper_for(spark: SparkSession, bootstrap: str, scratch: Path, query: Any) -> Stepper:

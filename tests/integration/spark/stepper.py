@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -30,7 +31,8 @@ from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 180_000
+"""As long as a first step may take on a machine that is busy with other tests."""
 START_MS = 1_700_000_000_000
 
 
@@ -121,16 +123,20 @@ class Stepper:
         self.incarnation += 1
         self.engine = self._engine()
 
-    async def plan(self, once: bool, ahead: bool = True) -> None:
-        """As `new_incarnation`, of a pipeline that may be planned once, or ahead of each step, or not."""
+    async def plan(self, once: bool) -> None:
+        """As `new_incarnation`, of a pipeline that may be planned once, or not."""
+        await self.redefine(plan_once=once)
+
+    async def redefine(self, **changes: Any) -> None:
+        """As `new_incarnation`, of a pipeline with other options."""
         await self.engine.close()
         self.engine.shut_down()
         self.incarnation += 1
-        queries = self.pipeline.queries
-        self.pipeline = replace(self.pipeline, plan_once=once, plan_ahead=ahead)
+        queries, self.pipeline = self.pipeline.queries, replace(self.pipeline, **changes)
         for query in queries:
             self.pipeline.query(query.function)
         self.bound = bind(self.pipeline, self.spark, self.host.channel.address, self.allow_nondeterministic)
+        self.spec = self._spec()
         self.engine = self._engine()
 
     def widen(self, output: str, partitions: int) -> None:

@@ -31,11 +31,10 @@ OUTPUT = {"out": (1, {})}
 DEADLINE_S = 60.0
 
 
-@pytest.fixture(params=["planned once", "planned ahead", "planned for each step"])
+@pytest.fixture(params=["planned once", "planned for each step"])
 def run_either(request: pytest.FixtureRequest, run_scenario: RunScenario) -> RunScenario:
-    """As `run_scenario`, in each of the ways to run a query without state."""
-    ahead = request.param == "planned ahead"
-    return partial(run_scenario, plan_once=request.param == "planned once", plan_ahead=ahead)
+    """As `run_scenario`, in both ways to run a query without state."""
+    return partial(run_scenario, plan_once=request.param == "planned once")
 
 
 def values(events: Any) -> Any:
@@ -292,8 +291,7 @@ def test_input_that_is_gone_is_named(run_either: RunScenario) -> None:
     run_either([values], scenario, INPUT, OUTPUT)
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario, ahead: bool) -> None:
+def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         stepper.produce("events", [(None, b"1")])
@@ -310,7 +308,7 @@ def test_a_query_that_ends_between_steps_is_reported(run_scenario: RunScenario, 
         await stepper.step()
         assert [row.value for row in stepper.committed("out")] == [b"1", b"2"]
 
-    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False, plan_ahead=ahead)
+    run_scenario([values], scenario, INPUT, OUTPUT, plan_once=False)
 
 
 def test_what_was_finished_is_recorded_before_the_queries_are_stopped(run_scenario: RunScenario) -> None:

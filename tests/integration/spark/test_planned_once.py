@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.definition.frames import OutputFrame, OutputMode, output
-from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
+from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
 from tests.chaos import stateless
 
@@ -51,54 +51,24 @@ ONCE: dict[str, Query] = {
     "a UDF": lambda frame: frame.select(shouted("name").alias("name")),
     "pandas": lambda frame: frame.select("name").mapInPandas(lambda frames: frames, "name string"),
 }
-AHEAD: dict[str, tuple[Query, str]] = {
+EACH_STEP: dict[str, tuple[Query, str]] = {
     "grouped": (lambda frame: frame.groupBy("name").count(), "it keeps state"),
-    "grouped by windows": (
-        lambda frame: (
-            frame.withWatermark("timestamp", "1 second").groupBy(F.window("timestamp", "1 second")).count()
-        ),
-        "it keeps state",
-    ),
     "unique": (lambda frame: frame.dropDuplicates(["name"]), "it keeps state"),
-    "joined": (lambda frame: frame.join(frame.select("name"), "name"), "it keeps state"),
     "watermark": (
         lambda frame: frame.withWatermark("timestamp", "1 second").select("name"),
         "it has a watermark",
     ),
     "an input twice": (lambda frame: frame.union(frame), "it reads an input twice"),
-}
-EACH_STEP: dict[str, tuple[Query, str]] = {
     "repartitioned": (lambda frame: frame.repartition(2), "its rows move between tasks"),
     "now": (lambda frame: frame.withColumn("now", F.now()), "it takes the time of the step"),
-    "now, with state": (
-        lambda frame: frame.where(F.col("timestamp") < F.current_timestamp()).groupBy("name").count(),
-        "it takes the time of the step",
-    ),
-    "functions with state": (
-        lambda frame: frame.groupBy("name").applyInPandasWithState(
-            lambda _key, frames, _state: frames, "name string", "c long", "append", "NoTimeout"
-        ),
-        "its plan has FlatMapGroupsInPandasWithState",
-    ),
-    "sorted": (lambda frame: frame.groupBy("name").count().orderBy("count"), "its plan has Sort"),
     "a table": (lambda frame: frame.join(static(frame), "name"), "it reads a table"),
-    "a table, with state": (
-        lambda frame: frame.join(static(frame), "name").groupBy("name").count(),
-        "it reads a table",
-    ),
     "a subquery": (above_all, "it has a subquery"),
 }
-MODES: dict[str, OutputMode] = {
-    "grouped": "update",
-    "now, with state": "update",
-    "sorted": "complete",
-    "a table, with state": "update",
-}
+MODES: dict[str, OutputMode] = {"grouped": "update"}
 
 
 def pipeline_of(*queries: Query, mode: OutputMode = "append", **options: Any) -> Pipeline:
     source = options.pop("source", {})
-    options.setdefault("plan_ahead", True)
     made = Pipeline(
         "p",
         inputs=[KafkaInput("events", topic="e", **JSON, **source)],
@@ -127,46 +97,20 @@ def test_a_query_that_leaves_rows_in_their_tasks_is_planned_once(
     assert all(query.once is not None and not query.once.isStreaming for query in bound.queries)
 
 
-@pytest.mark.parametrize("name", AHEAD)
-def test_a_query_that_means_something_else_in_a_batch_is_planned_ahead_of_each_step(
-    spark: SparkSession, server: ChannelServer, name: str
-) -> None:
-    query, why = AHEAD[name]
-    mode = MODES.get(name, "append")
-    bound = bind(pipeline_of(query, mode=mode), spark, server.address)
-    assert (bound.planning, bound.ahead) == (f"ahead: query 'out0': {why}", True)
-    assert bound.recorded == ("out0",)
-    bound = bind(pipeline_of(query, mode=mode, plan_ahead=False), spark, server.address)
-    assert (bound.planning, bound.ahead) == (f"each step: query 'out0': {why}", False)
-
-
 @pytest.mark.parametrize("name", EACH_STEP)
-def test_a_query_that_needs_the_step_to_be_planned_is_planned_when_it_is_known(
+def test_a_query_that_means_something_else_in_a_batch_is_planned_for_each_step(
     spark: SparkSession, server: ChannelServer, name: str
 ) -> None:
     query, why = EACH_STEP[name]
     bound = bind(pipeline_of(query, mode=MODES.get(name, "append")), spark, server.address)
-    assert (bound.planning, bound.ahead) == (f"each step: query 'out0': {why}", False)
+    assert bound.planning == f"each step: query 'out0': {why}"
     assert bound.recorded == ("out0",)
     assert bound.queries[0].once is None
 
 
-def test_a_query_that_would_run_many_tasks_for_nothing_is_planned_when_the_step_is_known(
-    spark: SparkSession, server: ChannelServer
-) -> None:
-    def planning(max_tasks: int) -> str:
-        layout = TaskLayout(max_tasks=max_tasks)
-        made = pipeline_of(AHEAD["grouped"][0], mode="update", layout=layout)
-        return bind(made, spark, server.address).planning
-
-    assert planning(8) == "ahead: query 'out0': it keeps state"
-    why = "each step would have 9 source tasks, however small it is"
-    assert planning(9) == f"each step: query 'out0': {why}"
-
-
 def test_one_query_with_state_keeps_the_others_with_spark(spark: SparkSession, server: ChannelServer) -> None:
-    bound = bind(pipeline_of(ONCE["as it is"], AHEAD["unique"][0]), spark, server.address)
-    assert bound.planning == "ahead: query 'out1': it keeps state"
+    bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["unique"][0]), spark, server.address)
+    assert bound.planning == "each step: query 'out1': it keeps state"
     assert bound.recorded == ("out0", "out1")
 
 
@@ -180,12 +124,12 @@ def test_what_chaos_runs_without_state_is_one_query_that_is_planned_once(
 
 def test_it_can_be_switched_off(spark: SparkSession, server: ChannelServer) -> None:
     bound = bind(pipeline_of(ONCE["as it is"], plan_once=False), spark, server.address)
-    assert (bound.planning, bound.recorded) == ("ahead: plan_once=False", ("out0",))
+    assert (bound.planning, bound.recorded) == ("each step: plan_once=False", ("out0",))
 
 
 def test_counted_bad_records_are_counted_by_spark(spark: SparkSession, server: ChannelServer) -> None:
     bound = bind(pipeline_of(ONCE["as it is"], source={"on_bad_record": "skip"}), spark, server.address)
-    assert bound.planning == "ahead: query 'out0': it counts the records that it skips"
+    assert bound.planning == "each step: query 'out0': it counts the records that it skips"
 
 
 def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
@@ -198,7 +142,7 @@ def test_a_function_that_gives_another_plan_when_asked_again_is_left_to_spark(
         return frame.where(F.col("at") > len(asked))
 
     bound = bind(pipeline_of(fickle), spark, server.address)
-    assert bound.planning == "ahead: query 'out0': it is another of batch frames"
+    assert bound.planning == "each step: query 'out0': it is another of batch frames"
 
 
 def test_a_function_that_refuses_batch_frames_is_left_to_spark(
@@ -210,5 +154,5 @@ def test_a_function_that_refuses_batch_frames_is_left_to_spark(
         return frame
 
     bound = bind(pipeline_of(strict), spark, server.address)
-    assert bound.planning.startswith("ahead: batch frames are refused: ")
+    assert bound.planning.startswith("each step: batch frames are refused: ")
     assert "streams only" in bound.planning

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kcontrol.adapters.spark.state.formats import plan_text, planned_ends, record_text, unique_ids
+from kcontrol.adapters.spark.state.formats import (
+    StatefulOperator,
+    operators,
+    plan_text,
+    planned_ends,
+    record_text,
+    unique_ids,
+)
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import CheckpointError, ConfigurationError
 from tests.support.spark_files import put
@@ -40,3 +47,25 @@ def test_a_state_whose_record_is_of_another_version_is_not_pinned(tmp_path: Path
         CheckpointError, match=r"step 1 can't be kept .*commits/0 is of format 'v3', and kcontrol knows 'v2'"
     ):
         directory.pin(1)
+
+
+def test_operators_are_read_in_both_versions_as_of_a_batch(tmp_path: Path) -> None:
+    def told(number: int, name: str, *stores: str, **more: str) -> str:
+        info = {"operatorId": number, "operatorName": name}
+        return json.dumps(
+            {"operatorInfo": info, "stateStoreInfo": [{"storeName": each} for each in stores], **more}
+        )
+
+    put(tmp_path / "0" / "_metadata" / "metadata", "v1\n" + told(0, "dedupe", "default"))
+    variables = {"stateVariables": [{"stateName": "n", "stateVariableType": "ValueState"}]}
+    put(tmp_path / "10" / "_metadata" / "v2" / "0", "v2\n" + told(10, "old", "default"))
+    newer = told(10, "new", "default", operatorPropertiesJson=json.dumps(variables))
+    put(tmp_path / "10" / "_metadata" / "v2" / "4", "v2\n" + newer)
+    put(tmp_path / "10" / "_metadata" / "v2" / "9", "v2\n" + told(10, "newer", "default"))
+    assert operators(tmp_path, 5) == [
+        StatefulOperator(0, "dedupe", ("default",), {}),
+        StatefulOperator(10, "new", ("default",), {"n": "ValueState"}),
+    ]
+    put(tmp_path / "0" / "_metadata" / "metadata", "v3\n" + told(0, "dedupe", "default"))
+    with pytest.raises(ConfigurationError, match="metadata is of format 'v3', and kcontrol knows 'v1'"):
+        operators(tmp_path, 5)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import os
-import random
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from kcontrol.adapters.spark.state.lineage import StateVersion, lineage, shared_files
 from kcontrol.adapters.spark.state.linking import link_pin
 from kcontrol.adapters.spark.state.pinning import needed_files
+from tests.support.dice import seeded
 from tests.support.spark_files import (
     STORE,
     StateLostError,
@@ -204,9 +202,7 @@ def test_everything_of_a_store_is_kept_when_its_files_can_not_be_told_apart(
 def test_any_history_of_a_store(tmp_path: Path) -> None:
     """Snapshots come late or never, attempts are rolled back and tried again, old files are deleted as Spark
     does."""
-    seed = int(os.environ.get("KCONTROL_SEED", random.SystemRandom().randrange(1 << 32)))
-    sys.stdout.write(f"KCONTROL_SEED={seed}\n")
-    dice = random.Random(seed)
+    dice = seeded()
     for number in range(20):
         query = tmp_path / str(number)
         line: list[StateVersion] = []

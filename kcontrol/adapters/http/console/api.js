@@ -27,28 +27,30 @@ export async function get(path, query = {}, accepted = []) {
   return ask("GET", path, query, accepted);
 }
 
-/** The same for a write. */
-export async function post(path) {
-  return ask("POST", path, {}, []);
+/** The same for a write, or for a question, which has a body and may take longer. */
+export async function post(path, body = null, timeoutMs = TIMEOUT_MS) {
+  return ask("POST", path, {}, [], body, timeoutMs);
 }
 
-async function ask(method, path, query, accepted) {
+async function ask(method, path, query, accepted, sent = null, timeoutMs = TIMEOUT_MS) {
   const url = new URL(path, ROOT);
   for (const name in query) url.searchParams.set(name, query[name]);
   const headers = token.text ? { Authorization: `Bearer ${token.text}` } : {};
+  if (sent) headers["Content-Type"] = "application/json";
+  const signal = AbortSignal.timeout(timeoutMs);
   let answer, body;
   try {
-    answer = await fetch(url, { method, headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    answer = await fetch(url, { method, headers, cache: "no-store", signal, ...(sent && { body: JSON.stringify(sent) }) });
     body = await answer.json();
   } catch (error) {
-    throw unreachable(error, answer);
+    throw unreachable(error, answer, timeoutMs);
   }
   noteClock(answer);
   if (answer.ok || accepted.includes(answer.status)) return body;
   throw failureOf(answer.status, body);
 }
 
-function unreachable(error, answer) {
+function unreachable(error, answer, timeoutMs) {
   if (answer)
     return new Failure(
       "unreachable",
@@ -57,7 +59,7 @@ function unreachable(error, answer) {
       "See to what lies between.",
     );
   const late = error.name === "TimeoutError";
-  const detail = late ? `The server has not answered within ${TIMEOUT_MS / 1000} s.` : "The server can't be reached.";
+  const detail = late ? `The server has not answered within ${timeoutMs / 1000} s.` : "The server can't be reached.";
   return new Failure("unreachable", 0, detail, "See whether its process runs.");
 }
 

@@ -75,9 +75,6 @@ class ChannelEndpoint:
         """By name: those of the pipeline; set by the engine."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
-        self.tasks_ahead = 0
-        """Of each input, how many source tasks are planned ahead of the step; 0: queries are planned when the
-        step is known. Set by the engine."""
         conf = spark.sparkContext.getConf()
         address = _listen_on(spark)
         certificate = certificate_of(spark, elsewhere=address != LOOPBACK)
@@ -135,8 +132,6 @@ class ChannelEndpoint:
         )
 
     def _splits(self, input_name: str, step: int) -> StepSplits:
-        if self.tasks_ahead:
-            return StepSplits(0, "", "", (), 0, 0, self.tasks_ahead)
         attempt = self._at_step(step)
         tasks = tuple(map(_plain, attempt.source_tasks(input_name)))
         topic, topic_id, placed_among = self._topic(attempt, input_name)

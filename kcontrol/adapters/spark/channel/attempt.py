@@ -385,13 +385,18 @@ class AttemptLedger:
             if self._decided is not True:
                 raise AttemptCancelledError(f"step {self.work.step}: the attempt was cancelled")
 
-    def wait_results(self, timeout_s: float, stage: int | None = None) -> Mapping[str, QueryResult]:
-        """Block until every query has delivered, of the stages up to this one; None: of all. Raises the failure, or
-        StepFailedError (LOST) when it takes too long."""
+    def wait_results(
+        self, timeout_s: float, stage: int | None = None, past_s: float = 0.0
+    ) -> Mapping[str, QueryResult]:
+        """Block until every query has delivered, of the stages up to this one; None: of all.
+
+        past_s: how much of the time is over already. Raises the failure, or StepFailedError (LOST) when it takes too long.
+        """
         with self._changed:
             wanted = self._queries if stage is None else self._stages.until(stage)
             done = self._changed.wait_for(
-                lambda: self._failure is not None or self._results.keys() >= wanted, timeout=timeout_s
+                lambda: self._failure is not None or self._results.keys() >= wanted,
+                timeout=max(0.0, timeout_s - past_s),
             )
             if self._failure is not None:
                 raise self._failure

@@ -80,8 +80,7 @@ class StepSplits:
     """What each source task of an input reads, in its order.
 
     placed_among: how many partitions the topic has, if records must lie where `partitioned_by` says; else 0.
-    digest_version: see `InputSlice`. any_step: so many tasks are planned, for whichever step, and each asks for
-    its part when it runs; the other fields say nothing then. 0: the step is known.
+    digest_version: see `InputSlice`.
     """
 
     serial: int
@@ -90,7 +89,6 @@ class StepSplits:
     tasks: tuple[tuple[Split, ...], ...]
     placed_among: int
     digest_version: int
-    any_step: int = 0
 
 
 @dataclass(frozen=True, slots=True)

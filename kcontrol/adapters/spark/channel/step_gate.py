@@ -4,9 +4,6 @@ A planner that asks for the step after `start` is proof that Spark has recorded 
 arrival is also how the engine learns, without polling files, that a query is open or that a batch is
 finished. A planner does not know which query it serves, and a query asks its sources one after another: so
 exactly one planner of each query waits at any time, and it is enough to count them.
-
-Where queries are planned ahead of their step, planners are answered at once, and the queries themselves wait
-here, by name, at the end of what Spark has planned. That is proof, too, that the batch before is recorded.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 
-from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
@@ -35,22 +32,12 @@ class StepGate:
         """The last step that a planner's query has recorded, and by the monotonic clock
         since when it waits for the next."""
         self._dismissed: set[Peer] = set()
-        self._ahead = False
-        """Whether queries are planned ahead of the step."""
-        self._planned: dict[str, tuple[int, float]] = {}
-        """By query: the step for which it is planned, and since when it waits, by the monotonic clock."""
-        self._stopping = False
         self._trouble: StepFailedError | None = None
         self._ended = False
 
-    def begin_session(self, session: int, queries: int, *, ahead: bool = False) -> None:
-        """So many queries are about to start anew: whoever belongs to an older session is sent away.
-
-        ahead: they are planned ahead of their step, and wait for it with `released`.
-        """
+    def begin_session(self, session: int, queries: int) -> None:
+        """So many queries are about to start anew: whoever belongs to an older session is sent away."""
         with self._changed:
-            self._ahead, self._stopping = ahead, False
-            self._planned.clear()
             self._session = session
             self._queries = queries
             self._attempt = None
@@ -58,12 +45,6 @@ class StepGate:
             self._dismissed.clear()
             self._trouble = None
             self._ended = False
-            self._changed.notify_all()
-
-    def dismiss_planned(self) -> None:
-        """Whatever query waits for its step, now or later, is sent away until the next session begins."""
-        with self._changed:
-            self._stopping = True
             self._changed.notify_all()
 
     def dismiss(self, peer: Peer) -> None:
@@ -128,8 +109,7 @@ class StepGate:
                 self._changed.notify_all()
             self._changed.wait_for(
                 lambda: (
-                    self._ahead
-                    or not self._is_expected(peer)
+                    not self._is_expected(peer)
                     or (self._attempt is not None and self._attempt.work.step > start)
                 ),
                 timeout=timeout_s,
@@ -137,39 +117,13 @@ class StepGate:
             if not self._is_expected(peer):
                 raise StepFailedError(FailureKind.LOST, "this query is being stopped")
             if self._attempt is None or self._attempt.work.step <= start:
-                return start + 1 if self._ahead else None
+                return None
             if self._attempt.work.step != start + 1:
                 raise self._attempt.fail(
                     FailureKind.LOST,
                     f"a query is at step {start} where {self._attempt.work.step - 1} was expected",
                 )
             return start + 1
-
-    def released(self, session: int, query: str, step: int, timeout_s: float) -> AttemptLedger | None:
-        """A query is planned for `step`, ahead of it: wait until its attempt is released; None: not yet, ask again.
-
-        Raises AttemptCancelledError when the query is being stopped. That another has ended, or that the engine
-        has given up, is followed by that.
-        """
-        with self._changed:
-            if session == self._session:
-                known, since_s = self._planned.get(query, (None, 0.0))
-                self._planned[query] = (step, since_s if known == step else time.monotonic())
-                self._changed.notify_all()
-            done = self._changed.wait_for(
-                lambda: (
-                    session != self._session
-                    or self._stopping
-                    or (self._attempt is not None and self._attempt.work.step >= step)
-                ),
-                timeout=timeout_s,
-            )
-            attempt = self._attempt
-            if not done:
-                return None
-            if session != self._session or self._stopping or attempt is None:
-                raise AttemptCancelledError(f"query {query!r}: step {step} is not run by this opening")
-            return attempt
 
     def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> float:
         """Block until every query, or so many of them, wait for the step after `step`;
@@ -208,7 +162,4 @@ class StepGate:
         return peer.session == self._session and peer not in self._dismissed
 
     def _waiting(self, step: int) -> list[float]:
-        """Since when those queries wait that have recorded `step`."""
-        if self._ahead:
-            return [since_s for planned, since_s in self._planned.values() if planned == step + 1]
         return [since_s for start, since_s in self._asked.values() if start == step]

@@ -50,7 +50,7 @@ class JobAhead:
     """One such job, for the attempt at `step`. number: of the job, among those of its query.
 
     wait_s: how long its tasks wait for the attempt. fits: gives what the tasks must know, and the shape that the
-    attempt needs.
+    attempt needs; None: one that no plan has.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class JobAhead:
         shape: Shape,
         releases: Releases,
         wait_s: float,
-        fits: Callable[[AttemptLedger], tuple[WriteJob, Shape]],
+        fits: Callable[[AttemptLedger], tuple[WriteJob, Shape | None]],
     ) -> None:
         self.number, self.shape = number, shape
         self._step, self._releases, self._wait_s, self._fits = step, releases, wait_s, fits

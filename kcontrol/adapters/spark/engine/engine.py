@@ -31,7 +31,6 @@ from kcontrol.adapters.spark.engine.exchange_results import early_result, with_e
 from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.engine.parts import NodeParts
-from kcontrol.adapters.spark.engine.planned_ahead import check_tasks, is_full
 from kcontrol.adapters.spark.engine.queries import RunningQueries
 from kcontrol.adapters.spark.engine.replay_check import Replays
 from kcontrol.adapters.spark.engine.results import input_slices, step_result
@@ -125,7 +124,6 @@ class SparkEngine:
         host.own_partitions = work.own_partitions
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
         host.exchanges = work.exchanges
-        host.tasks_ahead = spec.layout.max_tasks if bound.ahead else 0
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)
         self._queries = RunningQueries(
             spark,
@@ -158,7 +156,6 @@ class SparkEngine:
             sends=work.sends,
             shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
             spool=spool,
-            tasks_ahead=lambda: host.tasks_ahead,
         )
 
     # --- the port -------------------------------------------------------------------------------------------
@@ -198,8 +195,8 @@ class SparkEngine:
         return await self._call(lambda: self._run_stage(step, stage, received))
 
     async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
-        """Let Spark record the batches of `step`. What is called next waits for it: meanwhile the next one is decided.
-        If that is planned ahead, and there is no backlog, this returns then: what comes meanwhile is in it."""
+        """Let Spark record the batches of `step`. What is called next waits for it:
+        meanwhile the next step is decided."""
         await self._call(lambda: self._finish_step(step, watermarks))
 
     async def pin(self, step: int) -> None:
@@ -296,7 +293,7 @@ class SparkEngine:
         self._queries.stop()
         self._attempt = None
         session = self._host.channel.begin_session()
-        self._host.gate.begin_session(session, len(self._bound.queries), ahead=self._bound.ahead)
+        self._host.gate.begin_session(session, len(self._bound.queries))
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
@@ -340,7 +337,6 @@ class SparkEngine:
             )
         self._await_recorded()
         attempt.recorded(self._recorded_s)
-        check_tasks(attempt, self._spec, self._host)
         self._queries.clock.set(work.now_ms)
         last = self._work.last_stage
         if expected is not None:
@@ -375,7 +371,7 @@ class SparkEngine:
         limit_ms = limits.step_timeout_ms if attempt.expected is None else limits.replay_timeout_ms
         later = stage > 0 and attempt.expected is None
         past_s = time.monotonic() - attempt.started_s if later else 0.0
-        results = attempt.wait_results(max(0.0, limit_ms / 1000 - past_s), stage)
+        results = attempt.wait_results(limit_ms / 1000, stage, past_s)
         phases = (f"{phase} {ms:.0f} ms" for phase, ms in attempt.phases_ms.items())
         _log.debug("step %d, stage %d: %s", attempt.work.step, stage, ", ".join(phases))
         if stage < self._work.last_stage:
@@ -392,8 +388,6 @@ class SparkEngine:
             )
         attempt.finish({one.query: one.ms for one in watermarks})
         self._recording = step
-        if self._bound.ahead and attempt.expected is None and not is_full(attempt.work, self._spec):
-            self._await_recorded()
 
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""

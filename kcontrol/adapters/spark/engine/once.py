@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
@@ -43,6 +44,14 @@ _planning = threading.Lock()
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """tasks: how many it has of each input. A step that an earlier definition has cut into more needs another."""
+
+    frame: PlannedFrame
+    tasks: int
+
+
 class OnceQuery:
     """Runs the steps of one query from `start` to `stop`. peer: the name under which it waits at the gate.
     ahead_s: how long the job of the next step waits for it; 0: it is not begun ahead. on_end: is given what
@@ -59,12 +68,13 @@ class OnceQuery:
         on_end: Callable[[StepFailedError], None],
     ) -> None:
         assert bound.once is not None
-        self._spark, self._bound, self._frame = spark, bound, bound.once
+        assert bound.once_of is not None
+        self._spark, self._bound, self._frame, self._once_of = spark, bound, bound.once, bound.once_of
         self._ahead_s, self._on_end = ahead_s, on_end
         self._releases = Releases(gate, peer, bound.name)
         self._writer = StepWriter(bound, context)
         self._plan = WriterPlan(context.address, bound.name, bound.once.schema)
-        self._plans: dict[Ways, PlannedFrame] = {}
+        self._plans: dict[Ways, _Plan] = {}
         self._shape: Shape | None = None
         """Of the last step, where it followed closely on the one before: that of the next one is begun ahead
         with it."""
@@ -153,7 +163,7 @@ class OnceQuery:
         self._job_ahead = ahead
         try:
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, ahead_property(ahead.number))
-            self._plans[shape.ways].run(shape.partitions)
+            self._plans[shape.ways].frame.run(shape.partitions)
         except Exception as error:
             attempt = ahead.end()
             if attempt is not None:
@@ -167,11 +177,13 @@ class OnceQuery:
         self._deliver(attempt)
         return True
 
-    def _fitting(self, attempt: AttemptLedger) -> tuple[WriteJob, Shape]:
+    def _fitting(self, attempt: AttemptLedger) -> tuple[WriteJob, Shape | None]:
         job, ways = self._writer.job(attempt)
         attempt.planned(self._bound.name)
         plan = self._plans.get(ways)
-        return job, Shape(ways, None if plan is None else self._with_input(attempt, plan.partitions))
+        if plan is None or plan.tasks < self._tasks_of(attempt):
+            return job, None
+        return job, Shape(ways, self._with_input(attempt, plan))
 
     def _deliver(self, attempt: AttemptLedger) -> None:
         self._ended_s = time.monotonic()
@@ -185,33 +197,42 @@ class OnceQuery:
 
     def _run(self, attempt: AttemptLedger, ways: Ways, idle_s: float) -> None:
         if ways.placement is Placement.EXCHANGE:
-            self._planned(ways).run()
+            self._planned(attempt, ways).frame.run()
             return
         plan = self._plans.get(ways)
-        if plan is None:
-            plan = self._plans[ways] = self._planned(ways)
-        partitions = self._with_input(attempt, plan.partitions)
+        if plan is None or plan.tasks < self._tasks_of(attempt):
+            plan = self._plans[ways] = self._planned(attempt, ways)
+        partitions = self._with_input(attempt, plan)
         if idle_s < self._ahead_s:
             self._shape = Shape(ways, partitions)
-        plan.run(partitions)
+        plan.frame.run(partitions)
 
-    def _with_input(self, attempt: AttemptLedger, partitions: int) -> tuple[int, ...] | None:
+    def _with_input(self, attempt: AttemptLedger, plan: _Plan) -> tuple[int, ...] | None:
         """The partitions of the plan whose source tasks have something to read; None: whichever those are.
 
-        Each input has a row of them, as long as a step can have tasks, unless Spark has found out that nothing
+        Each input has a row of them, as long as the plan has tasks, unless Spark has found out that nothing
         comes of an input, or all rows go to one writer.
         """
-        most, inputs = self._bound.most_tasks, self._bound.inputs
-        if partitions != most * len(inputs):
+        inputs = self._bound.inputs
+        if plan.frame.partitions != plan.tasks * len(inputs):
             return None
         return tuple(
-            most * place + task
+            plan.tasks * place + task
             for place, name in enumerate(inputs)
             for task in range(len(attempt.source_tasks(name)))
         )
 
-    def _planned(self, ways: Ways) -> PlannedFrame:
-        """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best."""
-        frame = self._plan.writing(self._frame, ways)
+    def _tasks_of(self, attempt: AttemptLedger) -> int:
+        """The most source tasks that the step has of an input."""
+        return max(len(attempt.source_tasks(name)) for name in self._bound.inputs)
+
+    def _planned(self, attempt: AttemptLedger, ways: Ways) -> _Plan:
+        """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best.
+
+        Raises ConfigurationError where the pipeline's functions would have to be asked again, because an earlier
+        definition has cut the step into more tasks than this one does, and give something else.
+        """
+        tasks = max(self._tasks_of(attempt), self._bound.most_tasks)
         with _planning, with_setting(self._spark, _ADAPTIVE, "false"):
-            return PlannedFrame(frame)
+            frame = self._frame if tasks == self._bound.most_tasks else self._once_of(tasks)
+            return _Plan(PlannedFrame(self._plan.writing(frame, ways)), tasks)

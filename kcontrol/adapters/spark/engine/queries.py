@@ -21,7 +21,7 @@ from kcontrol.adapters.spark.engine.once import OnceQuery
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
 from kcontrol.adapters.spark.session.conf import CHANGELOGS, with_setting
-from kcontrol.adapters.spark.sink.sink import Released, Sink
+from kcontrol.adapters.spark.sink.sink import Sink
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.adapters.spark.state.snapshots import MOST_CHANGES, changes_since_snapshot
@@ -111,15 +111,12 @@ class RunningQueries:
                 bound.frame.writeStream.queryName(f"{self._bound.pipeline}.{bound.name}")
                 .outputMode(bound.mode)
                 .option("checkpointLocation", f"file:{directory}")
-                .foreachBatch(Sink(bound, self._context, self._released(session, bound.name)))
+                .foreachBatch(Sink(bound, self._context))
                 .start()
             )
         self._running[bound.name] = query
         self.clock.install(query)
         self._watch(session, bound.name, query)
-
-    def _released(self, session: int, name: str) -> Released | None:
-        return partial(self._gate.released, session, name) if self._bound.ahead else None
 
     def _needs_snapshots(self, name: str, directory: Path, step: int) -> bool:
         """Whether the state has gone without a snapshot for so long that Spark could not write changelogs
@@ -175,7 +172,6 @@ class RunningQueries:
 
     def stop(self) -> None:
         """Stop every query and wait until it has ended. Raises StepFailedError (LOST) when one does not."""
-        self._gate.dismiss_planned()
         for name, once in list(self._once.items()):
             once.stop()
             del self._once[name]

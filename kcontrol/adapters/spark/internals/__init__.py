@@ -26,7 +26,7 @@ from kcontrol.adapters.spark.internals.frames import (
     map_in_arrow,
     rewritten,
 )
-from kcontrol.adapters.spark.internals.queries import QueryStoppedError, execution_of, wait_to_be_stopped
+from kcontrol.adapters.spark.internals.queries import execution_of
 from kcontrol.adapters.spark.internals.session import (
     active_context,
     gateway_of,
@@ -35,6 +35,7 @@ from kcontrol.adapters.spark.internals.session import (
     jvm,
     jvm_class,
     own_gateway,
+    parsed,
     spark_home,
     use_gateway,
 )
@@ -49,17 +50,17 @@ from kcontrol.adapters.spark.internals.state_partitions import (
     places_in,
     shuffled,
 )
-from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSION, USED
+from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSION, USED, USED_OF_STATEMENTS
 
 __all__ = [
     "NOT_RUN",
     "OFFSET_METADATA",
     "SPARK_VERSION",
     "USED",
+    "USED_OF_STATEMENTS",
     "CurrentIds",
     "PlanPlaces",
     "PlannedFrame",
-    "QueryStoppedError",
     "SomePartitions",
     "StateWriter",
     "Thrown",
@@ -83,11 +84,11 @@ __all__ = [
     "none",
     "nothing_of",
     "own_gateway",
+    "parsed",
     "places_in",
     "rewritten",
     "shuffled",
     "spark_home",
     "thrown_by",
     "use_gateway",
-    "wait_to_be_stopped",
 ]

@@ -62,3 +62,11 @@ def hadoop_configuration(spark: SparkSession) -> Any:
 def spark_home() -> Path:
     """Where the Spark is installed that PySpark starts when nobody names another."""
     return Path(_find_spark_home())
+
+
+def parsed(spark: SparkSession, statement: str) -> Any:
+    """The plan of a statement as Spark's parser reads it, a LogicalPlan: no name in it was looked up yet.
+
+    Raises what PySpark makes of a ParseException.
+    """
+    return java_session(spark).sessionState().sqlParser().parsePlan(statement)

@@ -100,6 +100,23 @@ USED: Mapping[str, tuple[str, ...]] = {
 }
 """By class of the JVM: the names of its methods and fields that kcontrol uses."""
 
+_UNRESOLVED = _SQL + "catalyst.analysis."
+USED_OF_STATEMENTS: Mapping[str, tuple[str, ...]] = {
+    _SQL + "classic.SparkSession": ("sessionState",),
+    _SQL + "internal.SessionState": ("sqlParser",),
+    _SQL + "catalyst.parser.ParserInterface": ("parsePlan",),
+    _LOGICAL + "LogicalPlan": ("children", "innerChildren", "subqueries", "expressions", "isStreaming"),
+    _LOGICAL + "UnresolvedWith": ("cteRelations",),
+    _LOGICAL + "WithWindowDefinition": ("windowDefinitions",),
+    _SQL + "execution.command.ExplainCommand": ("logicalPlan",),
+    _SQL + "execution.command.DescribeQueryCommand": ("plan",),
+    _UNRESOLVED + "UnresolvedRelation": ("multipartIdentifier", "isStreaming"),
+    _UNRESOLVED + "UnresolvedTableOrView": ("multipartIdentifier",),
+    _UNRESOLVED + "UnresolvedTableValuedFunction": ("name",),
+    _UNRESOLVED + "UnresolvedFunction": ("nameParts",),
+}
+"""The same, of a statement as Spark's parser reads it: only whoever answers questions needs these."""
+
 WRITER = _STATEFUL + "StateStoreWriter"
 CHECKPOINT_INFO = _STATEFUL + "StatefulOpStateStoreCheckpointInfo"
 PRUNING_RDD = "org.apache.spark.rdd.PartitionPruningRDD"

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.internals import analyzed
-from kcontrol.adapters.spark.query.ahead import planned_by_spark
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
@@ -19,7 +19,7 @@ from kcontrol.adapters.spark.query.deliveries import with_deliveries
 from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
 from kcontrol.adapters.spark.query.exchanging import Exchanges, check_sent, sent_columns
 from kcontrol.adapters.spark.query.grouping import Misplaced
-from kcontrol.adapters.spark.query.once import ONCE, is_the_same, why_not_once
+from kcontrol.adapters.spark.query.once import ONCE, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
@@ -53,15 +53,15 @@ class Frames:
         source = self._pipeline.input(name)
         return parsed(self._raw(source, source.include_headers), source)
 
-    def read_batch(self, name: str) -> DataFrame:
-        """The same as a batch frame: its rows are those of whatever step it is run in."""
+    def read_batch(self, name: str, tasks: int) -> DataFrame:
+        """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers, stream=False), source)
+        return parsed(self._raw(source, source.include_headers, tasks), source)
 
-    def _raw(self, source: KafkaInput, with_headers: bool, *, stream: bool = True) -> DataFrame:
-        tasks = 0 if stream else self._pipeline.layout.max_tasks
+    def _raw(self, source: KafkaInput, with_headers: bool, tasks: int = 0) -> DataFrame:
+        """tasks: of a batch frame; 0: a streaming one."""
         options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks)
-        reader = self._spark.readStream if stream else self._spark.read
+        reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
 
     def planned_once(self, bound: BoundQueries, streams: Sequence[FrameQuery]) -> BoundQueries:
@@ -71,42 +71,54 @@ class Frames:
         frames. With one query that Spark runs as a stream the others gain little, so all are left to it.
         """
         if bound.exchanges:
-            return self.planned_by_spark(bound, "")
+            first = bound.exchanges[0].name
+            return replace(bound, planning=each_step(f"{first!r} exchanges rows between nodes"))
         given = {item.name: item.frame for item in streams}
         for query in bound.queries:
             why = why_not_once(query, given.get(query.name, query.frame))
             if why:
-                return self.planned_by_spark(bound, f"query {query.name!r}: {why}")
+                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
+
+        def again(name: str, tasks: int) -> DataFrame:
+            return self._batches(bound.queries, given, tasks)[name]
+
+        most = self._pipeline.layout.max_tasks
         try:
-            with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
-                again = self._pipeline.build(self._spark, self.read_batch)
+            frames = self._batches(bound.queries, given, most)
         except ConfigurationError as error:
-            return self.planned_by_spark(bound, f"batch frames are refused: {error}")
-        batches = {item.name: item for item in again}
-        made: list[BoundQuery] = []
-        for query in bound.queries:
-            frame = self._batch_of(query, given.get(query.name), batches)
-            if frame is None:
-                return self.planned_by_spark(bound, f"query {query.name!r}: it is another of batch frames")
-            made.append(replace(query, once=frame, most_tasks=self._pipeline.layout.max_tasks))
+            return replace(bound, planning=each_step(str(error)))
+        made = [
+            replace(query, once=frames[query.name], once_of=partial(again, query.name), most_tasks=most)
+            for query in bound.queries
+        ]
         return replace(bound, queries=tuple(made), planning=ONCE)
 
-    def planned_by_spark(self, bound: BoundQueries, why_not_once: str) -> BoundQueries:
-        """The same queries, which Spark plans ahead of each step or when it is known."""
-        if bound.exchanges:
-            return replace(
-                bound, planning=f"each step: {bound.exchanges[0].name!r} exchanges rows between nodes"
-            )
-        return planned_by_spark(
-            bound, why_not_once, self._pipeline.plan_ahead, self._pipeline.layout.max_tasks
-        )
+    def _batches(
+        self, queries: Sequence[BoundQuery], given: Mapping[str, DataFrame], tasks: int
+    ) -> dict[str, DataFrame]:
+        """By query, what the pipeline's functions give for batch frames with so many tasks, ready for the writer tasks.
+
+        Raises ConfigurationError if they refuse them, or do something else with their records than with those of
+        streaming frames.
+        """
+        try:
+            with no_streams_of_their_own(), batch_frames(), binding(self.exchanges):
+                again = self._pipeline.build(self._spark, partial(self.read_batch, tasks=tasks))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"batch frames are refused: {error}") from None
+        found = {item.name: item for item in again}
+        frames = {query.name: self._batch_of(query, given.get(query.name), found, tasks) for query in queries}
+        for name, frame in frames.items():
+            if frame is None:
+                raise ConfigurationError(f"query {name!r}: it is another of batch frames")
+        return {name: frame for name, frame in frames.items() if frame is not None}
 
     def _batch_of(
-        self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery]
+        self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery], tasks: int
     ) -> DataFrame | None:
         if stream is None:
             source = next(one for one in self._pipeline.inputs if one.dead_letter_output == query.name)
-            letters = dead_letters(self._raw(source, with_headers=True, stream=False), source)
+            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
         if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
@@ -208,7 +220,7 @@ def bind(
         queries = pipeline.build(spark, frames.read)
     bound = frames.bind(queries, allow_nondeterministic)
     if not pipeline.plan_once:
-        return frames.planned_by_spark(bound, "plan_once=False")
+        return replace(bound, planning=each_step("plan_once=False"))
     return frames.planned_once(bound, queries)
 
 

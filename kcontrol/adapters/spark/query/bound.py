@@ -3,7 +3,7 @@ plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
@@ -31,7 +31,8 @@ class BoundQuery:
     skipping: inputs whose bad records are left out and counted. sources: how many streams the plan reads.
     columns: by input, those that the query can see; an input that is not named there is seen whole.
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
-        input they have `most_tasks` tasks.
+        input they have `most_tasks` tasks. once_of: gives the same with so many tasks, for the rare step that an
+        earlier definition has cut into more; raises ConfigurationError if the pipeline's functions give another.
     stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
         their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
         of inputs. where: file and line that it comes from.
@@ -54,6 +55,7 @@ class BoundQuery:
     regrouped: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     once: DataFrame | None = None
+    once_of: Callable[[int], DataFrame] | None = None
     most_tasks: int = 0
     stage: int = 0
     sends: str = ""
@@ -101,9 +103,7 @@ class BoundQueries:
     queries: tuple[BoundQuery, ...]
     warnings: tuple[str, ...] = ()
     planning: str = ""
-    """When Spark plans them: `once`, or `ahead` or `each step`, with the reason why not once or ahead."""
-    ahead: bool = False
-    """Spark plans each step of them before it is known what the step reads."""
+    """When Spark plans them: `once`, or `each step`, with the reason."""
     exchanges: tuple[ExchangeFacts, ...] = ()
     """Those between its queries, and then those that bring rows to the nodes that write them."""
 

@@ -99,8 +99,7 @@ class Exchanges:
             )
         if name in self._names:
             raise ConfigurationError(
-                f"{where}: there is an exchange of this name already, at {self._names[name]}: give each a name of its "
-                "own, or read the frame of the first one"
+                f"{where}: there is an exchange of this name already, at {self._names[name]}: give each a name of its own"
             )
         self._names[name] = _caller()
         return name

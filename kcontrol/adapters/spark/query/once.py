@@ -24,6 +24,11 @@ ONCE = "once"
 _METRICS = "CollectMetrics"
 
 
+def each_step(why: str) -> str:
+    """What a node says of its queries when Spark plans them for each step."""
+    return f"each step: {why}"
+
+
 def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
     """Why the query needs to be run as a stream; '' if it does not.
 

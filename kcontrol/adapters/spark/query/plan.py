@@ -21,7 +21,7 @@ from kcontrol.adapters.spark.source.data_source import SOURCE_NAME
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 
-NARROW = frozenset(
+_NARROW = frozenset(
     {
         "Project",
         "Filter",
@@ -140,7 +140,7 @@ def inspect(frame: DataFrame, query: str, allow_nondeterministic: bool = False) 
         inputs=tuple(dict.fromkeys(reads)),
         exchanges=tuple(exchanges),
         sources=len(reads) + len(exchanges),
-        narrow=all(name in NARROW for name in names) and len(set(reads)) == len(reads) and not exchanges,
+        narrow=all(name in _NARROW for name in names) and len(set(reads)) == len(reads) and not exchanges,
         stateful_operators=tuple(text_of(node, _MAX_FIELDS) for node in streaming if _is_stateful(node)),
         has_watermark="EventTimeWatermark" in names,
         gathers=gathers,

@@ -23,6 +23,7 @@ from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN, SendTarget, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
 from kcontrol.adapters.spark.sink.tasks import ask_leave, task_context
+from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.source.reading import cluster_settings
 from kcontrol.core.model import ExchangeSlice
 from kcontrol.wire.batches.columns import Ints, Longs
@@ -48,13 +49,13 @@ class SendRows:
         first = next(batches, None)
         if first is None:
             return  # nothing to send: no leave is needed
-        grant = ask_leave(self._address, self._query, job, context)
-        sender = RowSender(self._address, grant, job, context.partitionId())
+        who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
+        grant = ask_leave(self._address, job, who, context.attemptNumber())
+        sender = RowSender(self._address, grant, job, who.writer)
         try:
             for batch in chain([first], batches):
                 sender.send(batch)
-            who = (job.serial, self._query, context.partitionId(), context.taskAttemptId())
-            client_of(self._address).ask(ReportSent(*who, sender.finish()))
+            client_of(self._address).ask(ReportSent(*who.told(), sender.finish()))
         except BaseException:
             sender.abort()
             raise

@@ -24,7 +24,6 @@ from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, spl
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
 from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.sink.writing import RowWriter
-from kcontrol.core.model import OutputSlice
 
 
 class PlaceRows:
@@ -66,9 +65,9 @@ class WriteRows:
         first = next(batches, None)
         if first is None:
             return  # nothing to write: no leave is needed
-        grant = ask_leave(self._address, self._query, job, context)
-        own = {each.output: each.partitions for each in grant.own}
         who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
+        grant = ask_leave(self._address, job, who, context.attemptNumber())
+        own = {each.output: each.partitions for each in grant.own}
         writer = RowWriter(self._address, grant, job, who)
         try:
             for batch in chain([first], batches):
@@ -78,21 +77,16 @@ class WriteRows:
                         rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
                     )
                     writer.write(target, rows, numbers)
-            self._report(job, context, writer.finish())
+            client_of(self._address).ask(ReportWritten(*who.told(), tuple(writer.finish())))
         except BaseException:
             writer.abort()
             raise
 
-    def _report(self, job: WriteJob, context: TaskContext, slices: list[OutputSlice]) -> None:
-        who = (job.serial, self._query, context.partitionId(), context.taskAttemptId())
-        client_of(self._address).ask(ReportWritten(*who, tuple(slices)))
 
-
-def ask_leave(address: ChannelAddress, query: str, job: WriteJob, context: TaskContext) -> Grant:
+def ask_leave(address: ChannelAddress, job: WriteJob, who: WriterIdentity, attempt_number: int) -> Grant:
     """The driver's leave for the task under way. Raises StepFailedError."""
-    who = (job.serial, query, context.partitionId(), context.taskAttemptId(), context.attemptNumber())
     modulus = job.targets[0].partitions if job.targets else 0
-    return client_of(address).ask(AskGrant(*who, job.placement, job.tasks, modulus))
+    return client_of(address).ask(AskGrant(*who.told(), attempt_number, job.placement, job.tasks, modulus))
 
 
 def task_context() -> TaskContext:

@@ -19,6 +19,10 @@ class WriterIdentity:
     writer: int
     task_attempt: int
 
+    def told(self) -> tuple[int, str, int, int]:
+        """As the messages of the side channel have it."""
+        return self.serial, self.query, self.writer, self.task_attempt
+
 
 class ChannelTurns:
     """Implements `Turns` for one output. Whoever waits does so on a connection of the thread it is called by."""
@@ -28,6 +32,5 @@ class ChannelTurns:
 
     def take(self, back: Sequence[WriteTurn], wanted: Sequence[int]) -> Sequence[WriteTurn]:
         """See `Turns.take`."""
-        who = (self._who.serial, self._who.query, self._who.writer, self._who.task_attempt)
-        asked = TakeTurns(*who, self._output, tuple(back), tuple(wanted))
+        asked = TakeTurns(*self._who.told(), self._output, tuple(back), tuple(wanted))
         return client_of(self._address).ask(asked).turns

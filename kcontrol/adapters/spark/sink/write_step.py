@@ -39,8 +39,6 @@ class SinkContext:
     shared_watermarks: frozenset[str] = frozenset()
     """Queries whose watermark is one for all nodes."""
     spool: Spool | None = None
-    tasks_ahead: Callable[[], int] = lambda: 0
-    """Of each input, how many source tasks are planned ahead of the step; 0: as many as the step has."""
 
 
 class StepWriter:
@@ -130,6 +128,4 @@ class StepWriter:
     def _has_one_partition(self, attempt: AttemptLedger) -> bool:
         """Whether the batch surely is one task already: one source task, and no row ever leaves it."""
         inputs = self._bound.inputs
-        if not self._bound.narrow or len(inputs) > 1:
-            return False
-        return (self._context.tasks_ahead() or len(attempt.source_tasks(inputs[0]))) == 1
+        return self._bound.narrow and len(inputs) == 1 and len(attempt.source_tasks(inputs[0])) == 1

@@ -147,23 +147,6 @@ class _TaskReader:
         with carried():
             client.ask(ReportReads(serial, query, self.input, reads))
 
-    def any_step(self, task: AnyStepTask) -> Iterator[pa.RecordBatch]:
-        """Reads what is the task's in the attempt whose job runs it, and not in the one that is under way when it
-        asks: a task that comes too late is refused."""
-        from kcontrol.adapters.spark.channel.write_job import job_of
-
-        context, query = query_context()
-        with carried():
-            job = job_of(context, self.address, query)
-            if job is None:
-                return
-            who = (job.serial, query, self.input, task.task)
-            told = client_of(self.address).ask(
-                BeginTask(*who, context.taskAttemptId(), context.attemptNumber())
-            )
-        if told.splits:
-            yield from self.rows(job.serial, query, told)
-
 
 class StepStreamReader(StepOffsets):
     """Plans in the planner process, reads in tasks."""
@@ -179,8 +162,6 @@ class StepStreamReader(StepOffsets):
             return []  # Spark asks this once at a restart, only to tell simple readers where they are
         with carried():
             cut = client_of(self._task.address).ask(AskSplits(self._task.input, end["step"]))
-        if cut.any_step:
-            return [AnyStepTask(task) for task in range(cut.any_step)]
         return [
             SourceTask(
                 cut.serial,
@@ -194,9 +175,6 @@ class StepStreamReader(StepOffsets):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, AnyStepTask):
-            yield from self._task.any_step(partition)
-            return
         assert isinstance(partition, SourceTask)
         context, query = query_context()
         read = tuple(sorted({split[0] for split in partition.splits}))
@@ -212,7 +190,11 @@ class StepStreamReader(StepOffsets):
 
 class AnyStepReader(DataSourceReader):
     """Of a query that is planned once: its tasks learn what is theirs when they run. There are as many as a
-    step can have; those that a step does not have find nothing to read."""
+    step can have; those that a step does not have find nothing to read.
+
+    They belong to the attempt whose job runs them, not to the one that is under way when they ask: a task
+    that comes too late is refused.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._task = _TaskReader(options)
@@ -222,5 +204,17 @@ class AnyStepReader(DataSourceReader):
         return [AnyStepTask(task) for task in range(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from kcontrol.adapters.spark.channel.write_job import job_of
+
         assert isinstance(partition, AnyStepTask)
-        yield from self._task.any_step(partition)
+        context, query = query_context()
+        with carried():
+            job = job_of(context, self._task.address, query)
+            if job is None:
+                return
+            who = (job.serial, query, self._task.input, partition.task)
+            told = client_of(self._task.address).ask(
+                BeginTask(*who, context.taskAttemptId(), context.attemptNumber())
+            )
+        if told.splits:
+            yield from self._task.rows(job.serial, query, told)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ COMMITS_VERSION = "v2"
 """Of a batch's record: with the ids of its state stores' versions (checkpoint format 2)."""
 CHANGELOG_VERSIONS = (b"v3", b"v4")
 """Of a state store's changes: those that begin with their lineage."""
+_OPERATOR = "_metadata"
+_OPERATOR_VERSIONS = ("v1", "v2")
+"""Of what is written down of an operator: once, or for each batch from which on it is otherwise."""
 
 _NO_OFFSET = "-"
 
@@ -70,3 +74,44 @@ def _lines(path: Path, version: str) -> list[str]:
             "comes from a checkpoint or is replayed"
         )
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulOperator:
+    """An operator with state, as Spark has written it down. number: within the query. name: of its kind. stores: names
+    of its state stores. variables: by name, the kind of each that a transformWithState has."""
+
+    number: int
+    name: str
+    stores: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+def operators(state: Path, batch: int) -> list[StatefulOperator]:
+    """Those whose state is under `state` as of a batch, by number.
+
+    Raises FileNotFoundError, and ConfigurationError for a version that is not known.
+    """
+    found = []
+    for folder in sorted(
+        (path for path in state.iterdir() if path.name.isdecimal()), key=lambda path: int(path.name)
+    ):
+        told = json.loads(_operator_lines(folder / _OPERATOR, batch)[0])
+        properties = json.loads(told.get("operatorPropertiesJson") or "{}")
+        variables = {
+            each["stateName"]: each["stateVariableType"] for each in properties.get("stateVariables", ())
+        }
+        stores = tuple(each["storeName"] for each in told["stateStoreInfo"])
+        info = told["operatorInfo"]
+        found.append(StatefulOperator(int(info["operatorId"]), str(info["operatorName"]), stores, variables))
+    return found
+
+
+def _operator_lines(folder: Path, batch: int) -> list[str]:
+    if (folder / "metadata").is_file():
+        return _lines(folder / "metadata", _OPERATOR_VERSIONS[0])
+    newer = folder / _OPERATOR_VERSIONS[1]
+    written = [
+        int(path.name) for path in newer.iterdir() if path.name.isdecimal() and int(path.name) <= batch
+    ]
+    return _lines(newer / str(max(written, default=batch)), _OPERATOR_VERSIONS[1])

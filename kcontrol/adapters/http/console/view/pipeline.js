@@ -9,6 +9,7 @@ import { checkpoints } from "./checkpoints.js";
 import { failures } from "./failures.js";
 import { inputs } from "./inputs.js";
 import { nodes } from "./nodes.js";
+import { question } from "./question.js";
 import { remarks } from "./remarks.js";
 import { steps } from "./steps.js";
 import { summary } from "./summary.js";
@@ -34,6 +35,7 @@ export function pipeline() {
     steps(status),
     h("div", { class: "pair", key: "pair" }, inputs(state.pipeline), nodes(status)),
     checkpoints(state.pipeline),
+    question(status),
     remarks(status),
     h("p", { class: "asof", key: "asof" }, asOfWords(asOf)),
   ];

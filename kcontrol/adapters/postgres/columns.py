@@ -1,0 +1,226 @@
+"""A value of JSON or Avro as the text that PostgreSQL reads for a type: one rule for each type.
+
+Strict on purpose: what PostgreSQL would take by another meaning (a time zone that it drops, a number for a text) is
+refused with the reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+import math
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+ToText = Callable[[Any], str]
+"""Raises ValueError: the value does not fit; with the reason."""
+
+MAX_SHOWN = 60
+_INTEGERS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Of a table. type_name: PostgreSQL's short one, of an array's elements; modifier: its typmod, -1 for none.
+    declared: as a person writes it."""
+
+    name: str
+    type_name: str
+    declared: str
+    modifier: int = -1
+    is_array: bool = False
+    not_null: bool = False
+    filled_in: bool = False
+    """PostgreSQL gives it a value by itself: a default, an identity, a generated column."""
+    generated: bool = False
+    """It can't be written."""
+
+
+def to_text(column: Column) -> ToText:
+    """What makes the text of a value that is not null."""
+    one = _rule(column)
+    return (lambda value: _array(value, one)) if column.is_array else one
+
+
+def shown(value: Any) -> str:
+    """For a message: not longer than a line."""
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def _rule(column: Column) -> ToText:
+    name, modifier = column.type_name, column.modifier
+    if name in _INTEGERS:
+        bound = _INTEGERS[name]
+        return lambda value: _integer(value, bound)
+    if name == "numeric":
+        return lambda value: _numeric(value, modifier)
+    if name in ("varchar", "bpchar"):
+        return lambda value: _text(value, modifier - 4 if modifier >= 4 else None)
+    return _RULES.get(name, _other)
+
+
+def _integer(value: Any, bound: int) -> str:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("it is no whole number")
+    if not -bound <= value < bound:
+        raise ValueError("it is too large for the type")
+    return str(value)
+
+
+def _float(value: Any) -> str:
+    if isinstance(value, str) and value in _SPECIAL:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("it is no number")
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _numeric(value: Any, modifier: int) -> str:
+    if isinstance(value, str) and value == "NaN":
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("it is no number")
+    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if modifier >= 4 and number.is_finite():
+        precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+        scale = scale - 0x800 if scale >= 0x400 else scale
+        rounded = number if -number.as_tuple().exponent <= scale else _round(number, scale)  # type: ignore[operator]
+        if abs(rounded) >= Decimal(10) ** (precision - scale):
+            raise ValueError("it has more digits than the type")
+    return str(number)
+
+
+def _round(number: Decimal, scale: int) -> Decimal:
+    """As PostgreSQL does, away from zero at the half."""
+    shifted = number.copy_abs().scaleb(scale)
+    whole = int(shifted) + (1 if shifted - int(shifted) >= Decimal("0.5") else 0)
+    return Decimal(whole).scaleb(-scale)
+
+
+def _boolean(value: Any) -> str:
+    if not isinstance(value, bool):
+        raise ValueError("it is neither true nor false")
+    return "t" if value else "f"
+
+
+def _text(value: Any, longest: int | None = None) -> str:
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError("it is not UTF-8") from error
+    if not isinstance(value, str):
+        raise ValueError("it is no text")
+    if "\0" in value:
+        raise ValueError("it has a character of code 0, which PostgreSQL has not")
+    if longest is not None and len(value) > longest and len(value.rstrip(" ")) > longest:
+        raise ValueError(f"it has {len(value)} characters")
+    return value
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, str):
+        try:
+            value = base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValueError("it is no base64, as JSON has bytes") from error
+    if not isinstance(value, bytes):
+        raise ValueError("it is neither bytes nor base64")
+    return f"\\x{value.hex()}"
+
+
+def _date(value: Any) -> str:
+    if isinstance(value, str):
+        value = dt.date.fromisoformat(value)
+    if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
+        raise ValueError("it is no date")
+    return value.isoformat()
+
+
+def _moment(value: Any, *, with_zone: bool) -> str:
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value)
+    if not isinstance(value, dt.datetime):
+        raise ValueError("it is no time such as '2026-01-31T12:00:00Z'")
+    if with_zone and value.tzinfo is None:
+        raise ValueError(
+            "it has no time zone, which the type needs: make the column a timestamp, or add the zone"
+        )
+    if not with_zone and value.tzinfo is not None:
+        raise ValueError("it has a time zone, which the type would drop: make the column a timestamptz")
+    return value.isoformat()
+
+
+def _time(value: Any) -> str:
+    if isinstance(value, str):
+        value = dt.time.fromisoformat(value)
+    if not isinstance(value, dt.time) or value.tzinfo is not None:
+        raise ValueError("it is no time of day")
+    return value.isoformat()
+
+
+def _uuid(value: Any) -> str:
+    return str(value if isinstance(value, uuid.UUID) else uuid.UUID(value if isinstance(value, str) else ""))
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(_plain(value), ensure_ascii=False)
+    if "\\u0000" in text:
+        raise ValueError("it has a character of code 0, which PostgreSQL has not")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("JSON has no such number")
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() and "E" not in str(value) else float(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dt.date | dt.time | uuid.UUID):
+        return str(value) if isinstance(value, uuid.UUID) else value.isoformat()
+    return value
+
+
+def _other(value: Any) -> str:
+    """A type of which this knows nothing: its text is PostgreSQL's to judge."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return _text(value)
+    return str(value)
+
+
+def _array(value: Any, one: ToText) -> str:
+    if not isinstance(value, list | tuple):
+        raise ValueError("it is no list")
+    return "{" + ",".join("NULL" if each is None else _quoted(one(each)) for each in value) + "}"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_RULES: Mapping[str, ToText] = {
+    "bool": _boolean,
+    "float4": _float,
+    "float8": _float,
+    "text": _text,
+    "bytea": _bytes,
+    "date": _date,
+    "time": _time,
+    "timestamp": lambda value: _moment(value, with_zone=False),
+    "timestamptz": lambda value: _moment(value, with_zone=True),
+    "uuid": _uuid,
+    "json": _json,
+    "jsonb": _json,
+}

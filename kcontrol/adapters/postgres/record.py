@@ -1,0 +1,163 @@
+"""The table `kcontrol_steps`, beside the target: up to which step it was delivered to, and by whom.
+
+Its row is locked and compared in the transaction of each step. `fence` grows whenever a deliverer takes the delivery
+over: one that was replaced finds another number there and applies nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+from kcontrol.adapters.postgres.table import Table
+from kcontrol.core.step.following import Applied, Guarantee
+from kcontrol.errors import DeliveryHaltedError
+
+NAME = "kcontrol_steps"
+_COLUMNS = """
+    pipeline text NOT NULL,
+    output text NOT NULL,
+    target text NOT NULL,
+    target_oid bigint NOT NULL,
+    guarantee text NOT NULL,
+    log_id text NOT NULL,
+    step bigint NOT NULL,
+    print text NOT NULL,
+    rows bigint NOT NULL,
+    bad_rows bigint NOT NULL,
+    step_committed_at timestamptz,
+    applied_at timestamptz,
+    fence bigint NOT NULL,
+    holder text NOT NULL,
+    seen_at timestamptz NOT NULL,
+    last_in_log bigint NOT NULL,
+    state text NOT NULL,
+    reason text NOT NULL,
+    PRIMARY KEY (pipeline, output, target)
+"""
+
+
+_HELD = (
+    "pipeline, log_id, step, print, target_oid, fence, holder, "
+    "extract(epoch FROM clock_timestamp() - seen_at)::float8"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDelivery:
+    """A row of it."""
+
+    applied: Applied
+    target_oid: int
+    fence: int
+    holder: str
+    silent_s: float
+
+
+class StepRecord:
+    """The row of one delivery. All methods raise errors of psycopg."""
+
+    def __init__(self, session: Any, table: Table, pipeline: str, output: str) -> None:
+        self._session = session
+        self._table = table
+        self._names = (pipeline, output, table.name)
+        self._own = sql.Identifier(table.schema, NAME)
+        self._where = "WHERE pipeline = %s AND output = %s AND target = %s"
+
+    def make_table(self) -> None:
+        """If there is none. Two that begin at once do so one after the other."""
+        if self._session.execute("SELECT to_regclass(%s)", (self._quoted(),)).fetchone()[0] is not None:
+            return
+        with self._session.transaction():
+            self._session.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (self._quoted(),))
+            self._run("CREATE TABLE IF NOT EXISTS {own} (" + _COLUMNS + ")")
+
+    def try_lock(self) -> bool:
+        """Whether this session is the only one that has the delivery; it is let go with the session."""
+        text = f"{self._quoted()} {'/'.join(self._names)}"
+        query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+        return bool(self._session.execute(query, (text,)).fetchone()[0])
+
+    def read(self, *, lock: bool = False) -> HeldDelivery | None:
+        """lock: nobody else changes it before the transaction's end."""
+        found = self._run(
+            "SELECT " + _HELD + " FROM {own} " + self._where + (" FOR UPDATE" if lock else ""), self._names
+        ).fetchone()
+        return None if found is None else _held(found)
+
+    def begin(self, log_id: str, step: int) -> None:
+        """A first row, unless there is one: the target has nothing, and `step` counts as its last one."""
+        self._run(
+            "INSERT INTO {own} VALUES (%s, %s, %s, %s, %s, %s, %s, '', 0, 0, NULL, NULL, 0, '', 'epoch', 0, 'new', '') "
+            "ON CONFLICT DO NOTHING",
+            (*self._names, self._table.oid, Guarantee.EXACTLY_ONCE.value, log_id, step),
+        )
+
+    def forget(self) -> None:
+        """What was delivered, if the table is empty. Raises DeliveryHaltedError: it is not."""
+        with self._session.transaction():
+            self.read(lock=True)
+            table = sql.Identifier(self._table.schema, self._table.name)
+            some = self._session.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(table)).fetchone()
+            if some is not None:
+                raise DeliveryHaltedError(
+                    f"table {self._table.text} is not empty, so nothing begins anew: TRUNCATE {self._table.text} first"
+                )
+            self._run("DELETE FROM {own} " + self._where, self._names)
+
+    def take(self, holder: str, silence_s: float | None) -> HeldDelivery | None:
+        """Have the delivery: whoever had it is fenced from now on.
+
+        silence_s: only from one that was silent for so long, now that its last transaction is over; None: from anybody.
+        None: there is no such row.
+        """
+        silent = "" if silence_s is None else " AND seen_at <= clock_timestamp() - make_interval(secs => %s)"
+        found = self._run(
+            "UPDATE {own} SET fence = fence + 1, holder = %s, seen_at = clock_timestamp(), state = 'running', "
+            "reason = '' " + self._where + silent + " RETURNING " + _HELD,
+            (holder, *self._names, *(() if silence_s is None else (silence_s,))),
+        ).fetchone()
+        return None if found is None else _held(found)
+
+    def adopt(self) -> None:
+        """The table that there is now holds what was delivered."""
+        self._run("UPDATE {own} SET target_oid = %s " + self._where, (self._table.oid, *self._names))
+
+    def applied(self, now: Applied, committed_ms: int, rows: int, bad_rows: int) -> None:
+        """A step more, in the transaction that applies it."""
+        self._run(
+            "UPDATE {own} SET step = %s, print = %s, rows = rows + %s, bad_rows = bad_rows + %s, "
+            "step_committed_at = to_timestamp(%s / 1000.0), applied_at = clock_timestamp(), "
+            "seen_at = clock_timestamp(), last_in_log = greatest(last_in_log, %s) " + self._where,
+            (now.step, now.print, rows, bad_rows, committed_ms, now.step, *self._names),
+        )
+
+    def beat(self, fence: int, last_in_log: int) -> bool:
+        """Say that the holder is there; whether it still is the holder."""
+        changed = self._run(
+            "UPDATE {own} SET seen_at = clock_timestamp(), last_in_log = %s "
+            + self._where
+            + " AND fence = %s",
+            (last_in_log, *self._names, fence),
+        )
+        return bool(changed.rowcount == 1)
+
+    def halted(self, fence: int, reason: str) -> None:
+        """For whoever looks at the table."""
+        self._run(
+            "UPDATE {own} SET state = 'halted', reason = %s " + self._where + " AND fence = %s",
+            (reason, *self._names, fence),
+        )
+
+    def _run(self, query: str, values: tuple[object, ...] = ()) -> Any:
+        return self._session.execute(sql.SQL(query).format(own=self._own), values)
+
+    def _quoted(self) -> str:
+        return str(self._own.as_string(self._session))
+
+
+def _held(found: Any) -> HeldDelivery:
+    pipeline, log_id, step, its_print, oid, fence, holder, silent_s = found
+    return HeldDelivery(Applied(pipeline, log_id, step, its_print), oid, fence, holder, silent_s)

@@ -1,0 +1,176 @@
+"""From the record of an output to the row of a table: which value goes into which column, and what can't."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+
+from kcontrol.adapters.postgres.columns import Column, shown, to_text
+from kcontrol.errors import ConfigurationError
+
+Fields = Mapping[str, Any]
+Texts = tuple[str | None, ...]
+
+RAW_COLUMNS = ("key", "value")
+"""What a record without a format has."""
+
+
+class BadRowError(ValueError):
+    """A record is no row of the table; says which column, which value, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """texts: by column, as PostgreSQL reads them. A row that is deleted has those of the key alone."""
+
+    texts: Texts
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """How rows are made.
+
+    value_format: 'json', 'avro' or 'raw'. schema: of Avro. keys: the columns that tell rows apart; (): every
+    record is a row more. delete_when: a field and its text, of records that delete their row.
+    """
+
+    value_format: str
+    schema: str = ""
+    keys: tuple[str, ...] = ()
+    delete_when: tuple[str, str] | None = None
+
+
+class RowMaker:
+    """For one table's columns, in their order."""
+
+    def __init__(self, columns: Sequence[Column], rules: RowRules) -> None:
+        """Raises ConfigurationError: the format is none, or lacks its schema."""
+        self._columns = tuple(columns)
+        self._rules = rules
+        self._texts = tuple(to_text(column) for column in columns)
+        self._names = frozenset(column.name for column in columns)
+        self._keys = frozenset(rules.keys)
+        self._fields = _decoder(rules)
+        self._not_columns = {rules.delete_when[0]} if rules.delete_when else set()
+
+    def make(self, key: bytes | None, value: bytes | None) -> Row:
+        """Raises BadRowError."""
+        if value is None and self._rules.value_format != "raw":
+            return self._tombstone(key)
+        fields = self._fields(key, value)
+        extra = fields.keys() - self._names - self._not_columns
+        if extra:
+            raise BadRowError(
+                f"the table has no column {min(extra)!r} that is written, for the value {shown(fields[min(extra)])}"
+            )
+        deleted = self._deletes(fields)
+        return Row(self._row(fields, only_keys=deleted), deleted)
+
+    def _tombstone(self, key: bytes | None) -> Row:
+        if not self._rules.keys:
+            raise BadRowError(
+                "the value is null, which deletes a row, and the mode is append: use --mode upsert"
+            )
+        if key is None:
+            raise BadRowError(
+                "the value is null, which deletes a row, and the record has no key that says which"
+            )
+        return Row(self._row(self._key_fields(key), only_keys=True), deleted=True)
+
+    def _key_fields(self, key: bytes) -> Fields:
+        try:
+            text = key.decode()
+            if len(self._rules.keys) > 1:
+                fields = json.loads(text, parse_float=Decimal)
+                if not isinstance(fields, dict) or fields.keys() != self._keys:
+                    raise BadRowError(
+                        f"the record's key {shown(text)} deletes a row, and is no JSON object of "
+                        f"{', '.join(self._rules.keys)}"
+                    )
+                return fields
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise BadRowError(f"the record's key {shown(key)} can't be read: {error}") from error
+        (name,) = self._rules.keys
+        column = next(each for each in self._columns if each.name == name)
+        return {name: _of_key(column, text)}
+
+    def _deletes(self, fields: Fields) -> bool:
+        when = self._rules.delete_when
+        return when is not None and str(fields.get(when[0])) == when[1]
+
+    def _row(self, fields: Fields, *, only_keys: bool) -> Texts:
+        texts: list[str | None] = []
+        for column, text_of in zip(self._columns, self._texts, strict=True):
+            is_key = column.name in self._keys
+            value = fields.get(column.name) if is_key or not only_keys else None
+            if value is None:
+                if is_key or (column.not_null and not only_keys):
+                    why = "it is a key" if is_key else "it must not be null"
+                    raise BadRowError(f"column {column.name!r} has no value, and {why}")
+                texts.append(None)
+                continue
+            try:
+                texts.append(text_of(value))
+            except ValueError as error:
+                raise BadRowError(
+                    f"column {column.name!r} is {column.declared} and can't hold {shown(value)}: {error}"
+                ) from error
+        return tuple(texts)
+
+
+def _of_key(column: Column, text: str) -> Any:
+    """A record's key is text, whatever the column is."""
+    if column.type_name in ("int2", "int4", "int8"):
+        return int(text) if text.removeprefix("-").isdecimal() else text
+    if column.type_name in ("float4", "float8", "numeric"):
+        try:
+            return Decimal(text)
+        except ArithmeticError:
+            return text
+    if column.type_name == "bool":
+        return {"true": True, "false": False}.get(text, text)
+    return text
+
+
+def _decoder(rules: RowRules) -> Callable[[bytes | None, bytes | None], Fields]:
+    if rules.value_format == "raw":
+        return lambda key, value: {"key": key, "value": value}
+    if rules.value_format == "json":
+        return lambda _, value: _from_json(value or b"")
+    if rules.value_format == "avro":
+        if not rules.schema:
+            raise ConfigurationError("values are Avro: give their schema with --schema FILE")
+        try:
+            schema = fastavro.parse_schema(json.loads(rules.schema))
+        except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+            raise ConfigurationError(f"--schema: not an Avro schema ({error!r})") from error
+        return lambda _, value: _from_avro(value or b"", schema)
+    raise ConfigurationError(f"value format {rules.value_format!r}: must be json, avro or raw")
+
+
+def _from_json(value: bytes) -> Fields:
+    try:
+        fields = json.loads(value, parse_float=Decimal)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise BadRowError(f"the value {shown(value)} is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise BadRowError(f"the value {shown(value)} is no JSON object, whose fields would be columns")
+    return fields
+
+
+def _from_avro(value: bytes, schema: Any) -> Fields:
+    source = io.BytesIO(value)
+    try:
+        fields = fastavro.schemaless_reader(source, schema, None)
+    except Exception as error:
+        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: {error!r}") from error
+    if source.read(1) or not isinstance(fields, dict):
+        raise BadRowError(f"the value {shown(value)} is not what the Avro schema says: bytes are left over")
+    return fields

@@ -1,0 +1,1 @@
+"""A pipeline's state and outputs as tables of Spark SQL, for whoever asks about them."""

@@ -1,0 +1,121 @@
+"""What a deliverer has to know of the log besides the step in hand: which log it is, and from where to where it goes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from kcontrol.adapters.kafka.client.background import client_for
+from kcontrol.adapters.kafka.client.protocol import topic_id_text
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.core.model import LoggedStep, StepBoundary
+from kcontrol.core.step.following import LogFacts
+from kcontrol.sessions.retrying import follow, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+
+_log = logging.getLogger("kcontrol.deliver")
+
+_NEWEST = 2**62
+
+
+class LogWatch:
+    """Of one pipeline. Other threads may ask it at any time."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        pipeline: str,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._settings, self._pipeline, self._clock_ms = settings, pipeline, clock_ms
+        self._client = client_for(settings)
+        self._topic = settings.names().steps_topic(pipeline)
+        self._tail = KafkaStepsLog(settings, pipeline)
+        self._lock = threading.Lock()
+        self._following: Future[None] | None = None
+        self._last = self._delivered = 0
+        self._oldest_ms: int | None = None
+
+    def facts(self) -> LogFacts:
+        """Read anew. Raises RetriableError, TopicError, DamagedRecordError, as logs are read."""
+        read = until_deadline(self._facts, "reading where the log of steps begins and ends", _log)
+        found = self._client.start(read).result()
+        self._see(found.last, None)
+        return found
+
+    def begin(self) -> None:
+        """Go on looking for new steps until `close`."""
+        self._following = self._client.start(self._follow())
+
+    def close(self) -> None:
+        """Raises nothing."""
+        if self._following is not None:
+            self._following.cancel()
+        self._client.start(self._tail.close()).result()
+
+    @property
+    def last(self) -> int:
+        """The newest step, as far as is known."""
+        return self._last
+
+    def in_hand(self, boundary: StepBoundary) -> None:
+        """The oldest step that was not delivered."""
+        with self._lock:
+            self._oldest_ms = boundary.committed_ms
+            self._last = max(self._last, boundary.step)
+
+    def delivered(self, step: int) -> None:
+        """All up to this one."""
+        with self._lock:
+            self._delivered = step
+            self._last = max(self._last, step)
+            if step >= self._last:
+                self._oldest_ms = None
+
+    @property
+    def lag_steps(self) -> int:
+        """Committed and not delivered."""
+        return max(0, self._last - self._delivered)
+
+    @property
+    def lag_s(self) -> float:
+        """Since the commit of the oldest of them."""
+        with self._lock:
+            return 0.0 if self._oldest_ms is None else max(0, self._clock_ms() - self._oldest_ms) / 1000
+
+    def _see(self, last: int, committed_ms: int | None) -> None:
+        with self._lock:
+            self._last = max(self._last, last)
+            if self._oldest_ms is None and last > self._delivered:
+                self._oldest_ms = committed_ms
+
+    async def _facts(self) -> LogFacts:
+        self._client.partitions.forget(self._topic)
+        info = await self._client.partitions.topic(self._topic)
+        steps = KafkaStepsLog(self._settings, self._pipeline)
+        try:
+            steps.begin_at_start()
+            first = next(iter(_boundaries(await steps.read_through(1))), None)
+            await steps.begin_at_step(_NEWEST)
+            last = max((each.step for each in _boundaries(await steps.read_to_end())), default=0)
+        finally:
+            await steps.close()
+        return LogFacts(self._pipeline, topic_id_text(info.topic_id), first.step if first else 0, last)
+
+    async def _follow(self) -> None:
+        async def stand_at_the_end() -> None:
+            await self._tail.begin_at_step(_NEWEST)
+
+        await until_deadline(stand_at_the_end, "following the log of steps", _log, deadline_ms=_NEWEST)
+        await follow(self._tail.tail, self._take, "following the log of steps", _log, deadline_ms=_NEWEST)
+
+    def _take(self, chunk: list[LoggedStep]) -> None:
+        for boundary in _boundaries(chunk):
+            self._see(boundary.step, boundary.committed_ms)
+
+
+def _boundaries(chunk: list[LoggedStep]) -> list[StepBoundary]:
+    return [each.record for each in chunk if isinstance(each.record, StepBoundary)]

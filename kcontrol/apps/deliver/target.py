@@ -1,0 +1,60 @@
+"""What a delivery needs of a target, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from kcontrol.core.step.following import Applied, Delivered, Guarantee
+
+Records = Iterable[tuple[bytes | None, bytes | None, str]]
+
+
+class Target(Protocol):
+    """All methods raise TargetAwayError, after which `open` begins anew, and DeliveryHaltedError."""
+
+    guarantee: Guarantee
+    kind: str
+    held_by: str
+    """Who has the delivery, if `take` did not get it."""
+
+    @property
+    def name(self) -> str:
+        """Short, and without secrets."""
+        ...
+
+    def open(self) -> None:
+        """Connect, and see that what is needed is there."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+    def applied(self) -> Applied | None:
+        """What the target holds; None: nothing was ever delivered."""
+        ...
+
+    def forget(self) -> None:
+        """Nothing was ever delivered, if the target is empty."""
+        ...
+
+    def begin(self, log_id: str, step: int) -> None:
+        """Of a target that holds nothing: `step` counts as its last one."""
+        ...
+
+    def take(self) -> Applied | None:
+        """Have the delivery, so that nobody else has; what the target holds. None: somebody else has it."""
+        ...
+
+    def beat(self, last_in_log: int) -> None:
+        """Say that this is at work. Raises ReplacedError: another has taken over."""
+        ...
+
+    def halted(self, reason: str) -> None:
+        """For whoever looks at the target."""
+        ...
+
+    def apply(self, step: int, its_print: str, committed_ms: int, records: Records) -> Delivered:
+        """Apply a step; its records are read once and to their end if it is the next one. Raises ReplacedError."""
+        ...

@@ -1,0 +1,148 @@
+"""Exchanges in the spec: what of a pipeline may change with them, what no spec can have, and calls that are no query's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import kcontrol
+from kcontrol.core.model import ExchangeSpec, PipelineSpec, WatermarkSpec
+from kcontrol.definition.exchanges import ExchangeFacts, as_list, check_words
+from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
+from kcontrol.definition.spec_rules import check_spec
+from kcontrol.definition.succession import check_resize, succeed
+from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
+
+SENDER = QueryFacts("x.send", (), "append", (), brings_key=False, inputs=("orders",), sends="x")
+TOTALS = QueryFacts(
+    *("totals", ("totals",), "update", ("aggregate[user]",)),
+    brings_key=True,
+    gathers=True,
+    stage=1,
+    exchanges=("x",),
+    where="shop.py, line 7",
+)
+EXCHANGE = ExchangeFacts("x", ("user",), 0, "x.send", schema="{}")
+DELIVERY = ExchangeFacts("totals-deliver", (), 1, "totals", delivers="totals")
+
+
+def spec_of(
+    queries: tuple[QueryFacts, ...] = (SENDER, TOTALS),
+    exchanges: tuple[ExchangeFacts, ...] = (EXCHANGE, DELIVERY),
+    partitions: int = 2,
+    **more: Any,
+) -> PipelineSpec:
+    settings: dict[str, Any] = {
+        "nodes": 2,
+        "inputs": [kcontrol.KafkaInput("orders", topic="orders")],
+        "outputs": [kcontrol.KafkaOutput("totals", topic="totals")],
+    }
+    inputs, outputs = {"orders": FoundInput("i", (0,) * partitions)}, {"totals": OutputFacts("o", 1)}
+    topics = {each.name: f"t.{each.name}" for each in exchanges}
+    return build_spec(
+        kcontrol.Pipeline("p", **{**settings, **more}), inputs, outputs, queries, exchanges, topics
+    )
+
+
+def test_keys_behind_an_exchange_need_neither_partitioned_by_nor_an_output_partition_for_each_node() -> None:
+    spec = spec_of()
+    assert (spec.queries, spec.stages) == (("x.send", "totals"), (0, 1))
+    assert spec.exchanges == (
+        ExchangeSpec("x", "t.x", "", ("user",), "x.send", 0),
+        ExchangeSpec("totals-deliver", "t.totals-deliver", "", (), "totals", 1, "totals"),
+    )
+    check_spec(spec)
+    with pytest.raises(ConfigurationError, match="has 1 partitions, so some nodes could write nothing"):
+        spec_of(exchanges=(EXCHANGE,))
+
+
+def test_what_is_not_behind_an_exchange_is_looked_at_as_ever() -> None:
+    with pytest.raises(ConfigurationError, match=r"does not say by which column .* kcontrol\.exchange\(\)"):
+        spec_of((replace(SENDER, stateful_operators=("dedup",)), TOTALS))
+    scattered = replace(
+        SENDER, gathers=True, scattered=("groups by item",), remedies=('by=["item"]',), where="a.py, line 3"
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=r"^a\.py, line 3: .*'x\.send' groups by item, .*exchange\(\.\.\., by=\[\"item",
+    ):
+        spec_of((scattered, TOTALS))
+    spec_of((replace(SENDER, has_watermark=True), TOTALS))
+
+
+def test_a_watermark_behind_an_exchange_is_one_for_all_nodes() -> None:
+    spec = spec_of((SENDER, replace(TOTALS, has_watermark=True, delays_ms=(5_000,))))
+    assert spec.watermarks == (WatermarkSpec(TOTALS.name, (5_000,), TOTALS.policy),)
+    assert spec_of((replace(SENDER, has_watermark=True), TOTALS)).watermarks == ()
+
+
+def test_partitions_may_be_added_to_an_input_whose_rows_are_exchanged() -> None:
+    assert succeed(spec_of(partitions=5), spec_of()).inputs[0].start_offsets == (0, 0, 0, 0, 0)
+
+
+def test_the_number_of_nodes_stays_once_there_are_steps() -> None:
+    three, two = spec_of(nodes=3, layout=kcontrol.Layout(shuffle_partitions=3), partitions=3), spec_of()
+    check_resize(three, two, 0)
+    with pytest.raises(SpecChangedError, match="keeps state, which is divided over its nodes"):
+        check_resize(three, two, 1)
+    with pytest.raises(
+        SpecChangedError,
+        match=r"exchanges rows between its nodes, .* nodes = 2 up to step 1, this is nodes = 3",
+    ):
+        check_resize(replace(three, stateful=False), replace(two, stateful=False), 1)
+
+
+def test_an_exchange_whose_topic_was_recreated_is_refused() -> None:
+    earlier = spec_of()
+    later = replace(
+        earlier, exchanges=(replace(earlier.exchanges[0], topic_id="other"), earlier.exchanges[1])
+    )
+    with pytest.raises(
+        InputGoneError, match=r"exchange 'x': topic 't\.x' was recreated \(its id was , now it is other\)"
+    ):
+        succeed(later, earlier)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda spec: replace(spec, stages=(0,)), "stages: there must be one, 0 or more, for each"),
+        (lambda spec: replace(spec, stages=(0, -1)), "stages: there must be one, 0 or more, for each"),
+        (
+            lambda spec: replace(spec, stages=(1, 1)),
+            "exchange 'x': sender = 'x.send': must be a query of stage 0",
+        ),
+        (lambda spec: replace(spec, exchanges=spec.exchanges * 2), "each must be there once"),
+        (lambda spec: replace(spec, nodes=1), "exchanges: nodes = 1: must be 2 to"),
+        (
+            lambda spec: replace(spec, exchanges=(replace(spec.exchanges[0], delivers="no"),)),
+            "delivers = 'no': there is no such output",
+        ),
+        (
+            lambda spec: replace(spec, exchanges=(replace(spec.exchanges[0], name="a.b"),)),
+            "exchange name 'a.b' is not allowed",
+        ),
+    ],
+)
+def test_what_no_spec_can_have_of_exchanges_is_refused(change: Any, told: str) -> None:
+    changed = change(spec_of())
+    if changed.nodes == 1:
+        changed = replace(changed, inputs=(replace(changed.inputs[0], node_of=(0, 0)),))
+    with pytest.raises(ConfigurationError) as refused:
+        check_spec(changed)
+    assert told in str(refused.value)
+
+
+def test_one_column_is_a_list_of_one() -> None:
+    assert as_list("user") == ["user"]
+    assert as_list(["user", "item"]) == ["user", "item"]
+    assert as_list(()) == []
+
+
+def test_words_that_no_exchange_can_be_given() -> None:
+    with pytest.raises(ConfigurationError, match="name=3"):
+        check_words(3, "lz4")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"is for a function given to @pipeline\.query"):
+        kcontrol.exchange(None, by="user")
