@@ -1,8 +1,10 @@
 """Who owns which shard, as a table that is changed with the least movement.
 
-A table is a tuple with a number of a node for each shard. What it is now follows from `shards.owner_of`; a table that is
-changed remembers, so that as little as possible moves: no rule that computes the owner from the number of nodes alone is
-both balanced and still (decision 073). Everything here is a function of its arguments, the same on every machine.
+A shard is a partition of Spark's state: the hash of the columns by which rows are exchanged, modulo the number of shuffle
+partitions. A table is a tuple with a number of a node for each shard. It begins as `dealt`, which says to which node rows
+are sent and which partitions a node runs; a table that is changed remembers, so that as little as possible moves: no rule
+that computes the owner from the number of nodes alone is both balanced and still (decision 073). Everything here is a
+function of its arguments, the same on every machine.
 """
 
 from __future__ import annotations
@@ -10,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-
-from kcontrol.core.step.shards import owner_of
 
 Owners = tuple[int, ...]
 """By shard, the number of the node that owns it."""
@@ -34,7 +34,7 @@ class ShardMove:
 
 def dealt(shards: int, nodes: int) -> Owners:
     """The table of a pipeline whose shards have never moved."""
-    return tuple(owner_of(shard, nodes) for shard in range(shards))
+    return tuple(shard % nodes for shard in range(shards))
 
 
 def owned_by(owner: Owners, node: int) -> frozenset[int]:

@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from kcontrol.adapters.spark.session.conf import with_setting
+from kcontrol.adapters.spark.state.linking import fit_restored
 from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION, OwnedShards
+from kcontrol.adapters.spark.tables.states import read_state, state_tables
 from kcontrol.core.step.assignment import dealt
 from tests.pipelines.every_kind import Counting, CountingFrames
 from tests.support.sharded import QUERY, SHARDS, Cluster, Kind, Node, state_in
@@ -155,6 +157,36 @@ def reopened(pipeline: Cluster, node: Node, step: int, tmp_path: Path) -> Node:
     other = pipeline.node(node.number, "others")
     assert other.workdir.restore_from(CheckpointStore(), place.location, manifest) == step
     return other
+
+
+@pytest.mark.parametrize("kind", ["aggregation", "join"])
+def test_the_shards_of_all_nodes_are_one_table(
+    spark: SparkSession, cluster: Callable[..., Cluster], kind: str, tmp_path: Path
+) -> None:
+    pipeline = cluster(KINDS[kind])
+    for _ in range(3):
+        pipeline.step()
+    there, expected = (
+        state_tables({node.number: restored(node, tmp_path / name) for node in nodes}, 3)
+        for name, nodes in (("some", pipeline.nodes), ("all", [pipeline.whole]))
+    )
+    assert [table.name for table in there] == [table.name for table in expected]
+    for mine, whole in zip(there, expected, strict=True):
+        rows, wanted = (read_state(spark, table, 3) for table in (mine, whole))
+        found = Counter(rows.drop("node").collect())
+        assert found == Counter(wanted.drop("node").collect())
+        assert found
+        assert {(row.shard, row.node) for row in rows.collect()} <= set(enumerate(pipeline.owner))
+
+
+def restored(node: Node, root: Path) -> Path:
+    """What a checkpoint has of it after step 3."""
+    place = PartPlace(str(root / "durable"), "p", "log", node.number, node.incarnation, 1, 3)
+    manifest = CheckpointStore().save(place, node.workdir.pin(3)).manifest
+    directory = root / f"part-{node.number}"
+    CheckpointStore().restore(place.location, manifest, directory)
+    fit_restored(directory, directory)
+    return directory
 
 
 def test_a_node_that_owns_nothing_goes_along(cluster: Callable[..., Cluster]) -> None:

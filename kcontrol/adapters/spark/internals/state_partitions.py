@@ -25,6 +25,7 @@ NOT_RUN = "-"
 """The id of a state store that this query does not have."""
 _SHUFFLE = "Exchange"
 _REUSED = "ReusedExchange"
+_MOVES = frozenset({_SHUFFLE, "Coalesce", "Union"})
 _STREAM = "MicroBatchScan"
 _WRITTEN, _READ = "shuffleRecordsWritten", "recordsRead"
 
@@ -39,14 +40,14 @@ class SomePartitions:
         # A set of Scala's is the function that says what is in it.
         self._chosen = jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(numbers).toSet()
         self._create = jvm_class(spark, PRUNING_RDD).create
-        self._spark = spark
 
     def of(self, frame: DataFrame) -> tuple[DataFrame, int]:
         """The frame without its other partitions, and how many it has with them. Nothing computes what is left out."""
         rdd = frame._jdf.queryExecution().toRdd()
         some = self._create(rdd, self._chosen)
-        made = java_session(self._spark).internalCreateDataFrame(some, frame._jdf.schema(), False)
-        return DataFrame(made, self._spark), int(rdd.getNumPartitions())
+        session = frame.sparkSession
+        made = java_session(session).internalCreateDataFrame(some, frame._jdf.schema(), False)
+        return DataFrame(made, session), int(rdd.getNumPartitions())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,25 @@ def places_in(spark: SparkSession, plan: Any) -> PlanPlaces:
             (number, readers + (plan.p(number).sameResult(node.child()))) for number, readers in shuffles
         ]
     return PlanPlaces(tuple(writers), tuple(shuffles))
+
+
+def moves_after_state(spark: SparkSession, plan: Any) -> bool:
+    """Whether rows leave their partition, or partitions get other numbers, after an operator with state of a physical plan."""
+    return any(
+        name in _MOVES and _keeps_state(spark, node) for node in _nodes(plan) for name in (node.nodeName(),)
+    )
+
+
+def _keeps_state(spark: SparkSession, node: Any) -> bool:
+    """Whether a node or one below it has state."""
+    return any(is_instance_of(gateway_of(spark), each, WRITER) for each in _nodes(node))
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    yield node
+    kids = node.children()
+    for place in range(kids.size()):
+        yield from _nodes(kids.apply(place))
 
 
 def _walk(spark: SparkSession, plan: Any) -> Iterator[tuple[int, Any, bool]]:

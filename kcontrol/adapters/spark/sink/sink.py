@@ -7,6 +7,7 @@ waits, so that Spark records the batch only after the step is committed.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -24,6 +25,7 @@ from kcontrol.adapters.spark.query.watermark import (
 )
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import WriterPlan
+from kcontrol.adapters.spark.state.shards import OwnedPartitions, can_run_some_of
 from kcontrol.core.model import FailureKind
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ class Sink:
         self._writer = StepWriter(bound, context)
         self._plan = WriterPlan(context.address, bound.name, bound.frame.schema)
         self._late = LateRowsCounter(bound)
+        self._shards = context.shards.get(bound.name)
+        self._owned: OwnedPartitions | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         attempt = self._context.current()
@@ -74,12 +78,26 @@ class Sink:
             )
 
     def _run(self, batch: DataFrame, attempt: AttemptLedger) -> QueryResult:
+        execution = execution_of(self._context.query(self._bound.name))
+        owned = self._owned_partitions(execution)
+        mine = batch if owned is None else owned.of_batch(batch)
         outputs = self._writer.write(
             batch.sparkSession.sparkContext,
             attempt,
-            lambda ways: PlannedFrame(self._plan.writing(batch, ways)).run(),
+            lambda ways: PlannedFrame(self._plan.writing(mine, ways)).run(),
         )
-        execution = execution_of(self._context.query(self._bound.name))
+        if owned is not None:
+            owned.finish(execution, attempt.work.step - 1)
         skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
         times = max_times_ms(execution) if self._bound.name in self._context.shared_watermarks else ()
         return QueryResult(outputs, skipped, moved, self._late.rows(execution), times)
+
+    def _owned_partitions(self, execution: Any) -> OwnedPartitions | None:
+        """None: all partitions are run."""
+        if self._shards is not None and self._owned is None:
+            spark = self._bound.frame.sparkSession
+            if can_run_some_of(spark, execution, self._bound.name):
+                self._owned = OwnedPartitions(spark, self._bound.name, self._shards)
+            else:
+                self._shards = None
+        return self._owned

@@ -1,6 +1,6 @@
 """A node runs only the partitions of its queries' state that it owns.
 
-Where rows meet by key across nodes, a shard of the keys is a partition of Spark's state (`core/step/shards.py`), and
+Where rows meet by key across nodes, a shard of the keys is a partition of Spark's state (`core/step/assignment.py`), and
 rows of shards of other nodes never come to this one. So their partitions are not run: of the query's batch those are
 taken that are owned, and Spark is told that the others were not run. Each step it is checked that exactly the owned
 ones were, and that nobody had rows for others: a query that keeps state by other columns than those of its exchange
@@ -24,6 +24,7 @@ from kcontrol.adapters.spark.internals import (
     SomePartitions,
     StateWriter,
     lacking_for_shards,
+    moves_after_state,
     nothing_of,
     places_in,
     shuffled,
@@ -61,6 +62,19 @@ def can_run_some(spark: SparkSession) -> bool:
             ", ".join(lacking),
         )
     return not lacking
+
+
+def can_run_some_of(spark: SparkSession, execution: Any, query: str) -> bool:
+    """Whether the partitions of a query's batches are those of its state, for a batch that `execution` (a MicroBatchExecution)
+    is about to run: all its batches have the same plan. Says so in the log if they are not, as `can_run_some`."""
+    moved = moves_after_state(spark, execution.lastExecution().executedPlan())
+    if moved:
+        _log.warning(
+            "query %r moves its rows between tasks after the state (a sort, a union, a repartition): every state partition "
+            "will be run on every node, which is slower",
+            query,
+        )
+    return not moved
 
 
 class OwnedPartitions:
