@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kcontrol.adapters.kafka.exchange.deliver import (
-    DeliveredRows,
     DeliveredExchange,
+    DeliveredRows,
     ExchangeDelivery,
     deliver,
 )

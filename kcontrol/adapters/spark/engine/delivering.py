@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
-from kcontrol.adapters.kafka.exchange.deliver import DeliveredRows, DeliveredExchange, ExchangeDelivery, Keep
+from kcontrol.adapters.kafka.exchange.deliver import DeliveredExchange, DeliveredRows, ExchangeDelivery, Keep
 from kcontrol.adapters.kafka.exchange.reader import Sent
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.engine.node_work import NodeWork
