@@ -39,7 +39,10 @@ def placement(
     no_frame: Any = None
     bound = BoundQuery("q", no_frame, "append", ("out",), ("events",), **given)
     context: Any = SimpleNamespace(
-        targets=lambda _bound, _attempt: (target,), tasks_ahead=lambda: 0, spool=None
+        targets=lambda _bound, _attempt: (target,),
+        sends=lambda _bound, _attempt: (),
+        tasks_ahead=lambda: 0,
+        spool=None,
     )
     job, ways = StepWriter(bound, context).job(attempt)
     assert job.placement is ways.placement
