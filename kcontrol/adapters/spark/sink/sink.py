@@ -80,6 +80,8 @@ class Sink:
             lambda ways: PlannedFrame(self._plan.writing(batch, ways)).run(),
         )
         execution = execution_of(self._context.query(self._bound.name))
-        skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
-        times = max_times_ms(execution) if self._bound.name in self._context.shared_watermarks else ()
-        return QueryResult(outputs, skipped, moved, self._late.rows(execution), times)
+        skipped, late = skipped_records(execution, self._bound), self._late.rows(execution)
+        if self._bound.name in self._context.shared_watermarks:
+            # Whether it moves is not for this node to say; and Spark, once asked what it makes of its own, keeps to that.
+            return QueryResult(outputs, skipped, False, late, max_times_ms(execution))
+        return QueryResult(outputs, skipped, watermark_moved(execution, self._bound), late)
