@@ -102,7 +102,7 @@ async def verify_steps(
         work = work_of(boundary, spec, node)
         result = await engine.run_step(work, boundary)
         found = differences(boundary, part_of(boundary, spec, node), work, result)
-        await engine.finish_step(step)
+        await engine.finish_step(step, boundary.watermarks)
         other_input = any(each.of_input for each in found)
         if step >= first or other_input:
             yield step, found

@@ -10,7 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kcontrol.adapters.kafka.exchange.deliver import Delivered, DeliveredExchange, Delivery, deliver
+from kcontrol.adapters.kafka.exchange.deliver import (
+    DeliveredExchange,
+    DeliveredRows,
+    ExchangeDelivery,
+    deliver,
+)
 from kcontrol.adapters.kafka.exchange.reader import Sent
 from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
 from kcontrol.adapters.kafka.write.targets import DIGEST_COLUMN, OutputTarget, addressed
@@ -68,7 +73,7 @@ class Stage:
 
     def deliver(
         self, node: int, slices: list[ExchangeSlice], schema: pa.Schema, replay: bool = False, **more: object
-    ) -> Delivered:
+    ) -> DeliveredRows:
         sent = Sent(1, node, *self.owner.producer, committed=replay)
         transaction = None if replay else transaction_of(self.owner)
         where = (self.settings, self.delivery(schema), runs_for(node, *slices), sent, self.target(node))
@@ -178,7 +183,7 @@ def test_digests_with_a_tolerance_are_of_what_stands_for_the_values(stage: Stage
 
 def test_nothing_sent_is_nothing_delivered(stage: Stage) -> None:
     delivered = stage.deliver(0, [], keyed(0).schema)
-    assert delivered == Delivered((), ())
+    assert delivered == DeliveredRows((), ())
     assert delivered.records == 0
 
 
@@ -199,7 +204,7 @@ def test_a_delivery_that_was_stopped_writes_nothing_more(stage: Stage) -> None:
     slices = [stage.send(0, rows)]
     sent = Sent(1, 0, *stage.owner.producer, committed=False)
     what, target = stage.delivery(rows.schema), stage.target(0)
-    delivery = Delivery(stage.settings, what, sent, target, transaction_of(stage.owner), NOW_MS)
+    delivery = ExchangeDelivery(stage.settings, what, sent, target, transaction_of(stage.owner), NOW_MS)
     delivery.abort()
     with pytest.raises(StepFailedError, match="told to stop") as caught:
         delivery.run(runs_for(0, *slices))

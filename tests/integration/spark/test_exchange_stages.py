@@ -18,10 +18,10 @@ from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
 from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
-from kcontrol.core.model import ExchangeSlice, FailureKind, StepResult, StepWork
+from kcontrol.core.model import EventTimes, ExchangeSlice, FailureKind, StepResult, StepWork, Watermark
 from kcontrol.core.step.exchange import in_order, runs_for, stages_of
 from kcontrol.definition.parts import TaskLayout
-from kcontrol.errors import StepFailedError
+from kcontrol.errors import ConfigurationError, StepFailedError
 from kcontrol.wire.murmur2 import partition_of
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
@@ -184,7 +184,7 @@ def test_an_attempt_that_ends_between_or_after_its_stages_leaves_nothing(run_sce
             else:
                 await stages(stepper, work, [("other", 100)])
             stepper.engine.cancel()
-            with pytest.raises(StepFailedError, match="over"):
+            with pytest.raises(StepFailedError, match="cancelled"):
                 await stepper.engine.run_stage(work.step, 1, ())
             await stepper.abort()
             await stepper.engine.open(1, create=False)
@@ -264,16 +264,53 @@ def test_what_has_no_state_waits_for_its_rows_too(run_scenario: RunScenario) -> 
     run_two(run_scenario, largest, scenario, **FORMATTED)
 
 
-def test_a_sort_behind_an_exchange_waits_for_its_rows_too(run_scenario: RunScenario) -> None:
+def test_a_sort_behind_an_exchange_is_refused(run_scenario: RunScenario) -> None:
+    """Spark samples rows for it while it plans: before or after they are there, as it happens."""
+
     def sorted_totals(numbers: Any) -> Any:
         mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users")
         grouped = mine.groupBy("user").agg(F.sum("amount").alias("total")).orderBy("total")
         return {"out": kcontrol.output(grouped, mode="complete")}
 
+    async def scenario(_stepper: Stepper) -> None:
+        raise AssertionError("it is bound")
+
+    with pytest.raises(ConfigurationError, match="'out' sorts rows behind an exchange"):
+        run_two(run_scenario, sorted_totals, scenario, **FORMATTED)
+
+
+def test_a_window_closes_by_the_watermark_that_the_node_is_told(run_scenario: RunScenario) -> None:
+    """`ts` is in the amount's place, in seconds."""
+
+    def windows(numbers: Any) -> Any:
+        rows = numbers.select("user", F.timestamp_seconds("amount").alias("ts")).withWatermark(
+            "ts", "5 seconds"
+        )
+        mine = kcontrol.exchange(rows, by=[F.window("ts", "10 seconds"), "user"], name="users")
+        counted = mine.groupBy("window", "user").count()
+        return {"out": counted.select("user", F.unix_seconds("window.start").alias("start"))}
+
+    async def stepped_to(stepper: Stepper, watermark_s: int) -> StepResult:
+        work = await begun(stepper)
+        early = await stepper.engine.run_step(work, None)
+        sent = [piece for piece in early.sent if piece.runs]
+        result = replace(
+            await stepper.engine.run_stage(work.step, 1, runs_for(sent, ME)), sent=in_order(sent)
+        )
+        await stepper.commit(work, result)
+        await stepper.engine.finish_step(
+            work.step, (Watermark("out", (watermark_s * 1_000,), watermark_s * 1_000),)
+        )
+        return result
+
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
-        for step in (1, 2):
-            await stepped(stepper, [("other", step)])
-        assert [row["total"] for row in written(stepper, "other")] == [1, 3]
+        produced(stepper, *[(f"u{number}", 100) for number in range(16)])
+        first = await stepped_to(stepper, 109)
+        assert first.event_times == (EventTimes("out", ME, (100_000,)),)
+        assert (await stepped_to(stepper, 110)).event_times == (EventTimes("out", ME, (0,)),)
+        assert stepper.committed("out") == [], "109 s is not the end of the window"
+        closed = await stepped_to(stepper, 110)
+        assert sum(each.records for each in closed.outputs) == first.taken[0].records > 0
 
-    run_two(run_scenario, sorted_totals, scenario, **FORMATTED)
+    run_two(run_scenario, windows, scenario, **FORMATTED)

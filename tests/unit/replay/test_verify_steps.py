@@ -36,6 +36,7 @@ class RepeatingEngine:
         self, wrong: frozenset[int] = frozenset(), wrong_output: frozenset[int] = frozenset()
     ) -> None:
         self.calls: list[tuple[str, int]] = []
+        self.watermarks: dict[int, tuple[Watermark, ...]] = {}
         self._wrong = wrong
         self._wrong_output = wrong_output
 
@@ -59,6 +60,7 @@ class RepeatingEngine:
 
     async def finish_step(self, step: int, watermarks: Sequence[Watermark] = ()) -> None:
         self.calls.append(("finish", step))
+        self.watermarks[step] = tuple(watermarks)
 
     def cancel(self) -> None:
         raise AssertionError("nothing to cancel")
@@ -99,6 +101,14 @@ def test_steps_before_the_range_are_run_and_their_output_is_not_compared() -> No
         str(difference)
         == "step 3: watermark differs: the log has that it did not move, this run has that it moved"
     )
+
+
+def test_each_step_ends_with_the_watermarks_that_nodes_went_by() -> None:
+    """Or windows would close in other steps than they did."""
+    shared = (Watermark("q", (5,), 5),)
+    engine = RepeatingEngine()
+    run(engine, [replace(LOG[0], watermarks=shared), LOG[1]], 1, 2)
+    assert engine.watermarks == {1: shared, 2: ()}
 
 
 def test_with_state_nothing_is_run_on_top_of_other_input() -> None:

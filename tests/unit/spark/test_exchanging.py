@@ -155,8 +155,9 @@ def test_a_batch_that_waits_for_its_stage_is_let_go_when_the_attempt_ends() -> N
     assert isinstance(ended[0], AttemptCancelledError)
 
 
-def test_no_stage_begins_once_the_attempt_is_over() -> None:
+def test_no_stage_begins_once_the_attempt_is_over_and_why_is_said() -> None:
     it = attempt()
-    it.cancel("stop")
-    with pytest.raises(StepFailedError, match="over"):
-        it.exchanging.begin(1, SENT)
+    it.fail(FailureKind.QUERY, "division by zero")
+    with pytest.raises(StepFailedError, match="division by zero") as failed:
+        it.begin_stage(1, SENT)
+    assert failed.value.kind is FailureKind.QUERY

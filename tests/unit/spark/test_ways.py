@@ -38,7 +38,9 @@ def placement(
     given: Any = {"narrow": False, "unkeyed": False, "stateful_operators": (), "has_watermark": False} | facts
     no_frame: Any = None
     bound = BoundQuery("q", no_frame, "append", ("out",), ("events",), **given)
-    context: Any = SimpleNamespace(targets=lambda _bound, _attempt: (target,), spool=None)
+    context: Any = SimpleNamespace(
+        targets=lambda _bound, _attempt: (target,), sends=lambda _bound, _attempt: (), spool=None
+    )
     job, ways = StepWriter(bound, context).job(attempt)
     assert job.placement is ways.placement
     return ways.placement

@@ -31,7 +31,7 @@ class DeliveredExchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveredRows:
     """What was written (in a replay: the same, at offsets 0 to 0), and how many rows were read of each run."""
 
     slices: tuple[OutputSlice, ...]
@@ -43,7 +43,7 @@ class Delivered:
         return sum(self.rows)
 
 
-class Delivery:
+class ExchangeDelivery:
     """One node's part of an output that is delivered, in one attempt or replay of a step.
 
     target: the output; `own` are the partitions that this node may write. transaction: None in a replay,
@@ -60,7 +60,7 @@ class Delivery:
         )
         self._writer = _writer(settings, target, transaction, sent.step, now_ms)
 
-    def run(self, runs: Sequence[Run], keep: Keep | None = None) -> Delivered:
+    def run(self, runs: Sequence[Run], keep: Keep | None = None) -> DeliveredRows:
         """Once; see `deliver`."""
         read = self._reader.read(runs, self._sent)
         try:
@@ -73,7 +73,7 @@ class Delivery:
         except BaseException:
             self._writer.abort()
             raise
-        return Delivered(tuple(slices), tuple(read.rows))
+        return DeliveredRows(tuple(slices), tuple(read.rows))
 
     def abort(self) -> None:
         """Write nothing more, from any thread; `run` raises soon. What has left may still arrive."""
@@ -83,7 +83,7 @@ class Delivery:
 def deliver(
     settings: ClusterSettings, exchange: DeliveredExchange, runs: Sequence[Run], sent: Sent, target: OutputTarget,
     transaction: StepTransaction | None, now_ms: int, keep: Keep | None = None,
-) -> Delivered:  # fmt: skip
+) -> DeliveredRows:  # fmt: skip
     """Read the runs, find each row's partition of the output, write it there in the step's transaction, and wait
     until all is acknowledged. In a replay (transaction: None) only the digests are computed.
 
@@ -93,7 +93,7 @@ def deliver(
     Blocking; for a thread of the node. Raises as `ExchangeReader.read` and `TransactionWriter.write` do, and
     ConfigurationError when a row belongs to a partition that is not this node's.
     """
-    return Delivery(settings, exchange, sent, target, transaction, now_ms).run(runs, keep)
+    return ExchangeDelivery(settings, exchange, sent, target, transaction, now_ms).run(runs, keep)
 
 
 def _writer(

@@ -140,6 +140,13 @@ class AttemptLedger:
             known = self._announced.get((query, task_attempt), frozenset())
             self._announced[query, task_attempt] = known | partitions
 
+    def begin_stage(self, stage: int, received: Sequence[ExchangeSlice]) -> None:
+        """See `Exchanging.begin`. Raises what has ended the attempt."""
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            self.exchanging.begin(stage, received)
+
     def begin_reading(
         self, query: str, exchange: str, task: int, task_attempt: int, attempt_number: int
     ) -> tuple[Run, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
-from kcontrol.adapters.kafka.exchange.deliver import Delivered, DeliveredExchange, Delivery, Keep
+from kcontrol.adapters.kafka.exchange.deliver import DeliveredExchange, DeliveredRows, ExchangeDelivery, Keep
 from kcontrol.adapters.kafka.exchange.reader import Sent
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.engine.node_work import NodeWork
@@ -33,7 +33,7 @@ class Deliveries:
     ) -> None:
         self._settings, self._work, self._spool = settings, work, spool
         self.schemas = schemas
-        self._under_way: set[Delivery] = set()
+        self._under_way: set[ExchangeDelivery] = set()
         """Whoever has found something to deliver."""
 
     def begin(self, attempt: AttemptLedger, stage: int | None) -> None:
@@ -58,10 +58,10 @@ class Deliveries:
             return
         attempt.deliver(exchange.name, QueryResult(found.slices, (), watermark_moved=False))
 
-    def _delivered(self, attempt: AttemptLedger, exchange: ExchangeSpec) -> Delivered:
+    def _delivered(self, attempt: AttemptLedger, exchange: ExchangeSpec) -> DeliveredRows:
         runs = attempt.exchanging.ready(exchange.name)
         if not runs:
-            return Delivered((), ())
+            return DeliveredRows((), ())
         work, replay = attempt.work, attempt.expected is not None
         producer = (work.token.producer_id, work.token.producer_epoch)
         sent = Sent(work.step, attempt.exchanging.node, *producer, committed=replay)
@@ -71,7 +71,7 @@ class Deliveries:
         where = [(run.partition, run.from_, run.to) for run in runs]
         transaction = None if replay else StepTransaction(work.transactional_id, *producer, work.step)
         target = self._work.target(exchange.delivers, attempt)
-        delivery = Delivery(self._settings, what, sent, target, transaction, work.now_ms)
+        delivery = ExchangeDelivery(self._settings, what, sent, target, transaction, work.now_ms)
         self._under_way.add(delivery)
         try:
             with self._kept(attempt, exchange) as keep:

@@ -341,7 +341,7 @@ class SparkEngine:
         self._queries.clock.set(work.now_ms)
         last = self._work.last_stage
         if expected is not None:
-            attempt.exchanging.begin(last, expected.exchanges)
+            attempt.begin_stage(last, expected.exchanges)
         self._host.gate.release(attempt)
         if expected is not None:
             self._deliveries.begin(attempt, None)
@@ -362,7 +362,7 @@ class SparkEngine:
                 FailureKind.LOST,
                 f"stage {stage} of step {step} can't be run: the step is not the one that ran",
             )
-        attempt.exchanging.begin(stage, received)
+        attempt.begin_stage(stage, received)
         self._deliveries.begin(attempt, stage)
         return self._result(attempt, stage)
 

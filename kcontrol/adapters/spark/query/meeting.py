@@ -25,7 +25,7 @@ from kcontrol.adapters.spark.query.grouping import (
     number_of,
     pairs_text,
 )
-from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
+from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in
 from kcontrol.errors import ConfigurationError
 
 _Met = tuple[frozenset[int], ...] | None
@@ -48,7 +48,13 @@ def misplaced(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[Misplaced, ..
 
 
 def check_met(plan: Any, by: Mapping[str, Sequence[str]], query: str) -> None:
-    """Raise ConfigurationError, naming query and operator, unless all operators that bring rows together are right."""
+    """Raise ConfigurationError, naming query and operator, unless all operators that bring rows together are right, and
+    none has to see rows to be planned."""
+    if any(node.nodeName() == "Sort" and node.isStreaming() for node in nodes_in(plan)):
+        raise ConfigurationError(
+            f"query {query!r} sorts rows behind an exchange: Spark looks at them for that while it plans a step, before other "
+            "nodes have sent them, and each node would sort its own. Leave the sort out"
+        )
     for wrong in misplaced(plan, by):
         were = ", ".join(f"exchange {name!r} by {_listed(columns)}" for name, columns in by.items())
         raise ConfigurationError(

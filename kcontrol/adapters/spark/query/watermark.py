@@ -6,7 +6,8 @@ step's record must say whether it moved. `WatermarkTracker.updateWatermark` take
 batch's tasks and may be called twice, so calling it here changes nothing later.
 
 Where nodes share one watermark, each says what event times it has seen, and is told the watermark before Spark records
-the batch. It is never behind Spark's own, which only knows the rows of this node.
+the batch. It is never behind Spark's own, which only knows the rows of this node. There Spark must not be asked whether it
+owes a batch: it keeps, by batch, the watermark that it was asked with, and fails when it is given another.
 """
 
 from __future__ import annotations

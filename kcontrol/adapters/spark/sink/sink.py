@@ -88,9 +88,11 @@ class Sink:
         )
         if owned is not None:
             owned.finish(execution, attempt.work.step - 1)
-        skipped, moved = skipped_records(execution, self._bound), watermark_moved(execution, self._bound)
-        times = max_times_ms(execution) if self._bound.name in self._context.shared_watermarks else ()
-        return QueryResult(outputs, skipped, moved, self._late.rows(execution), times)
+        skipped, late = skipped_records(execution, self._bound), self._late.rows(execution)
+        if self._bound.name in self._context.shared_watermarks:
+            # Whether it moves is not for this node to say; and Spark, once asked what it makes of its own, keeps to that.
+            return QueryResult(outputs, skipped, False, late, max_times_ms(execution))
+        return QueryResult(outputs, skipped, watermark_moved(execution, self._bound), late)
 
     def _owned_partitions(self, execution: Any) -> OwnedPartitions | None:
         """None: all partitions are run."""
