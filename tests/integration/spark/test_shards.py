@@ -15,9 +15,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.spark.internals import execution_of
 from kcontrol.adapters.spark.session.conf import with_setting
 from kcontrol.adapters.spark.state.linking import fit_restored
-from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION, OwnedShards
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION, OwnedShards, can_run_some_of
 from kcontrol.adapters.spark.tables.states import read_state, state_tables
 from kcontrol.core.step.assignment import dealt
 from tests.pipelines.every_kind import Counting, CountingFrames
@@ -236,3 +237,25 @@ def test_rows_that_would_be_lost_end_the_query(
     node.put(1, pipeline.made())
     with pytest.raises(StreamingQueryException, match=told):
         node.step(1)
+
+
+@pytest.mark.parametrize(
+    ("build", "fits"),
+    [
+        (total, True),
+        (lambda rows: total(rows).coalesce(1), False),
+        (lambda rows: total(rows).repartition(SHARDS), False),
+        (lambda rows: total(rows).union(total(rows)), False),
+        (lambda rows: total(rows.union(rows)), True),
+    ],
+    ids=["as it is", "coalesce", "repartition", "union", "union before"],
+)
+def test_a_query_that_moves_rows_after_its_state_is_run_whole(
+    spark: SparkSession, cluster: Callable[..., Cluster], build: Callable[[DataFrame], DataFrame], fits: bool
+) -> None:
+    pipeline = cluster(Kind(build, "update", sources=2))
+    node = pipeline.whole
+    node.put(1, pipeline.made())
+    node.step(1)
+    assert node.query is not None
+    assert can_run_some_of(spark, execution_of(node.query), QUERY) == fits

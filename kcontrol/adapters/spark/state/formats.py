@@ -58,7 +58,7 @@ def unique_ids(record: Path) -> dict[tuple[str, str], tuple[str, ...]]:
     """
     told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
     return {
-        (operator, str(partition)): tuple(each for each in ids if each not in ("", NOT_RUN))
+        (operator, str(partition)): tuple(each for each in ids if each and each != NOT_RUN)
         for operator, partitions in (told.get("stateUniqueIds") or {}).items()
         for partition, ids in enumerate(partitions)
     }
