@@ -35,11 +35,11 @@ def check_version(version: str = pyspark.__version__, where: str = "PySpark") ->
         )
 
 
-def check(spark: SparkSession, used: Mapping[str, tuple[str, ...]] = USED) -> None:
+def check(spark: SparkSession, used: Mapping[str, tuple[str, ...]] | None = None) -> None:
     """Raise SparkSettingError unless the JVM behind a session is of the right version and has all that is
-    `used`."""
+    `used`, by default `USED`."""
     check_version(spark.version, "the Spark of this session")
-    missing = _all_missing(spark, used)
+    missing = _all_missing(spark, USED if used is None else used)
     if missing:
         raise lacking(missing, f" calls itself {spark.version}, but")
 
