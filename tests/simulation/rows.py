@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcontrol.core.model import InputRange, InputSlice, Layout, PipelineSpec, StepBoundary
-from kcontrol.core.step.assignment import dealt
 from kcontrol.core.step.layout import writers_of
+from kcontrol.core.step.shards import owner_of
 from tests.simulation.specs import holds_record
 
 Row = tuple[str, int, int]
@@ -29,7 +29,7 @@ def rows_of(spec: PipelineSpec, parts: Iterable[InputRange | InputSlice]) -> tup
 def owner(row: Row, shards: int, nodes: int) -> int:
     """The node that a row is exchanged to."""
     name, partition, offset = row
-    return dealt(shards, nodes)[(offset * 5 + partition * 3 + len(name)) % shards]
+    return owner_of((offset * 5 + partition * 3 + len(name)) % shards, nodes)
 
 
 def delivered_to(row: Row, spec: PipelineSpec, layout: Layout) -> int:

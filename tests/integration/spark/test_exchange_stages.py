@@ -17,7 +17,6 @@ import kcontrol
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
-from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
 from kcontrol.core.model import EventTimes, ExchangeSlice, FailureKind, StepResult, StepWork, Watermark
 from kcontrol.core.step.exchange import in_order, runs_for, stages_of
 from kcontrol.definition.parts import TaskLayout
@@ -137,42 +136,6 @@ def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: 
     run_two(run_scenario, totals, scenario, **FORMATTED)
 
 
-def test_only_the_partitions_of_the_shards_of_this_node_are_run(run_scenario: RunScenario) -> None:
-    """Of four, 0 and 2; and so it is in a replay by an incarnation that begins with what is there."""
-
-    async def scenario(stepper: Stepper) -> None:
-        await stepper.engine.open(0, create=True)
-        assert stepper.spark.conf.get(COMMIT_VALIDATION) == "false"
-        for step in range(1, 4):
-            produced(stepper, *[(f"u{number}", step) for number in range(20)])
-            await stepped(stepper, [("other", 1)])
-        await stepper.new_incarnation()
-        await stepper.engine.open(1, create=False)
-        for step in (2, 3):
-            await stepper.replay(step)
-        partitions = {
-            int(path.name)
-            for state in stepper.work_root.rglob("state")
-            for path in state.glob("*/*")
-            if path.name.isdecimal()
-        }
-        assert partitions == {0, 2}
-        await stepper.engine.close()
-        assert stepper.spark.conf.get(COMMIT_VALIDATION) == "true"
-
-    run_two(run_scenario, totals, scenario, **FORMATTED)
-
-
-def test_rows_of_shards_of_another_node_end_the_attempt(run_scenario: RunScenario) -> None:
-    async def scenario(stepper: Stepper) -> None:
-        await stepper.engine.open(0, create=True)
-        with pytest.raises(StepFailedError, match="belong to shards of other nodes") as failed:
-            await stepped(stepper, [("u0", 1)])
-        assert failed.value.kind is FailureKind.QUERY
-
-    run_two(run_scenario, totals, scenario, **FORMATTED)
-
-
 def test_an_attempt_that_ends_between_or_after_its_stages_leaves_nothing(run_scenario: RunScenario) -> None:
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
@@ -230,7 +193,7 @@ def test_keyed_rows_are_delivered_to_the_partitions_of_this_node(run_scenario: R
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         assert stages_of(stepper.spec) == 3
-        users = ["other", *(f"u{number}" for number in (1, 4, 5, 7, 10, 14, 18))]  # Of shards of this node.
+        users = [f"u{number}" for number in range(8)]
         result = await stepped(stepper, [(user, 1) for user in users])
         here = {user for user in users if partition_of(user.encode(), 2) % NODES == ME}
         assert {row.key for row in stepper.committed("out")} == {user.encode() for user in here}

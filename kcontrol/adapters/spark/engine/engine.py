@@ -155,7 +155,6 @@ class SparkEngine:
             targets=work.targets,
             sends=work.sends,
             shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
-            shards=work.shards(self._spark),
             spool=spool,
         )
 

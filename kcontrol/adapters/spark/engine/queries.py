@@ -24,7 +24,6 @@ from kcontrol.adapters.spark.session.conf import CHANGELOGS, with_setting
 from kcontrol.adapters.spark.sink.sink import Sink
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
-from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
 from kcontrol.adapters.spark.state.snapshots import MOST_CHANGES, changes_since_snapshot
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import FailureKind
@@ -61,8 +60,6 @@ class RunningQueries:
         self._once: dict[str, OnceQuery] = {}
         # Tasks that wait for their step would keep those of another query from running.
         self._ahead_s = ahead_wait_s(spark) if len(bound.queries) == 1 else 0.0
-        self._while_running = ExitStack()
-        """What of the session is otherwise from `start` to `stop`."""
         self.clock = QueryClock(spark)
 
     @property
@@ -85,8 +82,6 @@ class RunningQueries:
         started: called after each query with the number of them so far; the next one is started when it
         returns.
         """
-        if self._context.shards:
-            self._while_running.enter_context(with_setting(self._spark, COMMIT_VALIDATION, "false"))
         named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         # A query takes its settings from the session when it starts, so those of the user are put back
         # afterwards.
@@ -186,5 +181,3 @@ class RunningQueries:
             except SPARK_ERRORS as error:
                 raise StepFailedError(FailureKind.LOST, f"query {name!r} does not stop: {error}") from error
             del self._running[name]
-        with suppress(*SPARK_ERRORS):  # A session that is gone has no settings.
-            self._while_running.close()

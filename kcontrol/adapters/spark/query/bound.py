@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
-from kcontrol.core.step.assignment import dealt
+from kcontrol.core.step.shards import owner_of
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
@@ -116,8 +116,7 @@ class BoundQueries:
         """Those that the node runs: all but queries whose every input another node reads alone, or which read what is
         brought to one other node. Run here they would give what a query gives of no rows at all, such as a count of 0."""
         homes = {item.name: item.node for item in spec.inputs}
-        of_all = dealt(spec.layout.shuffle_partitions, spec.nodes)[0]
-        homes |= {each.name: of_all for each in self.exchanges if not each.by}
+        homes |= {each.name: owner_of(0, spec.nodes) for each in self.exchanges if not each.by}
         mine = [
             query
             for query in self.queries

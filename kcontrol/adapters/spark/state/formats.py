@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kcontrol.adapters.spark.internals import NOT_RUN
 from kcontrol.errors import ConfigurationError
 
 OFFSETS_VERSION = "v1"
@@ -51,52 +50,16 @@ def record_text(watermark_ms: int, unique_ids: Mapping[str, Any]) -> str:
 
 
 def unique_ids(record: Path) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none, () for a partition
-    that was not run.
+    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none.
 
     Raises FileNotFoundError, and ConfigurationError for a version that is not known.
     """
     told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
     return {
-        (operator, str(partition)): tuple(each for each in ids if each and each != NOT_RUN)
+        (operator, str(partition)): tuple(each for each in ids if each)
         for operator, partitions in (told.get("stateUniqueIds") or {}).items()
         for partition, ids in enumerate(partitions)
     }
-
-
-def merged_record(records: Mapping[int, Path]) -> tuple[str, dict[int, int]]:
-    """One record of a batch out of those of nodes that each ran some partitions, and by partition the node that ran it.
-    No node is named where none was left out.
-
-    Raises as `unique_ids`.
-    """
-    told = {
-        node: json.loads((_lines(path, COMMITS_VERSION) or ["{}"])[0])
-        for node, path in sorted(records.items())
-    }
-    ids = {node: each.get("stateUniqueIds") or {} for node, each in told.items()}
-    ran = {
-        node: {
-            partition
-            for partitions in its.values()
-            for partition, versions in enumerate(partitions)
-            if any(version != NOT_RUN for version in versions)
-        }
-        for node, its in ids.items()
-    }
-    every = set[int]().union(*ran.values())
-    if all(partitions == every for partitions in ran.values()):
-        return "", {}
-    # One that ran all of them has nothing in those of others.
-    by_fewest = sorted(ran, key=lambda node: len(ran[node]))
-    nodes = {p: next(node for node in by_fewest if p in ran[node]) for p in sorted(every)}
-    first = next(iter(told.values()))
-    operators = next(each for each in ids.values() if each)
-    merged = {
-        operator: [ids[nodes[p]][operator][p] for p in range(len(partitions))]
-        for operator, partitions in operators.items()
-    }
-    return f"{COMMITS_VERSION}\n" + json.dumps({**first, "stateUniqueIds": merged}), nodes
 
 
 def _lines(path: Path, version: str) -> list[str]:

@@ -5,8 +5,8 @@ restart reads the last two (MicroBatchExecution.populateStartOffsets). The recor
 out on purpose: the state of those batches is not in the pin, so nobody must think that they can be opened. Of
 each state store: the newest snapshot that the batch's version builds on with the files it shares, and the
 changelogs after it; where a store's files don't read as RocksDB's of checkpoint format 2, everything that the
-store has, which is too much but never too little. Of a partition that another node owns, nothing. Everything
-else (schemas, operators' metadata, the query's id) is small and is needed whole.
+store has, which is too much but never too little. Everything else (schemas, operators' metadata, the query's
+id) is small and is needed whole.
 """
 
 from __future__ import annotations
@@ -73,8 +73,6 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         if not store and not set(folders) & set(SHARED):
             continue
         operator, partition = (*directory.relative_to(query / STATE).parts, "", "")[:2]
-        if ids.get((operator, partition)) == ():  # Not run here: what there is, is of another time.
-            continue
         version = _version(store, batch + 1, ids.get((operator, partition), ()))
         if version is not None:
             found.add((operator, partition, version.unique_id))

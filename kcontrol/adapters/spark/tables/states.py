@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from kcontrol.adapters.spark.state.formats import StatefulOperator, operators
 from kcontrol.adapters.spark.state.lineage import STATE
-from kcontrol.adapters.spark.tables.gathering import gathered
 
 SHARD, NODE = "shard", "node"
 """Columns of every table of state."""
@@ -41,18 +40,17 @@ _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9_]")
 @dataclass(frozen=True)
 class StateTable:
     """One table. operator: its number in the query. options: of Spark's data source. places: by node, the query's
-    directory. nodes: by shard, where one directory has the shards of several."""
+    directory."""
 
     name: str
     what: str
     operator: int
     options: Mapping[str, str]
     places: Mapping[int, Path]
-    nodes: Mapping[int, int] = field(default_factory=dict)
 
 
 def state_tables(parts: Mapping[int, Path], step: int) -> list[StateTable]:
-    """Those of all queries, as of a step. parts: by node, the directory of its part, which is not left as it is.
+    """Those of all queries, as of a step. parts: by node, the directory of its part.
 
     Raises ConfigurationError: the state was written by another Spark.
     """
@@ -69,20 +67,14 @@ def read_state(spark: SparkSession, table: StateTable, step: int) -> DataFrame:
     frames = []
     for node, place in sorted(table.places.items()):
         options = {"batchId": str(step - 1), "operatorId": str(table.operator), **table.options}
-        whose = _node_of(table.nodes) if table.nodes else sf.lit(node)
         frame = spark.read.format("statestore").options(**options).load(place.as_uri())
-        frames.append(frame.select(*_columns(frame), sf.col(_PARTITION).alias(SHARD), whose.alias(NODE)))
+        frames.append(
+            frame.select(*_columns(frame), sf.col(_PARTITION).alias(SHARD), sf.lit(node).alias(NODE))
+        )
     return reduce(DataFrame.unionByName, frames)
 
 
-def _node_of(nodes: Mapping[int, int]) -> Column:
-    return sf.create_map(*(sf.lit(number) for pair in nodes.items() for number in pair))[sf.col(_PARTITION)]
-
-
 def _of_query(query: str, places: Mapping[int, Path], step: int) -> Iterator[StateTable]:
-    nodes = gathered(places, step - 1)
-    if nodes:
-        places = {min(places): places[min(places)]}
     found = operators(next(iter(places.values())) / STATE, step - 1)
     named = [(each, suffix, what, options) for each in found for suffix, what, options in _tables_of(each)]
     suffixes = [suffix for _, suffix, _, _ in named]
@@ -91,7 +83,7 @@ def _of_query(query: str, places: Mapping[int, Path], step: int) -> Iterator[Sta
         there = {
             node: place for node, place in places.items() if (place / STATE / str(operator.number)).is_dir()
         }
-        yield StateTable(f"{query}__{own}", f"query {query}: {what}", operator.number, options, there, nodes)
+        yield StateTable(f"{query}__{own}", f"query {query}: {what}", operator.number, options, there)
 
 
 def _tables_of(operator: StatefulOperator) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -121,16 +113,16 @@ def _columns(frame: DataFrame) -> Iterator[Column]:
         taken.add(chosen.lower())
         return chosen
 
-    for column in frame.schema.fields:
-        if column.name == _PARTITION:
+    for field in frame.schema.fields:
+        if field.name == _PARTITION:
             continue
-        if not isinstance(column.dataType, StructType):
-            yield sf.col(column.name).alias(free(column.name, "value"))
+        if not isinstance(field.dataType, StructType):
+            yield sf.col(field.name).alias(free(field.name, "value"))
             continue
         # By place: an aggregate's value may have two fields of one name.
-        inner = column.dataType.fields
+        inner = field.dataType.fields
         whole = StructType([StructField(f"c{place}", each.dataType) for place, each in enumerate(inner)])
         for place, each in enumerate(inner):
             if not isinstance(each.dataType, NullType):
-                value = sf.col(column.name).cast(whole).getField(f"c{place}")
-                yield value.alias(free(each.name, column.name))
+                value = sf.col(field.name).cast(whole).getField(f"c{place}")
+                yield value.alias(free(each.name, field.name))
