@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,3 +55,15 @@ def listen(host: str, port: int, token_file: Path | None, limits: HttpLimits | N
     """Raises ConfigurationError: the address can't be had, the token file is wrong, or one is needed."""
     token = None if token_file is None else read_token(token_file)
     return Listener(HttpOptions(host, port, token, limits or HttpLimits()))
+
+
+def run_listening(listener: Listener, serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Serve until it ends, as it does soon after SIGINT or SIGTERM. serve: is called on the event loop."""
+
+    async def until_stopped() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, listener.stop)
+        await serve()
+
+    asyncio.run(until_stopped())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import signal
 from pathlib import Path
 
 import click
@@ -19,7 +17,7 @@ from kcontrol.apps.query_scratch import scratch
 from kcontrol.apps.query_server import serve_questions
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
-from kcontrol.cli.listening import listen, listen_options
+from kcontrol.cli.listening import listen, listen_options, run_listening
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.cli.query import own_places, session_options
 from kcontrol.requests.table_questions import TableLimits
@@ -97,15 +95,12 @@ def query_server(
                 json.dumps(facts) if as_json else f"answering questions at {listener.url} (pid {os.getpid()})"
             )
             tables = PipelineTables(cluster, spark, directory, own, limits)
-            asyncio.run(_serve(listener, tables))
+            run_listening(listener, lambda: _serve(listener, tables))
         finally:
             spark.stop()
 
 
 async def _serve(listener: Listener, tables: PipelineTables) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, listener.stop)
     try:
         await serve_questions(listener, tables)
     finally:

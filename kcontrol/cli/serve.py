@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import signal
 from pathlib import Path
 
 import click
 
 from kcontrol.adapters.http.limits import MAX_WAIT_S, HttpLimits
-from kcontrol.adapters.http.listener import Listener
-from kcontrol.adapters.http.queries import Ask
 from kcontrol.adapters.http.query_client import QueryClient
 from kcontrol.adapters.metrics.making import make_registry
 from kcontrol.apps.http_server import serve_interface
 from kcontrol.apps.projection_source import KafkaProjectionSource
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.priority import give_way
-from kcontrol.cli.listening import listen, listen_options
+from kcontrol.cli.listening import listen, listen_options, run_listening
 from kcontrol.cli.options import cluster_option, debug_option, json_option, look_option
 from kcontrol.requests.table_questions import nobody_answers
 from kcontrol.settings.cluster import ClusterSettings
@@ -100,11 +96,7 @@ def serve(
     facts = {"serve": listener.url, "pid": os.getpid(), "bootstrap_servers": cluster.bootstrap_servers}
     text = f"serving {listener.url}/v1, with the Console at {listener.url}/ (pid {os.getpid()})"
     click.echo(json.dumps(facts) if as_json else text)
-    asyncio.run(_serve(listener, cluster, ask))
-
-
-async def _serve(listener: Listener, cluster: ClusterSettings, ask: Ask) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, listener.stop)
-    await serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry(), ask=ask)
+    run_listening(
+        listener,
+        lambda: serve_interface(listener, cluster, KafkaProjectionSource(cluster), make_registry(), ask=ask),
+    )

@@ -17,9 +17,6 @@ from kcontrol.errors import ConfigurationError
 Fields = Mapping[str, Any]
 Texts = tuple[str | None, ...]
 
-RAW_COLUMNS = ("key", "value")
-"""What a record without a format has."""
-
 
 class BadRowError(ValueError):
     """A record is no row of the table; says which column, which value, and why."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcontrol.core.model import Written
 from kcontrol.core.node.table import NodeStage
-from tests.simulation.sessions.faults import Fault
+from tests.simulation.sessions.faults import Fault, kill
 from tests.simulation.sessions.fleet import SessionsFleet
 from tests.simulation.sessions.processes import NodeProcess
 
@@ -14,22 +14,12 @@ def _node_at(fleet: SessionsFleet, stage: NodeStage) -> NodeProcess | None:
     return found[int(fleet.random.random() * len(found))] if found else None
 
 
-def _kill_at(fleet: SessionsFleet, stage: NodeStage) -> bool:
-    node = _node_at(fleet, stage)
-    if node is None:
-        return False
-    fleet.kill(node)
-    if fleet.random.random() < 0.7:
-        fleet.start_node(node.number)
-    return True
-
-
 def node_killed_between_stages(fleet: SessionsFleet) -> bool:
-    return _kill_at(fleet, NodeStage.AWAITING)
+    return kill(fleet, _node_at(fleet, NodeStage.AWAITING))
 
 
 def node_killed_in_a_later_stage(fleet: SessionsFleet) -> bool:
-    return _kill_at(fleet, NodeStage.RECEIVING)
+    return kill(fleet, _node_at(fleet, NodeStage.RECEIVING))
 
 
 def takeover_between_stages(fleet: SessionsFleet) -> bool:

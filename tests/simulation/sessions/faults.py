@@ -111,7 +111,11 @@ def leaders_move_around_a_fence(fleet: SessionsFleet) -> bool:
 
 
 def node_killed(fleet: SessionsFleet) -> bool:
-    node = fleet.nodes[fleet.pick_node()]
+    return kill(fleet, fleet.nodes[fleet.pick_node()])
+
+
+def kill(fleet: SessionsFleet, node: NodeProcess | None) -> bool:
+    """It, if it is there; mostly it is started again at once."""
     if node is None:
         return False
     fleet.kill(node)

@@ -336,11 +336,18 @@ def check_own_topic(state: TopicState, what: str, partitions: int, replication: 
             f"it has {state.partitions} partitions and must have {partitions} (delete it if it is new, "
             "or use another prefix)"
         )
+    refuse_if_wrong(state, what, replication, wrong)
+
+
+def refuse_if_wrong(state: TopicState, what: str, replication: int, wrong: Sequence[str]) -> None:
+    """Raise TopicError if something is wrong with a topic of kcontrol's own, or it is replicated less often than that.
+    wrong: what was found, with the remedies."""
     if state.replication < replication:
-        wrong.append(
+        wrong = [
+            *wrong,
             f"it is replicated {state.replication} times and must be {replication} times (use "
-            "kafka-reassign-partitions)"
-        )
+            "kafka-reassign-partitions)",
+        ]
     if wrong:
         raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 
 from kcontrol.adapters.kafka.admin.cluster import find_or_make
-from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState
+from kcontrol.adapters.kafka.admin.topics import COMPACTED, TopicAdmin, TopicState, refuse_if_wrong
 from kcontrol.adapters.kafka.client.rights import Operation
-from kcontrol.errors import TopicError
 from kcontrol.settings.cluster import ClusterSettings
 
 LEAST_MESSAGE_BYTES = 1_000_000
@@ -60,13 +59,7 @@ def check_exchange_topic(state: TopicState, what: str, replication: int) -> None
         wrong.append(
             f"max.message.bytes is {largest} and must be at least {LEAST_MESSAGE_BYTES} (change it with kafka-configs)"
         )
-    if state.replication < replication:
-        wrong.append(
-            f"it is replicated {state.replication} times and must be {replication} times (use "
-            "kafka-reassign-partitions)"
-        )
-    if wrong:
-        raise TopicError(f"{what} {state.name!r} can't be used: {'; '.join(wrong)}.")
+    refuse_if_wrong(state, what, replication, wrong)
 
 
 def exchange_warnings(state: TopicState) -> list[str]:

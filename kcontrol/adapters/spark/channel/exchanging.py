@@ -150,10 +150,6 @@ class Exchanging:
         with self._changed:
             self._sent[query, writer] = slices
 
-    def has_sent(self, query: str, writer: int) -> bool:
-        """Whether that writer has said so."""
-        return (query, writer) in self._sent
-
     def sent(self, queries: Collection[str]) -> tuple[ExchangeSlice, ...]:
         """What these queries have sent, by exchange and slot."""
         with self._changed:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-BY_GROUPS = {
+_BY_GROUPS = {
     "FlatMapGroupsInPandas": "applies a function to groups by",
     "FlatMapGroupsInArrow": "applies a function to groups by",
     "FlatMapGroupsInPandasWithState": "keeps state by",
@@ -36,11 +36,29 @@ def number_of(expression: Any) -> int | None:
     return None
 
 
-def grouping_of(node: Any, name: str) -> Any:
-    """The keys of one of BY_GROUPS."""
+def brought_together(node: Any) -> tuple[Any, str] | None:
+    """By which keys an operator of one frame brings its rows together, and what it does by them; None: it does not."""
+    name = node.nodeName()
+    if name == "Aggregate":
+        return node.groupingExpressions(), "groups by"
+    if name == "Distinct":
+        return node.output(), "leaves out what is equal in"
+    if name in ("Deduplicate", "DeduplicateWithinWatermark"):
+        return node.keys(), "leaves out what is equal in"
     if name == "TransformWithStateInPySpark":
-        return node.left().output().take(node.groupingAttributesLen())
-    return node.groupingAttributes()
+        return node.left().output().take(node.groupingAttributesLen()), _BY_GROUPS[name]
+    return (node.groupingAttributes(), _BY_GROUPS[name]) if name in _BY_GROUPS else None
+
+
+def limits(node: Any) -> Misplaced | None:
+    """What an operator is that gives some rows of all; None for any other."""
+    wanted = node.nodeName() in ("GlobalLimit", "LocalLimit")
+    return Misplaced("limits the number of rows", by_text([])) if wanted else None
+
+
+def of_several_frames(name: str) -> Misplaced:
+    """What an operator of that name is, which is no join and no union."""
+    return Misplaced(f"brings rows of several frames together ({name})", by_text([]))
 
 
 def equated(join: Any) -> Iterator[tuple[Any, Any]]:

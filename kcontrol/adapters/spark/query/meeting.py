@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcontrol.adapters.spark.query.grouping import (
-    BY_GROUPS,
     LEFT_ONLY,
     Misplaced,
+    brought_together,
     by_text,
     conjuncts,
     equated,
-    grouping_of,
     keys_text,
+    limits,
     number_of,
+    of_several_frames,
     pairs_text,
 )
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in
@@ -90,24 +91,18 @@ def _met(node: Any, walk: _Meeting) -> _Met:
         return below[-1]
     if name == "Project":
         return _named(node.projectList(), below[0])
-    if name == "Aggregate":
-        _check(node.groupingExpressions(), below[0], "groups by", walk)
-        return _named(node.aggregateExpressions(), below[0])
-    if name == "Distinct":
-        _check(node.output(), below[0], "leaves out what is equal in", walk)
-    elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
-        _check(node.keys(), below[0], "leaves out what is equal in", walk)
-    elif name in BY_GROUPS:
-        _check(grouping_of(node, name), below[0], BY_GROUPS[name], walk)
-    elif name in ("GlobalLimit", "LocalLimit"):
+    together, limited = brought_together(node), limits(node)
+    if together is not None:
+        _check(*together, below[0], walk)
+    elif limited is not None:
         if below[0] != ():
-            walk.misplaced.append(Misplaced("limits the number of rows", by_text([])))
+            walk.misplaced.append(limited)
     elif len(below) > 1:
-        walk.misplaced.append(Misplaced(f"brings rows of several frames together ({name})", by_text([])))
-    return _named(node.output(), below[0])
+        walk.misplaced.append(of_several_frames(name))
+    return _named(node.aggregateExpressions() if name == "Aggregate" else node.output(), below[0])
 
 
-def _check(keys: Any, below: _Met, what: str, walk: _Meeting) -> None:
+def _check(keys: Any, what: str, below: _Met, walk: _Meeting) -> None:
     listed = list(each(keys))
     exactly = (
         below is not None

@@ -17,19 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcontrol.adapters.spark.query.grouping import (
-    BY_GROUPS,
     LEFT_ONLY,
     Misplaced,
+    brought_together,
     by_text,
     equated,
-    grouping_of,
     keys_text,
+    limits,
     number_of,
+    of_several_frames,
     pairs_text,
 )
 from kcontrol.adapters.spark.query.plan_nodes import STREAM, each
 
-_OF_ALL_ROWS = {"GlobalLimit": "limits the number of rows", "LocalLimit": "limits the number of rows"}
 _MAPS = frozenset({"MapInPandas", "MapInArrow", "PythonMapInArrow"})
 """Operators that give rows with columns of their own, made by a function, and leave them in their task."""
 
@@ -80,9 +80,6 @@ def _placed(node: Any, walk: _Walk) -> _Placed:
         return _joined(node, below, walk)
     if name == "Union":
         return _union(node, below)
-    if name == "Aggregate":
-        _check(node.groupingExpressions(), below[0], "groups by", walk)
-        return _named(node.aggregateExpressions(), _Placed(below[0].attributes))
     if name == "CTERelationDef":
         walk.shared[node.id()] = (below[0], [column.exprId().id() for column in each(node.output())])
         return below[0]
@@ -90,16 +87,15 @@ def _placed(node: Any, walk: _Walk) -> _Placed:
         return below[-1]
     if name == "Project":
         return _named(node.projectList(), below[0])
-    if name == "Distinct":
-        _check(node.output(), below[0], "leaves out what is equal in", walk)
-    elif name in ("Deduplicate", "DeduplicateWithinWatermark"):
-        _check(node.keys(), below[0], "leaves out what is equal in", walk)
-    elif name in BY_GROUPS:
-        _check(grouping_of(node, name), below[0], BY_GROUPS[name], walk)
-    elif name in _OF_ALL_ROWS:
-        walk.scattered.append(Misplaced(_OF_ALL_ROWS[name], by_text([])))
+    together, limited = brought_together(node), limits(node)
+    if together is not None:
+        _check(*together, below[0], walk)
+    elif limited is not None:
+        walk.scattered.append(limited)
     elif len(below) > 1:
-        walk.scattered.append(Misplaced(f"brings rows of several frames together ({name})", by_text([])))
+        walk.scattered.append(of_several_frames(name))
+    if name == "Aggregate":
+        return _named(node.aggregateExpressions(), _Placed(below[0].attributes))
     return _named(node.output(), below[0], fresh=name in _MAPS)
 
 
@@ -129,7 +125,7 @@ def _named(columns: Any, below: _Placed, fresh: bool = False) -> _Placed:
     return _Placed(frozenset(found), frozenset(awaited))
 
 
-def _check(keys: Any, below: _Placed, what: str, walk: _Walk) -> None:
+def _check(keys: Any, what: str, below: _Placed, walk: _Walk) -> None:
     """Note the operator unless one of its keys places rows."""
     listed = list(each(keys))
     if not any(number_of(key) in below.attributes for key in listed):

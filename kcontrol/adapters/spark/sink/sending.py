@@ -7,58 +7,22 @@ As writers (`tasks`) they live as long as their query, and a second try of a tas
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.writer import ExchangeCounter, ExchangeWriter
 from kcontrol.adapters.kafka.write.targets import addressed
-from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
-from kcontrol.adapters.spark.channel.crossing import carried
+from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.messages import Grant, ReportSent
-from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN, SendTarget, split_by_output
-from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
-from kcontrol.adapters.spark.sink.tasks import ask_leave, task_context
+from kcontrol.adapters.spark.channel.write_job import WriteJob
+from kcontrol.adapters.spark.sink.tasks import EndRows
 from kcontrol.adapters.spark.sink.turns import WriterIdentity
 from kcontrol.adapters.spark.source.reading import cluster_settings
 from kcontrol.core.model import ExchangeSlice
 from kcontrol.wire.batches.columns import Ints, Longs
-
-
-class SendRows:
-    """Sends the rows of one task, tells the driver what it sent, and yields nothing."""
-
-    def __init__(self, address: ChannelAddress, query: str) -> None:
-        self._address, self._query = address, query
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = task_context()
-        with carried():
-            job = job_of(context, self._address, self._query)
-        if job is None:
-            return
-        with failures_reported(self._address, job.serial):
-            self._send((batch for batch in batches if batch.num_rows), job, context)
-        yield from ()
-
-    def _send(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
-        first = next(batches, None)
-        if first is None:
-            return  # nothing to send: no leave is needed
-        who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
-        grant = ask_leave(self._address, job, who, context.attemptNumber())
-        sender = RowSender(self._address, grant, job, who.writer)
-        try:
-            for batch in chain([first], batches):
-                sender.send(batch)
-            client_of(self._address).ask(ReportSent(*who.told(), sender.finish()))
-        except BaseException:
-            sender.abort()
-            raise
 
 
 class RowSender:
@@ -103,6 +67,19 @@ class RowSender:
         return ExchangeWriter(
             cluster_settings(self._address), transaction, *where, compression=target.compression
         )
+
+
+class SendRows(EndRows[RowSender]):
+    """Sends the rows of one task, tells the driver what it sent, and yields nothing."""
+
+    def _open(self, grant: Grant, job: WriteJob, who: WriterIdentity) -> RowSender:
+        return RowSender(self._address, grant, job, who.writer)
+
+    def _give(self, end: RowSender, batch: pa.RecordBatch, job: WriteJob) -> None:  # noqa: ARG002 - the sender knows it
+        end.send(batch)
+
+    def _report(self, end: RowSender, who: WriterIdentity) -> ReportSent:
+        return ReportSent(*who.told(), end.finish())
 
 
 def _by_target(

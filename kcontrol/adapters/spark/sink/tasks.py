@@ -10,15 +10,17 @@ They live as long as their query. What belongs to one attempt is asked of the ta
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
 from kcontrol.adapters.spark.channel.crossing import carried
-from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, ReportWritten
+from kcontrol.adapters.spark.channel.messages import AskGrant, Grant, Heard, Question, ReportWritten
 from kcontrol.adapters.spark.channel.reporting import failures_reported
 from kcontrol.adapters.spark.channel.targets import PARTITION_COLUMN, place, split_by_output
 from kcontrol.adapters.spark.channel.write_job import WriteJob, job_of
@@ -45,8 +47,19 @@ class PlaceRows:
                 yield batch.append_column(PARTITION_COLUMN, numbers)
 
 
-class WriteRows:
-    """Writes the rows of one task, tells the driver what it wrote, and yields nothing."""
+_Ended = TypeVar("_Ended", bound="Ended")
+
+
+class Ended(Protocol):
+    """Where the rows of a task end."""
+
+    def abort(self) -> None:
+        """Take nothing more: the worker process outlives the task."""
+        ...
+
+
+class EndRows(ABC, Generic[_Ended]):
+    """Gives the rows of one task to what the driver gives leave for, tells it what came of them, and yields nothing."""
 
     def __init__(self, address: ChannelAddress, query: str) -> None:
         self._address, self._query = address, query
@@ -58,35 +71,54 @@ class WriteRows:
         if job is None:
             return
         with failures_reported(self._address, job.serial):
-            self._write((batch for batch in batches if batch.num_rows), job, context)
+            self._end((batch for batch in batches if batch.num_rows), job, context)
         yield from ()
 
-    def _write(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
+    def _end(self, batches: Iterator[pa.RecordBatch], job: WriteJob, context: TaskContext) -> None:
         first = next(batches, None)
         if first is None:
-            return  # nothing to write: no leave is needed
+            return  # nothing to give: no leave is needed
         who = WriterIdentity(job.serial, self._query, context.partitionId(), context.taskAttemptId())
-        grant = ask_leave(self._address, job, who, context.attemptNumber())
-        own = {each.output: each.partitions for each in grant.own}
-        writer = RowWriter(self._address, grant, job, who)
+        grant = self._ask_leave(job, who, context.attemptNumber())
+        end = self._open(grant, job, who)
         try:
             for batch in chain([first], batches):
-                for target, _, rows in split_by_output(batch, job.targets):
-                    placed = PARTITION_COLUMN in rows.schema.names
-                    numbers = (
-                        rows.column(PARTITION_COLUMN) if placed else place(rows, target, own[target.name])
-                    )
-                    writer.write(target, rows, numbers)
-            client_of(self._address).ask(ReportWritten(*who.told(), tuple(writer.finish())))
+                self._give(end, batch, job)
+            client_of(self._address).ask(self._report(end, who))
         except BaseException:
-            writer.abort()
+            end.abort()
             raise
 
+    def _ask_leave(self, job: WriteJob, who: WriterIdentity, attempt_number: int) -> Grant:
+        modulus = job.targets[0].partitions if job.targets else 0
+        asked = AskGrant(*who.told(), attempt_number, job.placement, job.tasks, modulus)
+        return client_of(self._address).ask(asked)
 
-def ask_leave(address: ChannelAddress, job: WriteJob, who: WriterIdentity, attempt_number: int) -> Grant:
-    """The driver's leave for the task under way. Raises StepFailedError."""
-    modulus = job.targets[0].partitions if job.targets else 0
-    return client_of(address).ask(AskGrant(*who.told(), attempt_number, job.placement, job.tasks, modulus))
+    @abstractmethod
+    def _open(self, grant: Grant, job: WriteJob, who: WriterIdentity) -> _Ended: ...
+
+    @abstractmethod
+    def _give(self, end: _Ended, batch: pa.RecordBatch, job: WriteJob) -> None: ...
+
+    @abstractmethod
+    def _report(self, end: _Ended, who: WriterIdentity) -> Question[Heard]:
+        """What the driver is told, once everything is acknowledged."""
+
+
+class WriteRows(EndRows[RowWriter]):
+    """Writes them."""
+
+    def _open(self, grant: Grant, job: WriteJob, who: WriterIdentity) -> RowWriter:
+        return RowWriter(self._address, grant, job, who)
+
+    def _give(self, end: RowWriter, batch: pa.RecordBatch, job: WriteJob) -> None:
+        for target, _, rows in split_by_output(batch, job.targets):
+            placed = PARTITION_COLUMN in rows.schema.names
+            numbers = rows.column(PARTITION_COLUMN) if placed else place(rows, target, end.own[target.name])
+            end.write(target, rows, numbers)
+
+    def _report(self, end: RowWriter, who: WriterIdentity) -> ReportWritten:
+        return ReportWritten(*who.told(), tuple(end.finish()))
 
 
 def task_context() -> TaskContext:

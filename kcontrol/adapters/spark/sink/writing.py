@@ -30,6 +30,8 @@ class RowWriter:
 
     def __init__(self, address: ChannelAddress, grant: Grant, job: WriteJob, who: WriterIdentity) -> None:
         self._address, self._grant, self._job, self._who = address, grant, job, who
+        self.own = {each.output: each.partitions for each in grant.own}
+        """By output: the partitions that this task may write."""
         self._writers: dict[str, _Writer] = {}
 
     def write(self, target: OutputTarget, rows: pa.RecordBatch, partitions: pa.Array) -> None:
