@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger, QueryResult
-from kcontrol.adapters.spark.channel.exchanging import Run, Stages, dealt, runs_of
+from kcontrol.adapters.spark.channel.exchanging import Stages, dealt, runs_of
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.core.model import ExchangeRun, ExchangeSlice, FailureKind
 from kcontrol.errors import StepFailedError
 from tests.support.patience import HANG_S
@@ -27,7 +28,7 @@ def slice_of(partition: int, *runs: tuple[int, int, int, int]) -> ExchangeSlice:
 
 
 SENT = (slice_of(2, (OTHER, 0, 3, 30), (ME, 3, 4, 5)), slice_of(0, (ME, 7, 9, 20), (ME, 9, 10, 1)))
-MINE = (Run(0, 7, 9, 20), Run(0, 9, 10, 1), Run(2, 3, 4, 5))
+MINE = (RunToRead(0, 7, 9, 20), RunToRead(0, 9, 10, 1), RunToRead(2, 3, 4, 5))
 
 
 def attempt(readers: int = 1) -> AttemptLedger:

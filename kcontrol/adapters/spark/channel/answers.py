@@ -40,7 +40,6 @@ from kcontrol.adapters.spark.channel.messages import (
     ReportSent,
     ReportTaken,
     ReportWritten,
-    RunToRead,
     Settings,
     Split,
     StepSplits,
@@ -150,7 +149,7 @@ class ChannelEndpoint:
         return TaskRuns(
             topic=where.topic,
             topic_id=where.topic_id,
-            runs=tuple(RunToRead(run.partition, run.from_, run.to, run.records) for run in runs),
+            runs=runs,
             step=attempt.work.step,
             node=attempt.exchanging.node,
             committed=attempt.expected is not None,

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcontrol.adapters.kafka.write.turns import WriteTurn
-from kcontrol.adapters.spark.channel.exchanging import Exchanging, Run, Stages
+from kcontrol.adapters.spark.channel.exchanging import Exchanging, Stages
 from kcontrol.adapters.spark.channel.input_check import InputCheck, recorded_version
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.adapters.spark.channel.sharing import SharedWriting
 from kcontrol.core.model import (
     ExchangeSlice,
@@ -149,7 +150,7 @@ class AttemptLedger:
 
     def begin_reading(
         self, query: str, exchange: str, task: int, task_attempt: int, attempt_number: int
-    ) -> tuple[Run, ...]:
+    ) -> tuple[RunToRead, ...]:
         """A source task is about to read its part of an exchange: this. Raises StepFailedError when it is a re-run,
         too late or too early."""
         self.announce(query, task_attempt, frozenset(), attempt_number)

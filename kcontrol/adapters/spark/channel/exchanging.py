@@ -8,39 +8,30 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.core.model import ExchangeSlice, FailureKind
 from kcontrol.errors import StepFailedError
 
 Fail = Callable[[FailureKind, str], StepFailedError]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Offsets [from, to) of a slot that hold rows for one node; `records` is how many rows."""
-
-    partition: int
-    from_: int
-    to: int
-    records: int
-
-
-def runs_of(slices: Iterable[ExchangeSlice], node: int) -> dict[str, tuple[Run, ...]]:
+def runs_of(slices: Iterable[ExchangeSlice], node: int) -> dict[str, tuple[RunToRead, ...]]:
     """By exchange: what is for a node, by slot and offset."""
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[RunToRead]] = {}
     for piece in slices:
-        mine = [Run(piece.partition, r.from_, r.to, r.records) for r in piece.runs if r.node == node]
+        mine = [RunToRead(piece.partition, r.from_, r.to, r.records) for r in piece.runs if r.node == node]
         found.setdefault(piece.exchange, []).extend(mine)
     return {
         name: tuple(sorted(runs, key=lambda run: (run.partition, run.from_))) for name, runs in found.items()
     }
 
 
-def dealt(runs: Sequence[Run], tasks: int) -> list[tuple[Run, ...]]:
+def dealt(runs: Sequence[RunToRead], tasks: int) -> list[tuple[RunToRead, ...]]:
     """Which runs each of so many source tasks reads, in this order: each to the least loaded, as they come.
 
     It follows from the runs and the number alone, so that a replay deals alike.
     """
-    hands: list[list[Run]] = [[] for _ in range(tasks)]
+    hands: list[list[RunToRead]] = [[] for _ in range(tasks)]
     loads = [0] * tasks
     for run in runs:
         least = loads.index(min(loads))
@@ -73,7 +64,7 @@ class Exchanging:
         self._step, self._stages = step, stages
         self._changed, self._over, self._fail = changed, over, fail
         self._begun = 0
-        self._ready: dict[str, tuple[Run, ...]] = {}
+        self._ready: dict[str, tuple[RunToRead, ...]] = {}
         self._taken: dict[tuple[str, str, int], int] = {}
         self._sent: dict[tuple[str, int], tuple[ExchangeSlice, ...]] = {}
 
@@ -97,7 +88,7 @@ class Exchanging:
         """Whether its stage has begun."""
         return self._stages.of_work.get(query, 0) <= self._begun
 
-    def ready(self, exchange: str) -> tuple[Run, ...]:
+    def ready(self, exchange: str) -> tuple[RunToRead, ...]:
         """All that is for this node."""
         with self._changed:
             return self._ready.get(exchange, ())
@@ -106,7 +97,7 @@ class Exchanging:
         """How many source tasks read it, on each node."""
         return max(1, self._stages.readers.get(exchange, 1))
 
-    def part(self, query: str, exchange: str, task: int) -> tuple[Run, ...]:
+    def part(self, query: str, exchange: str, task: int) -> tuple[RunToRead, ...]:
         """What one source task reads. Raises StepFailedError (QUERY), which ends the attempt, when it runs before the
         stage of its query."""
         with self._changed:
@@ -134,7 +125,7 @@ class Exchanging:
                 )
             self._taken[query, exchange, task] = records
 
-    def untaken(self, query: str, exchange: str) -> tuple[Run, ...]:
+    def untaken(self, query: str, exchange: str) -> tuple[RunToRead, ...]:
         """Runs that no task of the query has read to the end, as where a plan has a limit."""
         with self._changed:
             hands = dealt(self.ready(exchange), self.tasks(exchange))

@@ -114,7 +114,7 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class RunToRead:
-    """Offsets [from, to) of a slot that hold so many rows."""
+    """Offsets [from, to) of a slot that hold rows for one node; `records` is how many rows."""
 
     partition: int
     from_: int

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.deliver import DeliveredExchange, DeliveredRows, ExchangeDelivery, Keep
-from kcontrol.adapters.kafka.exchange.reader import Sent
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.sink.spool import Spool, SpoolFile
+from kcontrol.adapters.spark.source.counting import sent_to_node
 from kcontrol.core.failures import kind_of, without_step
 from kcontrol.core.model import ExchangeSpec
 from kcontrol.settings.cluster import ClusterSettings
@@ -64,7 +64,7 @@ class Deliveries:
             return DeliveredRows((), ())
         work, replay = attempt.work, attempt.expected is not None
         producer = (work.token.producer_id, work.token.producer_epoch)
-        sent = Sent(work.step, attempt.exchanging.node, *producer, committed=replay)
+        sent = sent_to_node(attempt)
         what = DeliveredExchange(
             exchange.name, exchange.topic, exchange.topic_id, self.schemas[exchange.name]
         )

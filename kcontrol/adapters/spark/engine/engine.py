@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
-from kcontrol.adapters.spark.channel.exchanging import Run
 from kcontrol.adapters.spark.channel.failures import judged
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.adapters.spark.engine.delivering import Deliveries
 from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
 from kcontrol.adapters.spark.engine.exchange_schemas import schemas_of
@@ -415,7 +415,7 @@ class SparkEngine:
     def _read_again(self, attempt: AttemptLedger, item: InputRange, split: SourceSplit) -> Counted:
         return count_split(self._host.settings, item, split, attempt.digest_version)
 
-    def _count_again(self, attempt: AttemptLedger, exchange: str, runs: Sequence[Run]) -> int:
+    def _count_again(self, attempt: AttemptLedger, exchange: str, runs: Sequence[RunToRead]) -> int:
         what = self._work.exchanges[exchange], self._deliveries.schemas[exchange]
         return count_runs(self._host.settings, *what, runs, attempt)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
-from kcontrol.adapters.spark.channel.exchanging import Run
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.core.model import ExchangeTaken, FailureKind, StepResult
 
-CountRuns = Callable[[str, Sequence[Run]], int]
+CountRuns = Callable[[str, Sequence[RunToRead]], int]
 """How many rows runs of an exchange hold."""
 
 

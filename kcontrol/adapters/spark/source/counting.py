@@ -9,7 +9,7 @@ import pyarrow as pa
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.read.ranges import RangeReader
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
-from kcontrol.adapters.spark.channel.exchanging import Run
+from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.core.model import ExchangeSpec, InputRange, SourceSplit
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.digest import input_kind
@@ -26,19 +26,24 @@ def count_split(
     return Counted(reading.records, reading.digest.hex)
 
 
+def sent_to_node(attempt: AttemptLedger) -> Sent:
+    """Who has written what this node reads in an attempt, or in a replay of it."""
+    token = attempt.work.token
+    producer = (token.producer_id, token.producer_epoch)
+    committed = attempt.expected is not None
+    return Sent(attempt.work.step, attempt.exchanging.node, *producer, committed=committed)
+
+
 def count_runs(
     settings: ClusterSettings,
     exchange: ExchangeSpec,
     schema: pa.Schema,
-    runs: Sequence[Run],
+    runs: Sequence[RunToRead],
     attempt: AttemptLedger,
 ) -> int:
     """How many rows runs for this node hold. Raises as `ExchangeReader.read`."""
-    token, committed = attempt.work.token, attempt.expected is not None
-    producer = (token.producer_id, token.producer_epoch)
-    sent = Sent(attempt.work.step, attempt.exchanging.node, *producer, committed=committed)
     reader = ExchangeReader(settings, exchange.name, exchange.topic, exchange.topic_id, schema)
-    reading = reader.read([(run.partition, run.from_, run.to) for run in runs], sent)
+    reading = reader.read([(run.partition, run.from_, run.to) for run in runs], sent_to_node(attempt))
     for _ in reading:
         pass
     return reading.records
