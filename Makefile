@@ -6,6 +6,7 @@ ROUNDS ?= 10
 SEED   ?= 1
 NODES  ?= 1
 BROKERS ?= 1
+CHAOS   ?=
 
 .PHONY: setup demo test lint types layers chaos bench golden docs docs-reference lock clean
 
@@ -58,7 +59,7 @@ layers: setup
 	$(VENV)/bin/lint-imports
 
 chaos: setup
-	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES) --brokers $(BROKERS)
+	$(PY) -m tests.chaos --rounds $(ROUNDS) --seed $(SEED) --nodes $(NODES) --brokers $(BROKERS) $(CHAOS)
 
 bench: setup
 	$(PY) -m bench

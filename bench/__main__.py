@@ -26,6 +26,7 @@ from bench.recovery import CASES, measure_recovery
 from bench.report import Findings, show, to_json
 from bench.rest import measure_rest
 from bench.settings import measure_settings
+from bench.shards import measure_shards
 from bench.soak import measure_soak
 from bench.spark_environment import prepare
 from bench.spark_side import run_spark
@@ -41,6 +42,7 @@ PARTS = (
     "startup",
     "nodes",
     "exchange",
+    "shards",
     "checkpoints",
     "latency",
     "memory",
@@ -128,11 +130,14 @@ def measure(
     killed: Sequence[str] = CASES,
     nodes: int | None = None,
 ) -> None:
-    """One part by its name, on a broker of its own. killed: of `recovery`, which cases. nodes: of the clusters of
-    `nodes`, only those with so many."""
+    """One part by its name, on a broker of its own where it needs one. killed: of `recovery`, which cases. nodes: of the
+    clusters of `nodes`, only those with so many."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
+        return
+    if part == "shards":
+        findings.shards = measure_shards(plan.QUICK_OWNING if quick else plan.OWNING, console.print)
         return
     with EmbeddedBroker(data_dir) as broker:
         servers = broker.bootstrap_servers

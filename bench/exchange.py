@@ -1,8 +1,9 @@
-"""What it costs to bring rows together by key across nodes: the aggregate on two nodes, the same steps in three ways.
+"""What it costs to bring rows together by key across nodes: the aggregate on two nodes, the same steps in four ways.
 
 - partitioned: equal keys lie in one partition of the input (`partitioned_by`), so that each node finds them by itself;
 - exchange: `kcontrol.exchange`, whatever the partitions, and rows without keys, which stay on the node that made them;
-- delivered: the same, and rows with keys, which go to the nodes that own their output partitions.
+- combined: the same, with `combine`: each node brings its rows of a step to one a key before it sends them;
+- delivered: as exchange, and rows with keys, which go to the nodes that own their output partitions.
 
 The ways take turns, each run in new processes. Above 1 an exchange takes longer.
 """
@@ -22,7 +23,7 @@ from bench.topics import create_topics, fill
 
 SOURCE = "exchanged"
 NODES = PARTITIONS = CORES = 2
-WAYS = ("partitioned", "exchange", "delivered")
+WAYS = ("partitioned", "exchange", "combined", "delivered")
 
 
 @dataclass(frozen=True)

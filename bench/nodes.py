@@ -72,9 +72,7 @@ def measure_nodes(
         places = Places(bootstrap_servers, f"records-{scale.partitions}", scale.partitions, CORES)
         if scale.partitions not in filled:
             filled.add(scale.partitions)
-            records = sum(each.records for each in measurements) + SPARE_STEPS * measurements[0].step_records
-            create_topics(bootstrap_servers, places.source, partitions=scale.partitions)
-            fill(bootstrap_servers, places.source, records, scale.partitions)
+            _fill(places, scale, measurements)
         for each in _measure(places, scale, measurements):
             found.append(each)
             took_ms = median(step.period_ms for step in each.run.steps)
@@ -83,6 +81,17 @@ def measure_nodes(
                 f"step: {took_ms:,.0f} ms"
             )
     return found
+
+
+def _fill(places: Places, scale: Scale, measurements: Sequence[Measurement]) -> None:
+    """What small steps read is in the small batches that a producer writes with which they keep up; the rest is a backlog."""
+    small, *large = measurements
+    live = small.records + SPARE_STEPS * small.step_records
+    backlog = sum(each.records for each in large)
+    create_topics(places.bootstrap_servers, places.source, partitions=scale.partitions)
+    together = max(1, small.step_records // scale.partitions)
+    fill(places.bootstrap_servers, places.source, live, scale.partitions, batch_records=together)
+    fill(places.bootstrap_servers, places.source, backlog, scale.partitions, first=live)
 
 
 def _measure(places: Places, scale: Scale, measurements: Sequence[Measurement]) -> list[ScaleRun]:

@@ -44,10 +44,15 @@ SMALL = (
 PROFILED = tuple(Measurement(workload, 800_000, 3, 6) for workload in ("passthrough", "keyed", "aggregate"))
 """More steps than in `LARGE`, because the processor times are of all of them together."""
 SETTINGS = (Measurement("aggregate", 1_000, 60, 60), Measurement("passthrough", 800_000, 2, 3))
-PLANNING = (Measurement("passthrough", 1_000, 150, 100), Measurement("passthrough", 800_000, 2, 4))
+PLANNING = (
+    Measurement("passthrough", 1_000, 150, 100),
+    Measurement("aggregate", 1_000, 150, 100),
+    Measurement("passthrough", 800_000, 2, 4),
+    Measurement("aggregate", 800_000, 2, 4),
+)
 EXCHANGING = (Measurement("aggregate", 1_000, 100, 100), Measurement("aggregate", 800_000, 2, 4))
 QUICK_EXCHANGING = (Measurement("aggregate", 1_000, 5, 10),)
-QUICK_PLANNING = (Measurement("passthrough", 1_000, 10, 15),)
+QUICK_PLANNING = (Measurement("passthrough", 1_000, 10, 15), Measurement("aggregate", 1_000, 10, 15))
 QUICK_SETTINGS = (Measurement("aggregate", 1_000, 10, 10),)
 QUICK_LARGE = (
     Measurement("passthrough", 200_000, 1, 2),
@@ -81,6 +86,19 @@ SCALE_STEPS = (Measurement("passthrough", 1_000, 30, 40), Measurement("passthrou
 """In this order, in the same processes."""
 QUICK_SCALES = (_BASE, Scale(2, 16))
 QUICK_SCALE_STEPS = (Measurement("passthrough", 1_000, 10, 10), Measurement("passthrough", 20_000, 1, 3))
+
+
+@dataclass(frozen=True)
+class Owning:
+    """Steps of one node that owns some of a query's shards, counted after the warm-up."""
+
+    step_records: int
+    warm_up_steps: int
+    steps: int
+
+
+OWNING = Owning(1_000, 30, 60)
+QUICK_OWNING = Owning(1_000, 5, 10)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What it gains to plan a query without state once: the same steps with the plan kept, and with one made for
+"""What it gains to plan a query once: the same steps with the plan kept, and with one made for
 each step.
 
 Both ways take turns, each run in new processes. Above 1 the kept plan gains.

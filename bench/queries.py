@@ -3,7 +3,7 @@ needs PySpark and nothing else."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 NUMBER_DIGITS = 12
@@ -22,8 +22,29 @@ def keyed(records: DataFrame) -> DataFrame:
 
 def aggregate(records: DataFrame) -> DataFrame:
     """A running count and sum by key, one row for each key that a step touches."""
-    number = F.substring(F.col("value").cast("string"), 1, NUMBER_DIGITS).cast("long")
-    totals = records.groupBy("key").agg(F.count("*").alias("n"), F.sum(number).alias("total"))
+    totals = records.groupBy("key").agg(F.count("*").alias("n"), F.sum(_number()).alias("total"))
+    return _written(totals)
+
+
+def numbered(records: DataFrame) -> DataFrame:
+    """What the aggregate needs of the records."""
+    return records.select("key", _number().alias("number"))
+
+
+PARTS = {"n": "count(*)", "total": "sum(number)"}
+"""Of numbered records: what can be brought to one row a key before they meet."""
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """The aggregate, of rows that were."""
+    return _written(parts.groupBy("key").agg(F.sum("n").alias("n"), F.sum("total").alias("total")))
+
+
+def _number() -> Column:
+    return F.substring(F.col("value").cast("string"), 1, NUMBER_DIGITS).cast("long")
+
+
+def _written(totals: DataFrame) -> DataFrame:
     return totals.select("key", F.concat_ws(",", "n", "total").cast("binary").alias("value"))
 
 

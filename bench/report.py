@@ -25,6 +25,7 @@ from bench.planning import PlanningGain
 from bench.processor import Profile
 from bench.rest import RestEffect
 from bench.settings import SettingGain
+from bench.shards import ShardCost
 from bench.soak import SoakRun
 from bench.startup import StartUp
 
@@ -47,6 +48,7 @@ class Findings:
     profile: Profile | None = None
     planning: Sequence[PlanningGain] = ()
     exchange: Sequence[ExchangeCost] = ()
+    shards: Sequence[ShardCost] = ()
     settings: Sequence[SettingGain] = ()
     soak: Sequence[SoakRun] = ()
     peers: Sequence[PeerFigures] = ()
@@ -82,6 +84,7 @@ def to_json(findings: Findings, large: int) -> str:
             "profile": None if findings.profile is None else asdict(findings.profile),
             "planning": [asdict(each) | {"ratio": each.ratio} for each in findings.planning],
             "exchange": [asdict(each) for each in findings.exchange],
+            "shards": [asdict(each) for each in findings.shards],
             "settings": [asdict(each) | {"ratio": each.ratio} for each in findings.settings],
             "soak": [asdict(each) for each in findings.soak],
             "peers": [asdict(each) for each in findings.peers],
@@ -118,6 +121,7 @@ def show(console: Console, findings: Findings, large: int) -> None:
         _show_profile(console, findings.profile)
     _show_planning(console, findings.planning)
     _show_exchange(console, findings.exchange)
+    _show_shards(console, findings.shards)
     _show_settings(console, findings.settings)
     _show_soak(console, findings.soak)
     show_peers(console, findings.peers)
@@ -157,6 +161,20 @@ def _show_exchange(console: Console, costs: Sequence[ExchangeCost]) -> None:
     for each in costs:
         figures = (f"{each.step_records:,}", each.way, _spread(each.step_ms), f"{each.times_as_long:.2f}")
         table.add_row(each.workload, *figures)
+    if costs:
+        console.print(table)
+
+
+def _show_shards(console: Console, costs: Sequence[ShardCost]) -> None:
+    table = Table(
+        *("shards", "owned", "ms a step", "times as long", "ms for each not owned"),
+        title="what shards cost a node that does not own them",
+    )
+    for each in costs:
+        cost = "" if each.not_owned_ms is None else f"{each.not_owned_ms:.2f}"
+        table.add_row(
+            str(each.shards), str(each.owned), _spread(each.step_ms), f"{each.times_as_long:.2f}", cost
+        )
     if costs:
         console.print(table)
 

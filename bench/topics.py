@@ -76,15 +76,17 @@ def fill(
     keys: int = KEYS,
     *,
     by_key: bool = False,
+    batch_records: int = 10_000,
 ) -> None:
     """Append `records` numbered records, spread evenly over partitions, or placed by their keys as Kafka's clients do.
-    Raises KafkaException unless all are acknowledged."""
+    batch_records: at most, of one partition. Raises KafkaException unless all are acknowledged."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap_servers,
             "enable.idempotence": True,
             "linger.ms": 50,
             "batch.size": 1_000_000,
+            "batch.num.messages": batch_records,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 4 * CHUNK_RECORDS * partitions,
         }

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
-from kcontrol.adapters.spark.query.once import each_step
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.core.events import Exit
@@ -93,7 +91,13 @@ class Application:
         return self._frames.read(name)
 
     def exchange(
-        self, frame: DataFrame, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
+        self,
+        frame: DataFrame,
+        by: Any,
+        *,
+        combine: Any = None,
+        name: str | None = None,
+        compression: ExchangeCompression = "lz4",
     ) -> DataFrame:
         """`frame` with all rows that are equal in `by` on one node: see `kcontrol.exchange`. Raises
         ConfigurationError."""
@@ -101,7 +105,8 @@ class Application:
             raise ConfigurationError(
                 "exchange() must come before start(): the queries of a pipeline start together"
             )
-        return self._frames.exchanges.exchange(frame, by, name=name, compression=compression)
+        found = self._frames.exchanges
+        return found.exchange(frame, by, combine=combine, name=name, compression=compression)
 
     def write(self, frame: DataFrame, output: str | Sequence[str], mode: OutputMode = "append") -> None:
         """Make `frame` the content of an output, or of several if its column `output` tells
@@ -124,10 +129,8 @@ class Application:
         ConfigurationError, NotDeterministicError."""
         if self._thread is not None:
             raise ConfigurationError("this application has been started already")
-        bound = replace(
-            self._frames.bind(self._queries, self._allow_nondeterministic),
-            planning=each_step("the application's own frames are streams"),
-        )
+        frames = self._frames
+        bound = frames.kept_as_given(frames.bind(self._queries, self._allow_nondeterministic))
 
         async def work() -> None:
             self._loop = asyncio.get_running_loop()

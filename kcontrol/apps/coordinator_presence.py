@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import quote
 from uuid import uuid4
 
 from kcontrol.backoff import Backoff
@@ -45,10 +46,17 @@ def locks_of(settings: ClusterSettings) -> Path:
 
 
 class CoordinatorPresence:
-    """Of one coordinator process. `client_id` is its name in the group, and that of its lock."""
+    """Of one coordinator process. `client_id` is its name in the group, and that of its lock.
 
-    def __init__(self, directory: Path, look_every_s: float = LOOK_EVERY_S) -> None:
-        self.client_id = f"kcontrol-coordinator-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+    instance: of a static member. Kafka takes whoever joins under it for the same member, and goes on to show the client id
+    of the first: so all of them have the same.
+    """
+
+    def __init__(
+        self, directory: Path, instance: str | None = None, look_every_s: float = LOOK_EVERY_S
+    ) -> None:
+        own = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self.client_id = f"kcontrol-coordinator-{own if instance is None else quote(instance, safe='')}"
         self._directory = directory
         self._look_every_s = look_every_s
         self._file: BinaryIO | None = None
@@ -67,8 +75,10 @@ class CoordinatorPresence:
     def hide(self) -> None:
         """It ends by itself, and leaves the group by itself."""
         if self._file is not None:
+            shown = self._directory / self.client_id
             with suppress(OSError):
-                (self._directory / self.client_id).unlink()
+                if os.path.samestat(os.fstat(self._file.fileno()), shown.stat()):  # Not its successor's.
+                    shown.unlink()
             self._file.close()
             self._file = None
 
@@ -78,13 +88,11 @@ class CoordinatorPresence:
             names = [each.name for each in self._directory.iterdir()]
         except OSError:
             return []
-        return [
-            name
-            for name in names
-            if name != self.client_id
-            and not name.startswith(_HIDDEN)
-            and not holder_of(self._directory / name)[1]
-        ]
+        others = (name for name in names if name != self.client_id and not name.startswith(_HIDDEN))
+        return [name for name in others if not self._is_held(name)]
+
+    def _is_held(self, name: str) -> bool:
+        return holder_of(self._directory / name)[1]
 
     @asynccontextmanager
     async def watching(self, remove: Remove) -> AsyncIterator[None]:
@@ -116,4 +124,5 @@ class CoordinatorPresence:
             _log.info("coordinator %s has died; its pipelines are shared out anew", name)
         for name in dead:
             with suppress(OSError):
-                (self._directory / name).unlink()
+                if not self._is_held(name):  # By who was started again under its name meanwhile.
+                    (self._directory / name).unlink()

@@ -78,7 +78,7 @@ def run_coordinator(
     """
     asyncio.run(check_may_join(settings))
     tries = RESTARTS.begin()
-    presence = CoordinatorPresence(locks_of(settings))
+    presence = CoordinatorPresence(locks_of(settings), options.instance)
     presence.show()
     with ExitStack() as stack:
         stack.callback(presence.hide)
@@ -174,7 +174,7 @@ class _Life:
             settling.cancel()
 
     async def _watch(self) -> None:
-        membership = Membership(self._settings, self._presence.client_id)
+        membership = Membership(self._settings, self._presence.client_id, self._options.instance)
         try:
             await watch_membership(
                 membership.is_there, self._options.look_every_s, self._options.missed_looks

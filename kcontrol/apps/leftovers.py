@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.core.log.definitions import definitions
+from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import StepBoundary
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
@@ -46,5 +49,16 @@ async def last_step(settings: ClusterSettings, pipeline: str) -> int:
             (each.record.step for each in await log.read_to_end() if isinstance(each.record, StepBoundary)),
             default=0,
         )
+    finally:
+        await log.close()
+
+
+async def committed(settings: ClusterSettings, pipeline: str) -> StepsView:
+    """What the pipeline's log of steps says, from the newest checkpoint on. Raises DamagedRecordError."""
+    log = KafkaStepsLog(settings, pipeline)
+    try:
+        newest = await log.begin_at_checkpoint()
+        view = StepsView(pipeline) if newest is None else StepsView.begun_at(pipeline, newest)
+        return reduce(evolve, await log.read_to_end(), view)
     finally:
         await log.close()

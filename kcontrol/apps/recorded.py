@@ -12,8 +12,9 @@ import click
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
-from kcontrol.core.model import Checkpoint, LoggedStep, PipelineSpec, StepBoundary
-from kcontrol.core.step.division import of_size
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import Assignment, Checkpoint, LoggedStep, PipelineSpec, StepBoundary
+from kcontrol.core.step.layout_change import as_made
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError
 from kcontrol.replay.verify import Beginning, beginning
 from kcontrol.settings.cluster import ClusterSettings
@@ -29,30 +30,55 @@ class RecordedSteps:
     first: int
     last: int
     begin: Beginning
+    steps: StepsView
+    """What the log says of assignments and checkpoints."""
 
     def pieces(self) -> Iterator[RecordedSteps]:
-        """Cut where the number of nodes changed, each with the definition as it then was.
+        """Cut where the number of nodes or the layout changed, each with the definition as it then was. With state, a
+        piece after a change begins, as its nodes did, with the checkpoint that the layout was changed over.
 
-        Raises NotFoundError for a pipeline with state: its state was divided otherwise.
+        Raises NotFoundError where that is gone, or where nodes have sent each other rows in a piece that this definition
+        does not tell anything of.
         """
         begun = 0
         for index in range(1, len(self.boundaries) + 1):
-            if index == len(self.boundaries) or self.boundaries[index].nodes != self.boundaries[begun].nodes:
+            if index == len(self.boundaries) or self._made(index) != self._made(begun):
                 yield self._piece(self.boundaries[begun:index])
                 begun = index
 
+    def _made(self, index: int) -> tuple[int, Assignment | None]:
+        boundary = self.boundaries[index]
+        return boundary.nodes, self.steps.assignment_of(boundary.step)
+
     def _piece(self, boundaries: Sequence[StepBoundary]) -> RecordedSteps:
-        if len(boundaries) == len(self.boundaries):
-            return replace(self, spec=of_size(self.spec, boundaries[0].nodes))
-        first, last = boundaries[0].step, boundaries[-1].step
-        if self.spec.stateful:
+        first, last, nodes = boundaries[0].step, boundaries[-1].step, boundaries[0].nodes
+        shards = boundaries[0].layout.shuffle_partitions
+        spec = as_made(self.spec, nodes, self.steps.assignment_of(first), shards)
+        if not spec.exchanges and any(boundary.layout.exchanges for boundary in boundaries):
             raise NotFoundError(
-                f"pipeline {self.spec.pipeline!r} keeps state, and steps {first} to {last} alone of those "
-                f"needed were made by {boundaries[0].nodes} nodes: steps before and after a change of their "
-                "number can't be run again in one go"
+                f"pipeline {spec.pipeline!r}: in steps {first} to {last} its {nodes} nodes sent each other rows, of which the "
+                "definition with one node tells nothing: give the definition with several nodes to run them again"
             )
-        return RecordedSteps(
-            of_size(self.spec, boundaries[0].nodes), boundaries, first, last, Beginning(first - 1)
+        if boundaries[0] is self.boundaries[0]:
+            return replace(self, spec=spec, boundaries=boundaries, last=last)
+        if not spec.stateful:
+            return replace(
+                self, spec=spec, boundaries=boundaries, first=first, last=last, begin=Beginning(first - 1)
+            )
+        checkpoint = self.steps.checkpoint_of(first - 1)
+        if checkpoint is None:
+            raise NotFoundError(
+                f"pipeline {spec.pipeline!r} keeps state, and steps {first} to {last} alone of those needed were made by "
+                f"{nodes} nodes; the checkpoint of step {first - 1}, with which they began, is not kept any more: give --from "
+                f"{boundaries[-1].step + 1}, or a step after a checkpoint that is kept"
+            )
+        return replace(
+            self,
+            spec=spec,
+            boundaries=boundaries,
+            first=max(first, self.first),
+            last=last,
+            begin=Beginning(first - 1, checkpoint),
         )
 
 
@@ -84,7 +110,8 @@ async def recorded_steps(
                 f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}"
             )
         boundaries = await boundaries_of(logs, newest, begin.step + 1, last or end)
-    return RecordedSteps(spec, boundaries, found, last or end, begin)
+        steps = replace(logs.committed, assignments=await _assignments(logs))
+    return RecordedSteps(spec, boundaries, found, last or end, begin, steps)
 
 
 async def boundaries_of(
@@ -100,6 +127,15 @@ async def boundaries_of(
         for each in read
         if isinstance(each.record, StepBoundary) and first <= each.record.step <= last
     ]
+
+
+async def _assignments(logs: PipelineLogs) -> tuple[Assignment, ...]:
+    """All changes of the layout, of which a reader that began at a checkpoint knows the newest. They are never dropped."""
+    if not logs.committed.assignments:
+        return ()
+    logs.steps.begin_at_start()
+    found = [each.record for each in await logs.steps.read_to_end()]
+    return tuple(each for each in found if isinstance(each, Assignment))
 
 
 def _is_readable(checkpoint: Checkpoint, own: Path) -> bool:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
+from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
@@ -124,15 +125,16 @@ async def run_again(
             check_local(spark.sparkContext.master or "")
         environment = environment_of(spark)
         with phase(PLANNING, place.as_json):
-            bound = await asyncio.to_thread(bind, definition, spark, host.channel.address)
+            bound = await asyncio.to_thread(_bound_as_made, definition, recorded, spark, host.channel.address)
         with tempfile.TemporaryDirectory(prefix=f"kcontrol-{place.command}-") as scratch:
             spool = None if deliver is None else Spool(Path(scratch, "spool"), recorded.first)
             for number, piece in enumerate(recorded.pieces()):
+                queries = bound[_made_with(piece.boundaries[0])]
                 for node in range(piece.spec.nodes):
                     directory = Path(scratch, f"work-{number}")
                     where = NodePlace(node, directory, checkpoints=place.checkpoints, environment=environment)
                     say_made_otherwise(piece.boundaries, node, environment)
-                    engine = scratch_engine(spark, bound, host, where, piece.spec, spool)
+                    engine = scratch_engine(spark, queries, host, where, piece.spec, spool)
                     differences += await run_node(
                         engine, node, piece, report, _from_spool(spool, piece, node, deliver)
                     )
@@ -140,6 +142,30 @@ async def run_again(
         host.close()
         spark.stop()
     return differences
+
+
+def _made_with(boundary: StepBoundary) -> tuple[bool, int]:
+    """What the queries of a step follow from, beside the definition: whether a node was alone; how many shards there were."""
+    return boundary.nodes == 1, boundary.layout.shuffle_partitions
+
+
+def _bound_as_made(
+    definition: Pipeline, recorded: RecordedSteps, spark: SparkSession, address: ChannelAddress
+) -> dict[tuple[bool, int], BoundQueries]:
+    """The queries of the steps, as each was made."""
+    now = bind(definition, spark, address)
+    found: dict[tuple[bool, int], BoundQueries] = {}
+    for boundary in recorded.boundaries:
+        alone, shards = made = _made_with(boundary)
+        if made in found:
+            continue
+        then = (
+            definition if shards == definition.layout.shuffle_partitions else definition.with_shards(shards)
+        )
+        # Alone a node exchanges nothing: its queries are others.
+        then = then.with_nodes(1) if alone and now.exchanges else then
+        found[made] = now if then is definition else bind(then, spark, address)
+    return found
 
 
 def scratch_engine(

@@ -18,10 +18,12 @@ from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.exchange.topic import ensure_exchange_topic
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.apps.leftovers import last_step, refuse_leftovers
+from kcontrol.apps.leftovers import committed, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import ExchangeSpec, PipelineSpec
+from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
@@ -114,13 +116,28 @@ async def _resolved(
     )
     topics = {each.name: names.exchange_topic(pipeline.name, each.name) for each in exchanges}
     spec = build_spec(pipeline, inputs, outputs, queries, exchanges, topics)
-    of_earlier_size = ""
-    if earlier is not None and earlier.nodes != spec.nodes:
-        divided = spec.stateful or bool(spec.exchanges or earlier.exchanges)
-        check_resize(spec, earlier, await last_step(settings, pipeline.name) if divided else 0)
-        # The queries of a pipeline that exchanges rows are others with one node: nothing is lost before its first step.
-        exchanging = spec.exchanges or earlier.exchanges
-        of_earlier_size = earlier.fingerprint if exchanging else fingerprint(pipeline, queries, earlier.nodes)
+    of_earlier_size, steps = "", StepsView(pipeline.name)
+    if earlier is not None and (
+        earlier.nodes != spec.nodes or _divides(spec) or _divides(earlier) or earlier.assignment
+    ):
+        steps = await committed(settings, pipeline.name)
+    shards = pipeline.layout.shuffle_partitions
+    if earlier is not None and (
+        earlier.nodes != spec.nodes
+        or earlier.assignment != _number(steps)
+        or earlier.layout.shuffle_partitions != shards
+    ):
+        between_states = [each.sends for each in queries if each.sends and each.stateful_operators]
+        check_resize(spec, earlier, steps, between_states)
+        if steps.assignment is not None:
+            shards = earlier.layout.shuffle_partitions
+        # The queries of a pipeline that exchanges rows are others with one node: what can be compared is, with a step.
+        both = spec.exchanges and earlier.exchanges
+        then = pipeline.with_shards(shards)
+        as_then = fingerprint(then, queries, earlier.nodes, exchanges if both else ())
+        others = bool(spec.exchanges) != bool(earlier.exchanges)
+        of_earlier_size = earlier.fingerprint if others else assigned_fingerprint(as_then, earlier.assignment)
+    spec = assigned(spec, steps.assignment)
     # Topics are made for a pipeline that is right alone.
     spec = replace(spec, exchanges=await asyncio.to_thread(_with_topics, settings, spec))
     spec = succeed(spec, earlier, of_earlier_size)
@@ -184,6 +201,15 @@ def _facts(
         found = _output_state(admin, what, topic, output_partitions)
         outputs[name] = OutputFacts(found.topic_id, found.partitions)
     return inputs, outputs
+
+
+def _divides(spec: PipelineSpec) -> bool:
+    """Whether it has a layout that can be changed between two of its starts."""
+    return spec.stateful or bool(spec.exchanges)
+
+
+def _number(steps: StepsView) -> int:
+    return 0 if steps.assignment is None else steps.assignment.number
 
 
 def _with_topics(settings: ClusterSettings, spec: PipelineSpec) -> tuple[ExchangeSpec, ...]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.adapters.kafka.read.output_files import OutputFiles, SavedOutput
-from kcontrol.adapters.spark.state.linking import fit_restored
+from kcontrol.adapters.spark.state.assembling import PartsOfNodes
+from kcontrol.adapters.spark.tables.gathering import GatheredState, gathered
 from kcontrol.adapters.spark.tables.states import StateTable, state_tables
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
@@ -26,6 +27,7 @@ from kcontrol.core.model import (
     SavedPart,
     StepBoundary,
 )
+from kcontrol.core.step.assignment import saved_owners
 from kcontrol.errors import CheckpointError, NotFoundError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.table_steps import askable_steps, chosen_step, steps_text
@@ -106,24 +108,21 @@ class StepFiles:
         if self._states is None:
             parts = self.directory / "parts"
             shutil.rmtree(parts, ignore_errors=True)
-            found = (
-                {} if self.asked.checkpoint is None else self._restore(self.asked.checkpoint, parts, check)
-            )
+            checkpoint = self.asked.checkpoint
+            found = {} if checkpoint is None else self._gather(checkpoint, parts, check)
             self._states = state_tables(found, self.asked.step)
         return self._states
 
-    def _restore(self, checkpoint: Checkpoint, parts: Path, check: Callable[[], None]) -> dict[int, Path]:
+    def _gather(
+        self, checkpoint: Checkpoint, target: Path, check: Callable[[], None]
+    ) -> dict[str, GatheredState]:
         store, location = CheckpointStore(), placed(checkpoint.location, self.own)
         for part in checkpoint.parts:
             if not store.readable(location, part.manifest):
                 raise CheckpointError(self._unreadable(checkpoint, part))
-        found = {}
-        for part in checkpoint.parts:
-            check()
-            found[part.node] = parts / f"node-{part.node}"
-            store.restore(location, part.manifest, found[part.node])
-            fit_restored(found[part.node], found[part.node])
-        return found
+        manifests = {part.node: part.manifest for part in checkpoint.parts}
+        owner = saved_owners(checkpoint, self.asked.spec.layout.shuffle_partitions)
+        return gathered(PartsOfNodes(store, location, checkpoint.step, manifests, owner), target, check)
 
     def _unreadable(self, checkpoint: Checkpoint, part: SavedPart) -> str:
         spec, host = self.asked.spec, self.asked.hosts.get(part.node, "")

@@ -65,6 +65,7 @@ COMMANDS = {
     "resume-input": "kcontrol.cli.inputs",
     "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
+    "layout": "kcontrol.cli.layout",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
     "deliver": "kcontrol.cli.deliver",

@@ -9,6 +9,7 @@ from kcontrol.definition.homes import on_nodes
 from kcontrol.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from kcontrol.core.model import OutputSpec
     from kcontrol.definition.exchanges import ExchangeFacts
     from kcontrol.definition.pipeline import Pipeline
     from kcontrol.definition.resolve import QueryFacts
@@ -42,21 +43,32 @@ def check_exchanges(
 
 
 def check_readers(queries: Sequence[QueryFacts], exchanges: Sequence[ExchangeFacts]) -> None:
-    """Raise ConfigurationError unless each exchange is read by one query, except where rows are delivered."""
+    """Raise ConfigurationError unless each exchange is read by a query, except where rows are delivered."""
+    read = {name for query in queries for name in query.exchanges}
     for each in exchanges:
-        readers = [query for query in queries if each.name in query.exchanges]
-        if each.delivers or len(readers) == 1:
-            continue
-        if not readers:
+        if not each.delivers and each.name not in read:
             raise ConfigurationError(
                 f"exchange {each.name!r}: no query reads the rows that it brings: use the frame that exchange() gives, or "
                 "leave it out"
             )
-        named = " and ".join(repr(query.name) for query in readers)
-        raise ConfigurationError(
-            f"{said_where(readers[1])}exchange {each.name!r} is read by the queries {named}: call exchange() once for "
-            "each of them"
-        )
+
+
+def check_sharded(pipeline: Pipeline, outputs: Sequence[OutputSpec]) -> None:
+    """Raise ConfigurationError if the node that owns a shard would not own the partition that its rows go to, or partitions
+    would have other numbers of shards than others."""
+    shards, nodes = pipeline.layout.shuffle_partitions, pipeline.nodes
+    by_shard = {each.name for each in pipeline.outputs if each.partitioner == "shard"}
+    for output in outputs:
+        if (
+            output.name in by_shard
+            and nodes > 1
+            and (output.partitions % nodes or shards % output.partitions)
+        ):
+            raise ConfigurationError(
+                f"{on_nodes(pipeline)}: output {output.name!r} has partitioner='shard' and {output.partitions} partitions: "
+                f"that must be a multiple of the number of nodes, {nodes}, and divide Layout(shuffle_partitions={shards}); or "
+                "leave partitioner out"
+            )
 
 
 def said_where(query: QueryFacts) -> str:

@@ -28,7 +28,8 @@ class ExchangeFacts:
     """One exchange of a bound pipeline. name, by, sender, stage and delivers: see ExchangeSpec.
 
     compression: of the rows on their way. schema: of the rows that are exchanged, as Spark writes it in JSON;
-    '' where they are records on their way to an output.
+    '' where they are records on their way to an output. combine: a text for each column that rows with equal keys are
+    brought to before.
     """
 
     name: str
@@ -38,12 +39,15 @@ class ExchangeFacts:
     compression: ExchangeCompression = "lz4"
     delivers: str = ""
     schema: str = ""
+    combine: tuple[str, ...] = ()
 
 
 class Binding(Protocol):
     """A pipeline whose queries are being bound to a session."""
 
-    def exchange(self, frame: Any, by: Any, *, name: str | None, compression: ExchangeCompression) -> Any:
+    def exchange(
+        self, frame: Any, by: Any, *, combine: Any, name: str | None, compression: ExchangeCompression
+    ) -> Any:
         """As the function of that name. Raises ConfigurationError."""
         ...
 
@@ -78,7 +82,12 @@ def asked_query() -> str:
 
 
 def exchange(
-    frame: Any, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
+    frame: Any,
+    by: Any,
+    *,
+    combine: Any = None,
+    name: str | None = None,
+    compression: ExchangeCompression = "lz4",
 ) -> Any:
     """A streaming frame with the rows of `frame`, all that are equal in `by` on one node.
 
@@ -87,6 +96,10 @@ def exchange(
     by: a column, an expression with a name, or a list of them, each of which becomes a column of the result;
         [] brings all rows to one node. What is behind the exchange groups, joins and keeps state by exactly these
         columns, in this order.
+    combine: aggregates with names, as `groupBy().agg()` takes them: count, sum, min and max of a column. Each node brings
+        its rows of a step to one for each `by` before it sends them; the result has the columns `by`, these, and that of
+        event time, if there is a watermark. What is behind groups them and merges each again: counts and sums with sum,
+        min with min, max with max. With one node nothing is combined, and what is merged is the same.
     name: of the exchange, in its topic's name; by default the query's with a number.
     compression: of the rows on their way: "none", "lz4" or "zstd".
 
@@ -99,7 +112,7 @@ def exchange(
             "kcontrol.exchange() is for a function given to @pipeline.query, while kcontrol asks it for its frames; "
             "an attached application has app.exchange()"
         )
-    return binds.exchange(frame, by, name=name, compression=compression)
+    return binds.exchange(frame, by, combine=combine, name=name, compression=compression)
 
 
 def as_list(by: Any) -> list[Any]:

@@ -26,15 +26,19 @@ def check_work(
     inputs: Sequence[InputSpec],
     outputs: Sequence[OutputSpec],
     delivered: Collection[str] = (),
+    *,
+    all_receive: bool = False,
 ) -> None:
     """Raise ConfigurationError if a node would have nothing to read, or no partition of an output that is
-    shared out. delivered: outputs whose rows are brought to the nodes that write them."""
+    shared out. delivered: outputs whose rows are brought to the nodes that write them. all_receive: rows come to every
+    node, so one that reads no input has its work, too."""
     where = on_nodes(pipeline)
     reading = {node for each in inputs for node in each.node_of}
-    if len(reading) < pipeline.nodes:
+    if len(reading) < pipeline.nodes and not all_receive:
         most = max(len(each.start_offsets) for each in inputs)
         raise ConfigurationError(
-            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read"
+            f"{where}: its inputs have at most {most} partitions, so some nodes would have nothing to read: use fewer "
+            "nodes, or bring rows to all of them, by keys, with kcontrol.exchange()"
         )
     for output in outputs:
         if output.name in delivered:
@@ -116,7 +120,8 @@ def check_watermark(pipeline: Pipeline, query: QueryFacts) -> None:
             f"{said_where(query)}{on_nodes(pipeline)}: query {query.name!r} has a watermark, and every node would have "
             "one of its own, from its own partitions: "
             "rows would be late on one node and not on another, and windows would not close where nothing "
-            "comes. Use one node (nodes = 1)"
+            "comes. Bring the rows together before, with kcontrol.exchange(), behind which all nodes go by one watermark; or "
+            "use one node (nodes = 1)"
         )
 
 

@@ -125,6 +125,9 @@ class KafkaOutput:
     compression: of the record batches.
     node: the one node that writes all of it; its query may read inputs of that node alone. So it may have fewer
         partitions than there are nodes. None: its partitions are shared out among the nodes.
+    partitioner: where rows with keys go on several nodes. "kafka": where any producer's would. "shard": behind an
+        exchange, to the partition of the shard that they were brought together by, which the node that makes them
+        writes itself; nobody else can tell the partition from the key.
     """
 
     name: str
@@ -136,6 +139,7 @@ class KafkaOutput:
     digest: str = "exact"
     compression: Compression = "none"
     node: Annotated[int, Field(ge=0)] | None = None
+    partitioner: Literal["kafka", "shard"] = "kafka"
 
     def __post_init__(self) -> None:
         check_part_name("output", self.name)
@@ -151,6 +155,11 @@ class KafkaOutput:
             raise ConfigurationError(
                 f"{where}: key = {self.key!r} needs value_format='json' or 'avro'; without one, rows "
                 "bring a column named key"
+            )
+        if self.partitioner == "shard" and self.node is not None:
+            raise ConfigurationError(
+                f"{where}: partitioner='shard' shares its partitions out among the nodes, and node = {self.node} writes all of "
+                "them: leave one of the two out"
             )
         tolerance = _FLOAT_DIGEST.fullmatch(self.digest)
         if self.digest not in ("exact", "count") and not (tolerance and 0 < float(tolerance[1]) < 1):

@@ -66,8 +66,8 @@ class Pipeline:
     changed.
     allow_nondeterministic: don't refuse queries with rand() and its like; a step that is run again may then
         differ from the log, and a node that has to do so halts the pipeline.
-    plan_once: have Spark plan queries without state once, not anew for each step, where all queries of the
-        pipeline allow it. What they give is the same.
+    plan_once: have Spark plan queries once, not anew for each step, where all queries of the pipeline allow it.
+        What they give is the same.
     max_stages: how many stages a step may have at most: one more than there are exchanges one after the other, and
          one for keyed rows behind them to come to the nodes that write them.
     """
@@ -97,7 +97,14 @@ class Pipeline:
     def with_nodes(self, nodes: int) -> Pipeline:
         """The same pipeline on another number of nodes. Raises ConfigurationError as the definition itself
         would."""
-        twin = replace(self, nodes=nodes)
+        return self._with(nodes=nodes)
+
+    def with_shards(self, shards: int) -> Pipeline:
+        """The same pipeline with so many partitions of state."""
+        return self._with(layout=replace(self.layout, shuffle_partitions=shards))
+
+    def _with(self, **changes: Any) -> Pipeline:
+        twin = replace(self, **changes)
         twin._queries.extend(self._queries)  # noqa: SLF001 - it is of the same class
         return twin
 

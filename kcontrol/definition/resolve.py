@@ -29,7 +29,7 @@ from kcontrol.core.model import (
     WatermarkSpec,
 )
 from kcontrol.core.step.offsets import dealt_to
-from kcontrol.definition.exchange_rules import check_exchanges, check_readers
+from kcontrol.definition.exchange_rules import check_exchanges, check_readers, check_sharded
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.homes import check_busy, check_home
@@ -172,6 +172,7 @@ def build_spec(
             for query in queries
             if query.exchanges and query.has_watermark and query.stateful_operators
         ),
+        kept_in_place=_kept_in_place(pipeline, queries),
     )
 
 
@@ -201,7 +202,9 @@ def _check_nodes(
             check_scattered(pipeline, query)
     placed = [query for query in shared if not query.sends or query.gathers or query.stateful_operators]
     behind = {name for query in queries if query.exchanges for name in query.outputs}
-    check_work(pipeline, read, written, delivered={each.delivers for each in exchanges})
+    check_sharded(pipeline, written)
+    delivered = {each.delivers for each in exchanges}
+    check_work(pipeline, read, written, delivered, all_receive=any(each.by for each in exchanges))
     check_keys(
         pipeline,
         [each for each in read if any(each.name in (query.inputs or (each.name,)) for query in placed)],
@@ -212,6 +215,14 @@ def _check_nodes(
     for query in placed:
         check_scattered(pipeline, query)
         check_watermark(pipeline, query)
+
+
+def _kept_in_place(pipeline: Pipeline, queries: Sequence[QueryFacts]) -> tuple[str, ...]:
+    return tuple(
+        query.name
+        for query in queries
+        if pipeline.nodes > 1 and query.stateful_operators and not query.exchanges
+    )
 
 
 def _exchange_spec(facts: ExchangeFacts, topic: str) -> ExchangeSpec:
@@ -263,7 +274,10 @@ def fingerprint(
     }
     if exchanges:
         structure["exchanges"] = [
-            [each.name, list(each.by), each.sender, each.stage, each.delivers, each.schema]
+            [
+                *(each.name, list(each.by), each.sender, each.stage, each.delivers, each.schema),
+                *([list(each.combine)] if each.combine else []),
+            ]
             for each in exchanges
         ]
         structure["stages"] = [[each.stage, list(each.exchanges)] for each in queries]
@@ -282,6 +296,7 @@ def _output_structure(sink: KafkaOutput) -> list[Any]:
     return [
         *(sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest),
         *_pin(sink.node),
+        *([sink.partitioner] if sink.partitioner != "kafka" else []),
     ]
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import SHARED_OUT, InputSpec, OutputSpec, PipelineSpec
+from kcontrol.core.step.division import of_size
 from kcontrol.core.step.offsets import ADDED_BEGINS_AT
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
 
@@ -44,22 +46,73 @@ def succeed(spec: PipelineSpec, earlier: PipelineSpec | None, of_earlier_size: s
     )
 
 
-def check_resize(spec: PipelineSpec, earlier: PipelineSpec, last_step: int) -> None:
-    """Raise SpecChangedError if the number of nodes may not change. last_step: the newest
-    in the log, 0 before the first."""
-    if spec.nodes != earlier.nodes and spec.stateful and last_step > 0:
+def check_resize(
+    spec: PipelineSpec, earlier: PipelineSpec, steps: StepsView, between: Sequence[str] = ()
+) -> None:
+    """Raise SpecChangedError if the pipeline can't go on with as many nodes as `spec` has. steps: what the log of steps
+    says; a pipeline whose nodes share state or send each other rows has so many as its layout. between: exchanges of `spec`
+    whose senders keep state."""
+    divided = spec.stateful or bool(spec.exchanges or earlier.exchanges)
+    if not divided or steps.step == 0:
+        return
+    before = steps.assignment.nodes if steps.assignment is not None else earlier.nodes
+    if spec.nodes != before:
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} keeps state, which is divided over its nodes and can't be divided "
-            f"anew yet: its log was made with nodes = {earlier.nodes} up to step {last_step}, this is nodes "
-            f"= {spec.nodes}. Go on with nodes = {earlier.nodes}, or give the pipeline another name, which "
-            "begins at step 1 with as many nodes as you like"
+            f"pipeline {spec.pipeline!r} has a layout of {before} nodes, over which its state and rows are divided, and step "
+            f"{steps.step} in its log; this is nodes = {spec.nodes}. Go on with nodes = {before}, or stop it and change its "
+            f"layout: kcontrol layout {spec.pipeline} --nodes {spec.nodes}"
         )
-    if spec.nodes != earlier.nodes and (spec.exchanges or earlier.exchanges) and last_step > 0:
+    _refuse_other_shards(spec, earlier, steps)
+    if spec.nodes != earlier.nodes:
+        _refuse_otherwise_divided(spec, earlier, between)
+
+
+def _refuse_other_shards(spec: PipelineSpec, earlier: PipelineSpec, steps: StepsView) -> None:
+    changed, now = steps.assignment, spec.layout.shuffle_partitions
+    before = earlier.layout.shuffle_partitions if changed is None else len(changed.owners)
+    if now != before:
         raise SpecChangedError(
-            f"pipeline {spec.pipeline!r} exchanges rows between its nodes, whose number can't be changed yet: its log was "
-            f"made with nodes = {earlier.nodes} up to step {last_step}, this is nodes = {spec.nodes}. Go on with nodes = "
-            f"{earlier.nodes}, or give the pipeline another name"
+            f"pipeline {spec.pipeline!r} has a layout of {before} shards, into which its state and rows are divided, and step "
+            f"{steps.step} in its log; this is Layout(shuffle_partitions={now}). Go on with "
+            f"Layout(shuffle_partitions={before}), or stop it and change its layout: kcontrol layout {spec.pipeline} --shards "
+            f"{now}"
         )
+
+
+def _refuse_otherwise_divided(spec: PipelineSpec, earlier: PipelineSpec, between: Sequence[str]) -> None:
+    """From one node to several and back its queries are others, so that fingerprints say nothing."""
+    if 1 not in (spec.nodes, earlier.nodes):
+        return
+    was, now = of_size(earlier, 1), of_size(spec, 1)
+    if _queries(was) != _queries(now):
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r} has changed together with its number of nodes ({_difference(now, was)}): start it "
+            f"with nodes = {spec.nodes} as it was, and change it afterwards"
+        )
+    shared = [each for each in spec.watermarks if earlier.nodes == 1 and len(each.delays_ms) > 1]
+    if shared:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r}: query {shared[0].query!r} has several watermarks, which one node alone kept: "
+            "several nodes can't go on from it yet. Go back to one node: kcontrol layout "
+            f"{spec.pipeline} --nodes 1, and start it with nodes = 1"
+        )
+    if between and earlier.nodes == 1:
+        raise SpecChangedError(
+            f"pipeline {spec.pipeline!r}: what is sent through exchange {between[0]!r} comes from a query that keeps state, "
+            "which on one node is one query with what is behind the exchange: several nodes can't be given the state of each "
+            f"yet. Go back to one node: kcontrol layout {spec.pipeline} --nodes 1, and start it with nodes = 1"
+        )
+
+
+def _queries(spec: PipelineSpec) -> object:
+    return (
+        sorted(spec.queries),
+        [(each.name, each.topic, each.value_format) for each in spec.inputs],
+        [(each.name, each.topic, each.key, each.value_format) for each in spec.outputs],
+        spec.stateful,
+        # How many shards there are, the log says.
+        replace(spec.layout, shuffle_partitions=0),
+    )
 
 
 def refuse_shared_outputs(spec: PipelineSpec, others: Iterable[PipelineSpec]) -> None:

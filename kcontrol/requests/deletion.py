@@ -1,4 +1,4 @@
-"""Whether a pipeline can be deleted: not while anybody works for it."""
+"""Whether a pipeline can be deleted, or its layout changed: not while anybody works for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from kcontrol.views.life import coordinator_limit_ms, life_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 
 
-def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
-    """Raises NotNowError, with everybody who works for the pipeline and how to end it.
+def refuse_while_alive(
+    projection: PipelineProjection,
+    now_ms: int,
+    what: str = "can't be deleted",
+    nothing: str = "Nothing was deleted",
+) -> None:
+    """Raises NotNowError, with everybody who works for the pipeline and how to end it. what, nothing: of the sentence.
 
     A coordinator that only stands by a stopped pipeline may live: it looks after others, too. now_ms: by the
     wall clock of this machine; who is heard of is known as `PipelineReader.listen` leaves it.
@@ -35,8 +40,7 @@ def refuse_while_alive(projection: PipelineProjection, now_ms: int) -> None:
             alive.append(f"node {node}: {_heard(heard, span_text(limit_ms))}")
     if alive:
         raise NotNowError(
-            f"pipeline {pipeline!r} can't be deleted: {'; '.join(alive)}. Stop it first: kcontrol stop "
-            f"{pipeline}. Nothing was deleted"
+            f"pipeline {pipeline!r} {what}: {'; '.join(alive)}. Stop it first: kcontrol stop {pipeline}. {nothing}"
         )
 
 

@@ -312,12 +312,14 @@ class Engine(Protocol):
 
     def openable(self) -> tuple[int, ...]:
         """Steps that could be opened from the node's own directory, newest first; () when
-        there is nothing but `create`."""
+        there is nothing but `create`. A directory that was filled or made by another assignment than the spec's holds
+        other shards, and counts for nothing."""
         ...
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """The steps of those checkpoints of which this node's part is there and can be
-        read. Asked once, before all else.
+        """The steps of those checkpoints of which all is there and can be read that this node needs: its own part or,
+        of one that was saved by another assignment, the parts of all nodes that owned what it owns now
+        (`saved_owners`, `owners_of`). Asked once, before all else.
 
         Raises KcontrolError when that can't be told now.
         """
@@ -327,8 +329,9 @@ class Engine(Protocol):
         """Cancel, stop the queries, roll the directory back to `step`, start the queries.
 
         create: empty the directory and begin after `step`, which is 0 unless the pipeline keeps no state.
-        checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, it is
-        emptied and filled from this node's part of it.
+        checkpoint: the one of `step`, if the log has it; when the directory does not hold the step, or is of another
+        assignment, it is emptied and filled from this node's part of it or, where that was saved by another assignment,
+        shard by shard from the parts of those that owned them.
         """
         ...
 

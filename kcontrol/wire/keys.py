@@ -7,7 +7,7 @@ hand or by a tool with another partitioner, and would survive compaction beside 
 from __future__ import annotations
 
 from kcontrol.core.log.keys import key_of
-from kcontrol.core.model import ControlRecord, StepBoundary, StepRecord
+from kcontrol.core.model import ControlRecord, StepRecord
 from kcontrol.wire.codec import is_schema_key
 from kcontrol.wire.names import control_partition
 
@@ -41,11 +41,12 @@ def why_key_misplaced(key: str, partition: int, partitions: int) -> str:
 
 
 def why_step_misplaced(key: str, record: StepRecord, pipeline: str) -> str:
-    """Why a boundary or checkpoint does not belong under this key of this pipeline's
+    """Why a record does not belong under this key of this pipeline's
     steps topic, or '' if it does."""
     if record.pipeline != pipeline:
-        what = "boundary" if isinstance(record, StepBoundary) else "checkpoint"
-        return f"a {what} of pipeline {record.pipeline!r} is in the steps topic of {pipeline!r}"
+        return (
+            f"a {type(record).__name__} of pipeline {record.pipeline!r} is in the steps topic of {pipeline!r}"
+        )
     return _why_wrong_key(key, record)
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import psutil
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, Request
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
@@ -22,6 +23,10 @@ from tests.browser.served import Served
 LIMITS_MS = (60_000, 60_000)
 """Of each try at loading a page."""
 _BEAT_S = 0.1
+_EMPTY = "about:blank"
+_INTERRUPTIONS = 5
+"""Of one try: each navigation that was given up can come once, so two tries can make a few."""
+_INTERRUPTED = "is interrupted by another navigation"
 
 
 class Loading:
@@ -41,11 +46,11 @@ class Loading:
         """Until the page has loaded."""
         for number, limit_ms in enumerate(self._limits_ms, 1):
             if number > 1:
-                # To the same address with another fragment it would not load anything.
-                await self._page.goto("about:blank", timeout=limit_ms)
+                # To the same address with another fragment nothing would be loaded.
+                await self._reach(_EMPTY, limit_ms)
             async with _stillness() as still:
                 try:
-                    await self._page.goto(url, timeout=limit_ms)
+                    await self._reach(url, limit_ms)
                 except PlaywrightTimeoutError as error:
                     told = "\n".join(self._told(url, limit_ms, still))
                     print(told)  # noqa: T201 - shown by pytest when the test fails
@@ -53,6 +58,17 @@ class Loading:
                         raise AssertionError(told) from error
                 else:
                     return
+
+    async def _reach(self, url: str, limit_ms: float) -> None:
+        """Again, as long as what had been given up before comes after all, and takes the place of what is asked for."""
+        for left in reversed(range(_INTERRUPTIONS + 1)):
+            try:
+                await self._page.goto(url, timeout=limit_ms)
+            except PlaywrightError as error:
+                if _INTERRUPTED not in str(error) or not left:
+                    raise
+            else:
+                return
 
     def _end(self, request: Request) -> None:
         self._ended += 1

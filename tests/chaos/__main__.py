@@ -27,13 +27,33 @@ def main() -> int:
     parser.add_argument(
         "--brokers", type=int, choices=(1, 3), default=1, help="with 3, most rounds hit brokers"
     )
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
         "--stateless", action="store_true", help="queries without state, which are planned once"
     )
+    kind.add_argument(
+        "--kept",
+        choices=("once", "each", "both"),
+        default="",
+        help="queries with state that are planned once; or, the same, in each step; or by turns, as nodes are started",
+    )
+    kind.add_argument(
+        "--exchange",
+        action="store_true",
+        help="inputs that are partitioned by nothing: rows meet by key across the nodes, within each step",
+    )
     parser.add_argument("--standby", action="store_true", help="two processes for each node: one stands by")
+    parser.add_argument(
+        "--layouts",
+        action="store_true",
+        help="with --exchange: the number of nodes is changed between 1 and --nodes, again and again",
+    )
     parser.add_argument("--coordinators", type=int, choices=(1, 2), default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, one object a line")
-    return run(parser.parse_args())
+    options = parser.parse_args()
+    if options.layouts and (not options.exchange or options.nodes < 2 or options.standby):
+        parser.error("--layouts needs --exchange and --nodes above 1, and goes without --standby")
+    return run(options)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
     expect_short_lives()
     os.environ["CHAOS_NODES"] = str(options.nodes)
     os.environ["CHAOS_STATELESS"] = str(int(options.stateless))
+    os.environ["CHAOS_KEPT"] = options.kept
+    os.environ["CHAOS_EXCHANGE"] = str(int(options.exchange))
     from tests.chaos.harness import Chaos, ChaosError
     from tests.chaos.report import outcome_json, round_json, round_line, summary
 
@@ -59,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
             options.brokers,
             lambda done: print(line(done), flush=True),
             standby=options.standby,
+            layouts=options.layouts,
         )
         outcome = chaos.run(options.rounds, options.check_every)
     except ChaosError as error:

@@ -1,8 +1,8 @@
 """What is done to a cluster of three brokers in one round, drawn from the seeded generator.
 
 Who is hit is said by what the broker does for the pipeline, for that decides what becomes of a step: it leads
-the log of steps, or an input, coordinates the transaction or the coordinators' group, or is the controller in
-charge.
+the log of steps, an input, or what nodes send each other, coordinates the transaction or the coordinators'
+group, or is the controller in charge.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from enum import StrEnum
+
+from tests.chaos.names import EXCHANGE
 
 
 class Duty(StrEnum):
@@ -21,6 +23,11 @@ class Duty(StrEnum):
     TRANSACTION_COORDINATOR = "transaction coordinator"
     GROUP_COORDINATOR = "group coordinator"
     CONTROLLER = "controller"
+    EXCHANGE_LEADER = "leader of an exchange"
+
+
+DUTIES = tuple(duty for duty in Duty if EXCHANGE or duty is not Duty.EXCHANGE_LEADER)
+"""Those that there are."""
 
 
 class Scenario(StrEnum):
@@ -83,6 +90,6 @@ def draw_broker_fault(generator: random.Random, *, cuts: bool) -> BrokerFault:
     cut."""
     scenarios = [each for each in Scenario if cuts or each not in CUTS]
     scenario = generator.choices(scenarios, [_WEIGHTS[each] for each in scenarios])[0]
-    duty = generator.choice(list(Duty))
+    duty = generator.choice(DUTIES)
     outage_s = MIN_OUTAGE_S + (MAX_OUTAGE_S - MIN_OUTAGE_S) * generator.random() ** 3
     return BrokerFault(scenario, duty, outage_s, generator.random() < BOTH_SHARE)

@@ -219,6 +219,10 @@ class ThreeBrokers:
             case Duty.INPUT_LEADER:
                 topic = generator.choice(sorted(INPUTS))
                 return self._leader(topic, generator.randrange(INPUTS[topic]))
+            case Duty.EXCHANGE_LEADER:
+                begin = names.exchange_prefix(PIPELINE)
+                topic = generator.choice(sorted(name for name in self._topics() if name.startswith(begin)))
+                return self._leader(topic, generator.randrange(len(self._topics()[topic].partitions)))
             case Duty.TRANSACTION_COORDINATOR:
                 return self._asked(lambda rpc: rpc.transaction_coordinator(names.transactional_id(PIPELINE)))
             case Duty.GROUP_COORDINATOR:

@@ -19,11 +19,22 @@ from examples import processes
 from examples.processes import KcontrolProcess
 from tests.chaos.brokers import NODES_GROUP, OneBroker, ThreeBrokers
 from tests.chaos.faults import Action, Fault, Target, of_a_kind
-from tests.chaos.names import CHECKPOINTS_VARIABLE, INPUTS, NODES, OUTPUTS, PIPELINE, STATELESS
+from tests.chaos.names import (
+    CHECKPOINTS_VARIABLE,
+    EXCHANGE,
+    INPUTS,
+    KEPT,
+    NODES,
+    OUTPUTS,
+    PIPELINE,
+    STATELESS,
+)
 from tests.chaos.network import can_cut
 from tests.support.processes import run_kcontrol
 
-PIPELINE_FILE = Path(__file__).with_name("stateless.py" if STATELESS else "pipeline.py")
+PIPELINE_FILE = Path(__file__).with_name(
+    "exchanged.py" if EXCHANGE else "stateless.py" if STATELESS else "kept.py" if KEPT else "pipeline.py"
+)
 TOPIC_TIMEOUT_S = 30.0
 END_TIMEOUT_S = 30.0
 SUBMIT_TIMEOUT_S = 120.0
@@ -46,19 +57,34 @@ class Cluster:
         self._coordinators = [
             processes.coordinator(f"coordinator-{n}", servers, home) for n in range(coordinators)
         ]
-        self._disks = home / "nodes"
+        self._home, self.disks = home, home / "nodes"
         self._submits = standby
-        self._environment = environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
-        self._numbered = [
-            (n, processes.node(PIPELINE_FILE, servers, home, n, environment=environment, standby=which))
-            for n in range(NODES)
-            for which in (STANDBYS if standby else [""])
-        ]
-        self._nodes = [process for _, process in self._numbered]
-        for process in self._nodes:
-            process.group = NODES_GROUP if brokers > 1 and cuts else None
+        self._environment = {CHECKPOINTS_VARIABLE: str(home / "checkpoints")}
+        self._group = NODES_GROUP if brokers > 1 and cuts else None
+        self._numbered = self._made(NODES)
+        self._old: list[KcontrolProcess] = []
+        """Nodes of the layout before that were not stopped."""
         self._hit: set[str] = set()
         self.ended: Counter[str] = Counter()
+
+    def _made(self, nodes: int) -> list[tuple[int, KcontrolProcess]]:
+        """So many nodes, not yet started, each with its number."""
+        made = []
+        for number in range(nodes):
+            for which in STANDBYS if self._submits else [""]:
+                process = processes.node(
+                    *(PIPELINE_FILE, self.bootstrap_servers, self._home, number),
+                    environment=self._environment,
+                    standby=which,
+                )
+                process.arguments = [*process.arguments, "--nodes", str(nodes)]
+                process.group = self._group
+                made.append((number, process))
+        return made
+
+    @property
+    def _nodes(self) -> list[KcontrolProcess]:
+        return [process for _, process in self._numbered]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,7 +120,7 @@ class Cluster:
 
     def stop(self) -> None:
         """End all; nothing is left."""
-        for process in reversed(self.processes):
+        for process in reversed([*self.processes, *self._old]):
             process.stop()
         self.brokers.stop()
 
@@ -135,8 +161,47 @@ class Cluster:
         hit = {each.pid for each in victims}
         for number, node in self._numbered:
             if node.pid in hit:
-                for directory in self._disks.glob(f"*/{PIPELINE}/node-{number}"):
-                    shutil.rmtree(directory, ignore_errors=True)
+                self._wipe(number)
+
+    def _wipe(self, number: int) -> None:
+        for directory in self.disks.glob(f"*/{PIPELINE}/node-{number}"):
+            shutil.rmtree(directory, ignore_errors=True)
+
+    # --- another layout -------------------------------------------------------------------------------------
+
+    def stop_nodes(self) -> None:
+        """End all nodes."""
+        for process in self._nodes:
+            process.stop()
+        self._numbered = []
+
+    def put_to_sleep(self) -> None:
+        """Pause all nodes, whoever of them is there, and look after them no more."""
+        _signal_all([psutil.Process(each.pid) for each in self._nodes if each.is_running], signal.SIGSTOP)
+        self._leave_nodes()
+
+    def _leave_nodes(self) -> None:
+        self._old += [process for process in self._nodes if process.is_running]
+        self._numbered = []
+
+    def start_nodes(self, nodes: int, lost: list[int]) -> None:
+        """So many, in place of those that there are, which are left alone; with empty disks those of `lost`."""
+        self._leave_nodes()
+        for number in lost:
+            self._wipe(number)
+        self._numbered = self._made(nodes)
+        for process in self._nodes:
+            process.start()
+
+    def wake_old_ones(self) -> None:
+        """SIGCONT for nodes of the layout before."""
+        _signal_all([psutil.Process(each.pid) for each in self._old if each.is_running], signal.SIGCONT)
+
+    @property
+    def has_old_ones(self) -> bool:
+        """Whether a process of the layout before is still there."""
+        self._old = [process for process in self._old if process.is_running]
+        return bool(self._old)
 
     def release(self, victims: list[psutil.Process]) -> None:
         """SIGCONT for those that are still there."""

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tests.chaos.names import STATELESS
+from tests.chaos.names import KEPT, STATELESS
 
 
 class Target(StrEnum):
@@ -22,8 +22,10 @@ class Target(StrEnum):
     BROKER = "broker"
 
 
-TARGETS = tuple(target for target in Target if not (STATELESS and target is Target.PLANNER))
-"""Those that the pipeline has: a query that is planned once has no planner."""
+PLANNERS = not STATELESS and KEPT in ("", "each")
+"""Whether there are any, always: a query that is planned once has none."""
+TARGETS = tuple(target for target in Target if PLANNERS or target is not Target.PLANNER)
+"""Those that the pipeline has."""
 
 
 class Action(StrEnum):

@@ -22,17 +22,25 @@ from tests.chaos.broker_faults import BrokerFault, draw_broker_fault
 from tests.chaos.brokers import ThreeBrokers
 from tests.chaos.cluster import Cluster
 from tests.chaos.faults import MAX_DELAY_S, Action, Fault, Target, draw
-from tests.chaos.names import PIPELINE
+from tests.chaos.names import EXCHANGE, PIPELINE
 from tests.chaos.network import can_cut
 from tests.chaos.producer import Feeder
+from tests.chaos.relayout import NotDoneError, Relayout
+from tests.chaos.stages import Moment, StageFeed
 
 START_TIMEOUT_S = 300.0
 ROUND_TIMEOUT_S = 300.0
 STILL_TIMEOUT_S = 300.0
 """At the end: without a new step. How long all that is left takes depends on how much there is."""
 LOOK_EVERY_S = 0.1
+MOMENT_TIMEOUT_S = 5.0
+"""For a step to be where a fault shall hit it: it may be that none goes on."""
+AIMED_SHARE = 0.7
+"""Of the faults where rows are exchanged, those that wait for such a moment."""
 BROKERS_SHARE = 0.75
 """Of the rounds with three brokers, those that hit brokers."""
+LAYOUT_SHARE = 0.35
+"""Of the rounds where layouts are changed, those that change it."""
 
 
 class ChaosError(Exception):
@@ -55,6 +63,8 @@ class Round:
     recovered_ms: float | None
     step: int
     revived: tuple[str, ...]
+    moment: str = ""
+    """Of a step, just before the hit; '': any."""
 
 
 @dataclass
@@ -73,7 +83,8 @@ class Outcome:
 
 
 class Chaos:
-    """One run over one cluster. tell: hears of every round. standby: see Cluster."""
+    """One run over one cluster. tell: hears of every round. standby: see Cluster. layouts: the number of nodes is changed
+    again and again."""
 
     def __init__(
         self,
@@ -84,6 +95,7 @@ class Chaos:
         tell: Callable[[Round], None],
         *,
         standby: bool = False,
+        layouts: bool = False,
     ) -> None:
         self._faults = random.Random(f"faults-{seed}")
         # Apart from the faults: which processes there are to choose from is not the seed's to say.
@@ -93,6 +105,9 @@ class Chaos:
         self._cluster = Cluster(home, coordinators, brokers, standby=standby)
         self._feed = StepFeed(PIPELINE, self._cluster.bootstrap_servers)
         self._feeder = Feeder(self._cluster.bootstrap_servers, seed)
+        self._stages = StageFeed(PIPELINE, self._cluster.bootstrap_servers) if EXCHANGE else None
+        self._layouts = random.Random(f"layouts-{seed}")
+        self._relayout = Relayout(self._cluster, self._layouts, self._goes_on) if layouts else None
 
     def run(self, rounds: int, check_every: int) -> Outcome:
         """Raises ChaosError with what processes said last when pipeline or brokers stand still, or the oracle
@@ -110,16 +125,21 @@ class Chaos:
             self._drain()
             self._check(complete=True)
             return self._summary()
-        except (ChaosError, TimeoutError) as error:
+        except (ChaosError, NotDoneError, TimeoutError) as error:
             said = "\n".join(process.log_tail() for process in self._cluster.processes)
             raise ChaosError(f"seed {self._outcome.seed}: {error}\n{said}") from None
         finally:
             self._feeder.stop()
             self._feed.close()
+            if self._stages is not None:
+                self._stages.close()
             self._cluster.stop()
 
     def _next_round(self, number: int, follows: bool) -> bool:
         """Whether the one after it does not wait for recovery."""
+        if self._relayout is not None and self._layouts.random() < LAYOUT_SHARE:
+            self._layout_round(number, self._relayout)
+            return False
         brokers = self._cluster.brokers
         if isinstance(brokers, ThreeBrokers) and self._faults.random() < BROKERS_SHARE:
             self._broker_round(number, draw_broker_fault(self._faults, cuts=can_cut()), brokers)
@@ -128,11 +148,39 @@ class Chaos:
         self._round(number, fault)
         return fault.followed
 
+    def _layout_round(self, number: int, relayout: Relayout) -> None:
+        """Always waited for, and so is the end of whoever is left of the layout before."""
+        begun_ms = now_ms()
+        relayout.change()
+        over_ms, revived = now_ms(), self._cluster.revive()
+        self._goes_on(revived)
+        found = self._feed.last["nodes"]
+        if found != relayout.nodes:
+            raise ChaosError(f"a step of {found} nodes after {relayout.told}")
+        self._note(
+            Round(
+                *(number, relayout.told, 0, over_ms - begun_ms, self._recovered_ms(over_ms, over_ms)),
+                *(self._feed.committed, tuple(revived)),
+            )
+        )
+        relayout.await_old_ones()
+
+    def _goes_on(self, revived: list[str] | None = None) -> None:
+        """Until a step is committed that was begun after this was called."""
+        since_ms = now_ms()
+        self._await_step(
+            lambda: self._feed.committed > 0 and self._feed.last["opened_ms"] >= since_ms,
+            ROUND_TIMEOUT_S,
+            "a step after a change of the layout",
+            revived,
+        )
+
     def _broker_round(self, number: int, fault: BrokerFault, brokers: ThreeBrokers) -> None:
         """Always waited for: what is asked is how long steps stand still because of it,
         while brokers are away and after."""
         # Not to await something: the fault's instant is random.
         time.sleep(self._victims.uniform(0.0, MAX_DELAY_S))
+        moment = self._await_moment()
         hit_ms = now_ms()
         hit = brokers.strike(fault, self._victims, lambda: self._kill_some(fault))
         over_ms = now_ms()
@@ -144,9 +192,15 @@ class Chaos:
             revived,
         )
         stood_ms = self._recovered_ms(hit_ms, hit_ms)
-        self._note(
-            Round(number, fault.name, hit, over_ms - hit_ms, stood_ms, self._feed.committed, tuple(revived))
-        )
+        outage_ms, step = over_ms - hit_ms, self._feed.committed
+        self._note(Round(number, fault.name, hit, outage_ms, stood_ms, step, tuple(revived), moment))
+
+    def _await_moment(self) -> str:
+        """Where rows are exchanged: until a step is at a moment that is drawn. It; '' if none is, or does not come."""
+        if self._stages is None or self._faults.random() >= AIMED_SHARE:
+            return ""
+        moment = self._faults.choice(list(Moment))
+        return moment if self._stages.wait_for_next(moment, MOMENT_TIMEOUT_S) else ""
 
     def _kill_some(self, fault: BrokerFault) -> None:
         if fault.others_killed:
@@ -163,6 +217,7 @@ class Chaos:
     def _round(self, number: int, fault: Fault) -> None:
         time.sleep(fault.delay_s)  # Not to await something: the fault's instant is random.
         victims = self._await_victims(fault)
+        moment = self._await_moment()
         hit_ms = now_ms()
         self._cluster.hit(victims, fault.action)
         if fault.wiped:
@@ -187,6 +242,7 @@ class Chaos:
                 None if fault.followed else self._recovered_ms(hit_ms, over_ms),
                 self._feed.committed,
                 tuple(revived),
+                moment,
             )
         )
 
@@ -221,8 +277,8 @@ class Chaos:
                 )
 
     def _drain(self) -> None:
-        """Until all committed input is in steps. A transaction that the feeder left holds
-        input back until it times out."""
+        """Until all committed input is in steps, and what it has closed has come out. A transaction that the
+        feeder left holds input back until it times out."""
         ends = {}
         for record in reading.read_inputs(self._cluster.bootstrap_servers):
             ends[record.topic, record.partition] = max(
@@ -235,7 +291,8 @@ class Chaos:
                 for step in self._feed.steps
                 for piece in step["inputs"]
             }
-            return all(reached.get(where, 0) >= end for where, end in ends.items())
+            owes_a_step = bool(self._feed.steps) and self._feed.last["watermark_moved"]
+            return not owes_a_step and all(reached.get(where, 0) >= end for where, end in ends.items())
 
         while not drained():
             self._await_more(self._feed.committed)

@@ -11,12 +11,35 @@ must be equal. From the environment, so that the nodes' processes have the same 
 there."""
 STATELESS = os.environ.get("CHAOS_STATELESS") == "1"
 """The pipeline keeps nothing from step to step, so that it is planned once. From the environment, as `NODES`."""
-INPUTS = {"orders": 4, "visits": 3} if NODES == 1 else {"orders": 6, "visits": 6}
+KEPT = os.environ.get("CHAOS_KEPT", "")
+"""The pipeline keeps state and is planned `once`; or is the same and planned in `each` step, or in `both` ways by turns, as
+its nodes are started; '' if it is another one. From the environment, as `NODES`."""
+EXCHANGE = os.environ.get("CHAOS_EXCHANGE") == "1"
+"""The inputs are partitioned by nothing: rows meet by key across the nodes, within each step. From the environment, as
+`NODES`."""
+
+
+def _inputs() -> dict[str, int]:
+    if EXCHANGE:
+        return {"orders": max(4, NODES), "visits": 3}
+    return {"orders": 4, "visits": 3} if NODES == 1 else {"orders": 6, "visits": 6}
+
+
+def _outputs() -> dict[str, int]:
+    if EXCHANGE:
+        # Keyed rows are brought to whoever owns their partition: fewer than three nodes do.
+        return {"totals": 2, "large": max(2, NODES), "closed": max(2, NODES)}
+    return {"totals": 3, "large": 2} if NODES == 1 else {"totals": 6, "large": NODES}
+
+
+INPUTS = _inputs()
 """By topic: partitions. Inputs and outputs are named as their topics."""
-OUTPUTS = {"totals": 3, "large": 2} if NODES == 1 else {"totals": 6, "large": NODES}
+OUTPUTS = _outputs()
 CHECKPOINTS_VARIABLE = "CHAOS_CHECKPOINTS"
 """Of the nodes' environment: where checkpoints go."""
 KEYED_OUTPUT = "totals"
 LARGE_AMOUNT = 50
 MAX_RECORDS = 1_000
 """Of a step. Small, so that a step is under way at most instants and a backlog takes several."""
+WINDOW_S, DELAY_S = 100, 20
+"""Of the windows of `--exchange`, whose event time is the order's number, in seconds."""

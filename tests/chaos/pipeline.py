@@ -1,5 +1,5 @@
 """The pipeline that chaos runs: state over two inputs, and a stateless query, with a keyed and an unkeyed
-output. Its twin without state is `stateless.py`.
+output. Its twins are `stateless.py`, without state, and `exchanged.py`, whose nodes exchange rows.
 
 All numbers are whole, so that nothing depends on an order; `at_ms` is the step's time, so that a replay that
 took its own would show. Its twin in plain Python is `expected.py`.

@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.chaos.names import INPUTS, NODES
+from tests.chaos.names import EXCHANGE, INPUTS, NODES
 
 USERS = 40
 MAX_BURST = 150
@@ -100,8 +100,9 @@ class Feeder:
             topic = self._random.choice(list(INPUTS))
             if topic == "orders":
                 order = {"id": self._number, "user": user, "amount": self._random.randrange(100)}
-                producer.produce(topic, json.dumps(order), key=user)
-            elif NODES == 1:
+                where = {"partition": self._random.randrange(INPUTS[topic])} if EXCHANGE else {}
+                producer.produce(topic, json.dumps(order), key=user, **where)
+            elif NODES == 1 or EXCHANGE:
                 producer.produce(topic, b"", key=user, partition=self._random.randrange(INPUTS[topic]))
             else:
                 producer.produce(topic, b"", key=user)

@@ -18,8 +18,9 @@ def round_line(done: Round) -> str:
         if done.recovered_ms is None
         else f"back after {done.recovered_ms / 1000:>5.1f} s"
     )
+    moment = f" ({done.moment})" if done.moment else ""
     return (
-        f"round {done.number:>4}  {done.fault:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} "
+        f"round {done.number:>4}  {done.fault + moment:<42} {done.hit:>2} hit, out for {done.outage_ms / 1000:>5.1f} "
         f"s, {back:<19}, step {done.step}{started}"
     )
 

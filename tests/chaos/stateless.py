@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 import kcontrol
 from tests.chaos.names import LARGE_AMOUNT, NODES, PIPELINE
-from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, STEPS
+from tests.chaos.parts import INPUTS, LAYOUT, LIMITS, ROW_OUTPUTS, STEPS, outputs_row
 
 pipeline = kcontrol.Pipeline(
     PIPELINE,
     inputs=INPUTS,
-    outputs=[kcontrol.KafkaOutput("totals", topic="totals"), kcontrol.KafkaOutput("large", topic="large")],
+    outputs=ROW_OUTPUTS,
     nodes=NODES,
     steps=STEPS,
     limits=LIMITS,
@@ -30,7 +30,7 @@ def rows(orders: DataFrame, visits: DataFrame) -> object:
     """Of an order its amount, and itself if that is large; of a visit, that there was one."""
     user = F.col("key").cast("string")
     large = F.when(
-        F.col("amount") >= LARGE_AMOUNT, _row("large", F.lit(None), F.struct("id", "user", "amount"))
+        F.col("amount") >= LARGE_AMOUNT, outputs_row("large", F.lit(None), F.struct("id", "user", "amount"))
     )
     bought = F.array_compact(F.array(_counted(F.col("user"), 1, F.col("amount"), 0), large))
     of_orders = orders.select(F.explode(bought).alias("row")).select("row.*")
@@ -40,12 +40,4 @@ def rows(orders: DataFrame, visits: DataFrame) -> object:
 
 def _counted(user: Column, orders: int, amount: Column, visits: int) -> Column:
     counts = (F.lit(orders).alias("orders"), amount.alias("amount"), F.lit(visits).alias("visits"))
-    return _row("totals", user, F.struct(user.alias("user"), *counts))
-
-
-def _row(output: str, key: Column, value: Column) -> Column:
-    return F.struct(
-        F.lit(output).alias("output"),
-        key.cast("string").cast("binary").alias("key"),
-        F.to_json(value).cast("binary").alias("value"),
-    )
+    return outputs_row("totals", user, F.struct(user.alias("user"), *counts))

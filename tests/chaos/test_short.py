@@ -4,22 +4,57 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.harness import Chaos
 from tests.chaos.report import round_line
+from tests.support.processes import ROOT
 
 ROUNDS = 4
 
 
-@pytest.mark.timeout(900)
-def test_a_few_rounds_of_chaos(tmp_path: Path) -> None:
+def seed_of_this_run() -> int:
     seed = int(os.environ.get("CHAOS_SEED") or secrets.randbelow(1_000_000))
     print(f"CHAOS_SEED={seed}")  # noqa: T201 - shown by pytest when it fails
+    return seed
+
+
+@pytest.mark.timeout(900)
+def test_a_few_rounds_of_chaos(tmp_path: Path) -> None:
     tell = lambda done: print(round_line(done))  # noqa: E731, T201
-    outcome = Chaos(tmp_path, seed, coordinators=2, brokers=1, tell=tell).run(ROUNDS, check_every=2)
+    chaos = Chaos(tmp_path, seed_of_this_run(), coordinators=2, brokers=1, tell=tell)
+    outcome = chaos.run(ROUNDS, check_every=2)
     assert len(outcome.rounds) == ROUNDS
     assert outcome.checks == ROUNDS // 2 + 1
     assert outcome.records_in > 0
+
+
+KINDS = {
+    "2 nodes exchange rows": ["--exchange", "--nodes", "2"],
+    "3 nodes exchange rows": ["--exchange", "--nodes", "3"],
+    "1 to 3 nodes exchange rows": ["--exchange", "--nodes", "3", "--layouts"],
+    "state, planned once": ["--kept", "once"],
+    "state, planned once and not, by turns": ["--kept", "both", "--nodes", "2"],
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_few_rounds_of_every_kind(kind: str) -> None:
+    """In a process of its own, which knows from the start what kind it is."""
+    asked = [*KINDS[kind], "--rounds", str(ROUNDS), "--seed", str(seed_of_this_run())]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", *asked],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=3_500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 violations" in done.stdout

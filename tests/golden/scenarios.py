@@ -12,7 +12,7 @@ from kcontrol.core.coordinator.table import State
 from kcontrol.core.model import FailureKind, LoggedStep, StepBoundary
 from kcontrol.core.node.table import NodeStage as NodeAt
 from tests.golden.files import History
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.fleet import Fleet
 from tests.simulation.schedule import Schedule
 from tests.simulation.specs import simulated_spec

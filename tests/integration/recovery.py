@@ -34,6 +34,7 @@ class Stage:
     """Where the pipeline's state is saved; nowhere by default."""
     checkpoint_every: str = "1 h"
     silence_timeout: str = "60 s"
+    plan_once: bool = True
 
     def coordinator(self, number: int = 0, crash_at: str = "", instance: str = "test") -> KcontrolProcess:
         """A coordinator. All of one `instance` name are the same member of the group: one after the other
@@ -102,6 +103,7 @@ class Stage:
             "ORDERS_CHECKPOINTS": self.checkpoints,
             "ORDERS_CHECKPOINT_EVERY": self.checkpoint_every,
             "ORDERS_SILENCE_TIMEOUT": self.silence_timeout,
+            "ORDERS_PLAN_EACH_STEP": "" if self.plan_once else "1",
             "XDG_DATA_HOME": str(self.directory / "xdg"),
         }
         process = KcontrolProcess(*arguments, log=self.directory / f"{name}.log", env=env, module=module)
@@ -117,8 +119,12 @@ def until_dead(doomed: KcontrolProcess, point: str, patience_s: float = PATIENCE
     assert code == -signal.SIGKILL, f"{point} was never reached:\n{doomed.text()}"
 
 
-def kill_descendants(node: KcontrolProcess, name: str, number: int = signal.SIGKILL) -> int:
-    """A signal to the programs of that name ("java", "python") that a node has started,
+PYTHONS = ("python", "warm_daemon", "daemon")
+"""Planners, the workers of tasks, and what forks them."""
+
+
+def kill_descendants(node: KcontrolProcess, name: str | tuple[str, ...], number: int = signal.SIGKILL) -> int:
+    """A signal to the programs whose name begins so ("java", `PYTHONS`) that a node has started,
     directly or not; returns how many."""
     killed = 0
     for each in node.descendants():

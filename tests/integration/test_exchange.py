@@ -332,7 +332,7 @@ def test_what_was_deleted_is_missed_by_name(
     delete_before(settings, topic, piece.to)
     said = (
         rf"exchange '{NAME}', topic '{topic}', partition 0: offsets 0 to \d+ are wanted, but only {piece.to} to \d+ are "
-        r"there\. .* retention\.ms and retention\.bytes of the topic to -1\. A node that opens a checkpoint"
+        r"there\. .* retention\.ms and retention\.bytes of the topic to -1\. Whoever begins with a checkpoint"
     )
     kind: type[Exception] = InputGoneError if committed else StepFailedError
     with pytest.raises(kind, match=said) as caught:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.topic_reading import read_topics
 from kcontrol.settings.cluster import ClusterSettings
 from tests.support.exchanged import FILE, Exchanged
 from tests.support.processes import run_kcontrol
@@ -42,19 +43,79 @@ def check_again(pipeline: Exchanged, directory: Path) -> None:
 
 
 def test_totals_by_key_are_those_of_one_node(settings: ClusterSettings, tmp_path: Path) -> None:
-    pipeline = Exchanged(settings, ("spent", "logged"))
+    pipeline = Exchanged(settings, ("spent", "logged", "combined"))
     run_to_the_end(pipeline, tmp_path, rounds=1)
     assert len(pipeline.check()) > 1
     check_again(pipeline, tmp_path)
 
 
+TOGETHER = (
+    ("spent", "logged", "named", "seen"),
+    ("liked", "grand", "windows", "fresh"),
+    ("paired", "expired", "reminded", "sessions"),
+)
+"""Queries of one pipeline, since it is processes that start which take the time. Of one node too: so the oracle says what
+one node gives."""
+CHAINED = [(1, ("doubled",)), (2, ("doubled", "summed")), (3, ("doubled", "summed"))]
+"""One aggregation behind another. On one node Spark runs only those that are both in append mode."""
+
+
 @pytest.mark.heavy
-@pytest.mark.parametrize("nodes", [2, 3])
-@pytest.mark.parametrize("queries", [("named", "seen"), ("liked", "grand"), ("windows",)], ids=",".join)
-def test_joins_and_state_behind_exchanges(
+@pytest.mark.parametrize(
+    ("nodes", "queries"),
+    [*[(nodes, queries) for queries in TOGETHER for nodes in (1, 2, 3)], *CHAINED],
+    ids=lambda given: ",".join(given) if isinstance(given, tuple) else str(given),
+)
+def test_each_kind_of_query_gives_what_one_node_gives(
     settings: ClusterSettings, tmp_path: Path, queries: tuple[str, ...], nodes: int
 ) -> None:
     pipeline = Exchanged(settings, queries, nodes)
     run_to_the_end(pipeline, tmp_path)
     pipeline.check()
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_rows_that_are_combined_before_give_what_all_rows_give(
+    settings: ClusterSettings, tmp_path: Path, nodes: int
+) -> None:
+    pipeline = Exchanged(settings, ("combined", "closed"), nodes)
+    run_to_the_end(pipeline, tmp_path)
+    pipeline.check()
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_two_queries_read_one_exchange(settings: ClusterSettings, tmp_path: Path, nodes: int) -> None:
+    pipeline = Exchanged(settings, ("added", "bought"), nodes)
+    run_to_the_end(pipeline, tmp_path)
+    pipeline.check()
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
+def test_nodes_that_read_no_input_receive(settings: ClusterSettings, tmp_path: Path) -> None:
+    pipeline = Exchanged(settings, ("spent", "windows"), nodes=3, partitions={"clicks": 1})
+    run_to_the_end(pipeline, tmp_path)
+    steps = pipeline.check()
+    pieces = [piece for step in steps for piece in step["exchanges"] if piece["runs"]]
+    of_input = [piece for piece in pieces if not piece["exchange"].endswith("-deliver")]
+    assert {piece["partition"] // 2 for piece in of_input} == {0}, "two writers a node"
+    assert {run["node"] for piece in of_input for run in piece["runs"]} == {0, 1, 2}
+    check_again(pipeline, tmp_path)
+
+
+@pytest.mark.heavy
+def test_keys_stay_where_they_are_by_shard(settings: ClusterSettings, tmp_path: Path) -> None:
+    pipeline = Exchanged(settings, ("placed",))
+    run_to_the_end(pipeline, tmp_path)
+    steps = pipeline.check()
+    assert {piece["exchange"] for step in steps for piece in step["exchanges"]} == {"placed_1"}
+    places = {
+        (message.key(), message.partition())
+        for message in read_topics(settings.bootstrap_servers, [f"{pipeline.name}-placed"])
+    }
+    assert len(places) == len({key for key, _ in places}) > 1, "each key is in one partition"
     check_again(pipeline, tmp_path)

@@ -23,6 +23,8 @@ CHECKPOINT_EVERY = os.environ.get("ORDERS_CHECKPOINT_EVERY", "1 h")
 TYPE_IN_WORDS = bool(os.environ.get("ORDERS_TYPE_IN_WORDS"))
 """Has a UDF's type read by Spark, so that the file can't be read without a session: one more start in each
 command."""
+PLAN_ONCE = not os.environ.get("ORDERS_PLAN_EACH_STEP")
+"""Otherwise Spark plans each step anew, and there are planner processes."""
 CHANGED = bool(os.environ.get("ORDERS_CHANGED"))
 """Another structure under the same name."""
 
@@ -44,6 +46,7 @@ pipeline = kcontrol.Pipeline(
     steps=kcontrol.StepPolicy(
         min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))
     ),
+    plan_once=PLAN_ONCE,
     checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=1),
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(

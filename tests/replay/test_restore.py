@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from tests.integration.spark.conftest import RunScenario
 from tests.integration.spark.stepper import Stepper
 from tests.replay import queries
 from tests.replay.test_replay import JSON, KEYED, SPREAD, check_committed, feed, step_and_its_empty_ones
 from tests.support.dice import seeded
+from tests.support.restoring import restored_from
 
 CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -32,7 +32,7 @@ CASES = [
 
 def workdir_of(stepper: Stepper) -> WorkDir:
     return WorkDir(
-        stepper.work_root, stepper.pipeline.name, 0, stepper.incarnation, stepper.bound.names, retained=100
+        stepper.work_root, stepper.pipeline.name, 0, stepper.incarnation, stepper.bound.recorded, retained=100
     )
 
 
@@ -66,7 +66,7 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
 ) -> None:
     dice = seeded()
     inputs = ["events", "others"] if functions == [queries.outer_join] else ["events"]
-    location, store = (tmp_path / "durable").as_uri(), CheckpointStore()
+    location = (tmp_path / "durable").as_uri()
 
     async def steps(stepper: Stepper, count: int) -> int:
         for _ in range(count):
@@ -90,7 +90,7 @@ def test_a_node_that_lost_its_disk_goes_on_from_a_checkpoint(
         last = await steps(stepper, 2)
         for _ in range(2):
             await lose_the_disk(stepper)
-            assert workdir_of(stepper).restore_from(store, location, manifest) == second
+            assert restored_from(workdir_of(stepper), location, manifest) == second
             assert stepper.engine.openable() == (second,)
             await stepper.engine.open(second, create=False)
             for step in range(second + 1, last + 1):

@@ -42,41 +42,25 @@ from kcontrol.core.model import (
 from kcontrol.core.step.exchange import stages_of
 from kcontrol.core.step.offsets import node_of
 from tests.simulation.broker import Fenced, NotAdded
-from tests.simulation.exchanged import ONE_WATERMARK
+from tests.simulation.directory import Directory
+from tests.simulation.exchanged import GONE, ONE_WATERMARK
 from tests.simulation.exchanging import Exchanging
-from tests.simulation.invariants import (
-    check_begun,
-    check_created,
+from tests.simulation.invariants import check_begun, check_created, check_rerun, require
+from tests.simulation.rows import rows_of
+from tests.simulation.states import (
     check_finish,
-    check_rerun,
-    require,
+    check_layout,
+    check_opened,
     signature,
     signature_of,
 )
-from tests.simulation.rows import rows_of
+from tests.simulation.stored import drop, held
 from tests.simulation.world import StoredPart, World, twin_of
 
 BOOTED_BEFORE_MS = 5_000
 """What the monotonic clock of a process shows at its start."""
 _KEPT = 3
 _SLOWEST_SAVE = 12
-
-
-class Directory:
-    """What a node's disk holds: by step, the signatures of all steps up to it that made the state."""
-
-    def __init__(self) -> None:
-        self.states: dict[int, tuple[object, ...]] = {}
-
-    def copy(self) -> Directory:
-        """What a new incarnation is seeded with."""
-        twin = Directory()
-        twin.states = dict(self.states)
-        return twin
-
-    def openable(self) -> tuple[int, ...]:
-        """Newest first."""
-        return tuple(sorted((step for step in self.states if step), reverse=True))
 
 
 class SimulatedEngine:
@@ -162,7 +146,7 @@ class SimulatedEngine:
         return EngineFailed(kind, error, self.now_ms, self._openable())
 
     def _openable(self) -> tuple[int, ...]:
-        found = self.directory.openable()
+        found = self.directory.openable(self.spec.assignment)
         return found if self.recording is None or self.recording[0] in found else (self.recording[0], *found)
 
     def _record(self) -> None:
@@ -214,19 +198,11 @@ class SimulatedEngine:
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def restorable(self, checkpoints: tuple[Checkpoint, ...]) -> tuple[int, ...]:
-        """Those whose part of this node is in the location."""
-        return tuple(one.step for one in checkpoints if self._stored(one) is not None)
+        """Those of which all is in the location that this node needs."""
+        return tuple(one.step for one in checkpoints if self._held(one) is not None)
 
-    def _stored(self, checkpoint: Checkpoint) -> StoredPart | None:
-        part = checkpoint.part_of(self.number)
-        stored = None if part is None else self.world.store.get(part.manifest)
-        in_log = checkpoint in self.world.checkpoints
-        require(
-            part is None or stored is not None or not in_log,
-            "the files of a checkpoint in the log are there",
-            checkpoint,
-        )
-        return stored
+    def _held(self, checkpoint: Checkpoint) -> tuple[object, ...] | None:
+        return held(self.world, self.spec, self.number, checkpoint)
 
     def _pin(self, step: int) -> None:
         self._record()
@@ -245,7 +221,8 @@ class SimulatedEngine:
         self.saving, saved = None, None
         if not error:
             saved = SavedFiles(f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}", 1, 1)
-            self.world.store[saved.manifest] = StoredPart(self.number, self.pinned)
+            shards = self.spec.layout.shuffle_partitions
+            self.world.store[saved.manifest] = StoredPart(self.number, self.pinned, shards, self.incarnation)
         self.answers.append(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self.now_ms))
 
     def _fails(self, kind: type) -> str:
@@ -255,13 +232,7 @@ class SimulatedEngine:
         return f"{kind.__name__} failed"
 
     def _drop(self, effect: DropParts) -> None:
-        newest = effect.kept[-1].step
-        kept = {part.manifest for one in effect.kept for part in one.parts}
-        for manifest, part in list(self.world.store.items()):
-            if part.node == self.number and len(part.history) <= newest and manifest not in kept:
-                del self.world.store[manifest]
-                in_log = {one.manifest for checkpoint in self.world.checkpoints for one in checkpoint.parts}
-                require(manifest not in in_log, "the files of a checkpoint in the log are there", manifest)
+        drop(self.world, self.number, self.incarnation, effect)
 
     def _end(self, answer: NodeEvent) -> None:
         self.queue.popleft()
@@ -274,21 +245,24 @@ class SimulatedEngine:
         if effect.create:
             check_created(self.world, effect.step, self.spec.stateful)
             self.history = tuple(
-                signature_of(boundary, self.world.spec, self.number)
+                signature_of(self.world, boundary, self.number)
                 for boundary in self.world.boundaries[: effect.step]
             )
             self.directory.states = {effect.step: self.history}
-        elif effect.step in self.directory.states:
+            self.directory.assignment = self.spec.assignment
+        elif effect.step in self.directory.openable(self.spec.assignment):
             self.history = self.directory.states[effect.step]
             self.directory.states = {
                 step: kept for step, kept in self.directory.states.items() if step <= effect.step
             }
-        elif effect.checkpoint is not None and (stored := self._stored(effect.checkpoint)) is not None:
-            self.history = stored.history
-            self.directory.states = {effect.step: stored.history}
+        elif effect.checkpoint is not None and (saved := self._held(effect.checkpoint)) is not None:
+            self.history = saved
+            self.directory.states = {effect.step: saved}
+            self.directory.assignment = self.spec.assignment
         else:
             self._end(self._failed(FailureKind.LOST, f"step {effect.step} is not there"))
             return
+        check_opened(self.world, self.spec, effect.step, self.number, self.history)
         self.opened = True
         self.ran = None
         self._reached(effect.step)
@@ -313,19 +287,26 @@ class SimulatedEngine:
             if effect.expected is None:
                 check_begun(self.world, work)
                 if self._expired(work):
-                    self.ran = None
-                    self._end(self._failed(FailureKind.INPUT_GONE, "input has expired"))
-                    self.opened = False
+                    self._lose("input has expired")
                     return True
+            if effect.expected is not None and self.exchanging.is_gone(effect.expected):
+                self._lose(f"{GONE} in step {work.step}")
+                return True
             self.to_write = self._to_write(work, 0) if effect.expected is None else []
             if effect.expected is not None:
                 check_rerun(effect.expected, self.spec.nodes)
+                check_layout(self.world, self.spec, effect.expected.step)
                 self.exchanging.take_again(work, effect.expected)
         if self.to_write:
             return self._write(work)
         self.world.exchanged.wrote.add((work.token, self.incarnation, 0))
         self._end(AttemptWritten(work.step, self._result(work), self.now_ms))
         return True
+
+    def _lose(self, error: str) -> None:
+        """What the step reads is gone."""
+        self.ran, self.opened = None, False
+        self._end(self._failed(FailureKind.INPUT_GONE, error))
 
     def _run_stage(self, effect: RunStage) -> bool:
         work = self.ran

@@ -19,6 +19,7 @@ from kcontrol.core.model import (
     Watermark,
     WatermarkPolicy,
 )
+from kcontrol.core.step.assignment import owners_of
 from tests.simulation.invariants import require
 from tests.simulation.rows import Row, delivered_to, digest_of, event_times, owner, rows_of
 
@@ -28,6 +29,9 @@ NOTHING_ABORTED = "nothing of an aborted attempt's exchange is in anything commi
 AFTER_ALL = "a stage begins only after all of the stage before, of the same attempt"
 AS_WRITTEN = "a run is read as it was written"
 ONE_WATERMARK = "the watermark never goes back and is one"
+UNCALLED = "nobody is called because of rows that no step in the log needs"
+GONE = "what was sent is gone"
+"""How an engine says so."""
 _ROWS_OF_A_RECORD = 2
 
 
@@ -99,6 +103,15 @@ class ExchangeTopics:
                     found += [(row, chunk.token) for row in chunk.rows]
         return found
 
+    def is_gone(self, slices: Iterable[ExchangeSlice]) -> bool:
+        """Whether something at the offsets of these runs was deleted."""
+        return any(
+            (piece.exchange, piece.partition, offset) not in self.chunks
+            for piece in slices
+            for run in piece.runs
+            for offset in range(run.from_, run.to)
+        )
+
     def check_begins(self, token: Token, stage: int) -> None:
         """An engine is about to begin a stage."""
         missing = [one for one in token.incarnations if (token, one, stage - 1) not in self.wrote]
@@ -131,7 +144,7 @@ def destination(spec: PipelineSpec, layout: Layout, exchange: str, row: Row) -> 
     found = next(each for each in spec.exchanges if each.name == exchange)
     if found.delivers:
         return delivered_to(row, spec, layout)
-    return owner(row, spec.layout.shuffle_partitions, spec.nodes)
+    return owner(row, owners_of(spec))
 
 
 def check_exchanged(

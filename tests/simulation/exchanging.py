@@ -12,9 +12,10 @@ from kcontrol.core.model import (
     Token,
 )
 from kcontrol.core.step.exchange import runs_for, slots_of
-from tests.simulation.exchanged import AS_WRITTEN, parcels
-from tests.simulation.invariants import require, signature, signature_of
+from tests.simulation.exchanged import AS_WRITTEN, cut, parcels
+from tests.simulation.invariants import require
 from tests.simulation.rows import Row, event_times
+from tests.simulation.states import signature, signature_of
 from tests.simulation.world import World, twin_of
 
 
@@ -59,6 +60,13 @@ class Exchanging:
             self.taken[exchange.name] = tuple(row for row, _ in found)
             self.world.exchanged.taken[token, self.number, exchange.name] = tuple(found)
 
+    def is_gone(self, expected: StepBoundary) -> bool:
+        """Whether something that was sent to this node in a step that the log has dropped was deleted: of no other step may
+        it be."""
+        gone = self.world.exchanged.is_gone(cut(expected, self.number))
+        require(not gone or expected.step < self.world.first_step, AS_WRITTEN, expected)
+        return gone
+
     def take_again(self, work: StepWork, expected: StepBoundary) -> None:
         """What the log says that was sent to this node: nobody else is needed for it."""
         for each in expected.layout.exchanges:
@@ -67,7 +75,7 @@ class Exchanging:
             require(all(token == expected.token for _, token in found), AS_WRITTEN, (expected, found))
             self.taken[each.exchange] = tuple(row for row, _ in found)
         made = signature(work, self.rows(), expected.watermarks)
-        right = signature_of(expected, self.world.spec, self.number)
+        right = signature_of(self.world, expected, self.number)
         require(made[:3] == right[:3], "a replay runs the division of the log", (work, expected))
         require(made == right, AS_WRITTEN, (made, right))
 

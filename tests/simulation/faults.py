@@ -18,7 +18,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
 from kcontrol.core.node.table import NodeStage
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.fleet import Fleet
 from tests.simulation.specs import CHECKPOINTS, MOST_NODES, PATIENT, simulated_spec
 

@@ -10,7 +10,7 @@ from kcontrol.core.events import AddPartitions, CommitCheckpoint, CommitStep, In
 from kcontrol.core.model import DesiredMode, PipelineSpec, StepWork
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
 from tests.simulation.specs import MOST_NODES

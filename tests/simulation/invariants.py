@@ -6,17 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcontrol.core.model import (
-    Checkpoint,
     InputSlice,
     PipelinePhase,
-    PipelineSpec,
     Reason,
     Status,
     StepBoundary,
     StepWork,
-    Watermark,
 )
-from tests.simulation.rows import Row, rows_for
 from tests.simulation.specs import holds_record
 
 if TYPE_CHECKING:
@@ -51,6 +47,7 @@ _BY_THE_LOG = (
     "has changed: its log was made by",
     "keeps state, and its log was made by",
     "partitions, the pipeline was made with",
+    "does not have: start it again",
 )
 """What halts a pipeline because of what was read of the log of steps."""
 
@@ -210,36 +207,6 @@ def _check_outputs(world: World, boundary: StepBoundary) -> None:
     require(said == written, "a step is whole: what was written is what its boundary says", (said, written))
 
 
-def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
-    """What a reader would see if this checkpoint were committed now."""
-    step, newest = checkpoint.step, max((one.step for one in world.checkpoints), default=0)
-    once = not world.replicated or step not in world.saved
-    require(once, "no two checkpoint records for a step", (step, world.saved))
-    require(
-        newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries))
-    )
-    # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may
-    # record it although it was replaced: parts need no node's answer under the newest claim, as steps do. It
-    # is right all the same, or it would not lie at the end that its author has read to.
-    may_be_old = world.replicated
-    require(
-        may_be_old or checkpoint.claim_epoch >= world.ruling_epoch, ZOMBIE, (checkpoint, world.ruling_epoch)
-    )
-    found = [world.store.get(part.manifest) for part in checkpoint.parts]
-    expected = [
-        tuple(signature_of(boundary, world.spec, node) for boundary in world.boundaries[:step])
-        for node in range(len(found))
-    ]
-    require(
-        checkpoint.boundary_offset == world.offsets[step - 1]
-        and [part and part.node for part in found] == list(range(len(found)))
-        and len(found) in world.sizes
-        and all(part and part.history == state for part, state in zip(found, expected, strict=True)),
-        "a checkpoint in the log has the parts of all nodes for exactly that step and boundary",
-        (checkpoint, [part and (part.node, len(part.history)) for part in found]),
-    )
-
-
 def check_kept(world: World) -> None:
     """What is left when a checkpoint has been committed."""
     steps = [one.step for one in world.checkpoints]
@@ -276,8 +243,10 @@ def check_answers(world: World, status: Status) -> None:
 def check_halt(world: World, claim_epoch: int, steps: StepsView, why: str) -> None:
     """A coordinator calls a person."""
     if claim_epoch == world.ruling_epoch and any(sign in why for sign in _BY_THE_LOG):
-        known = (steps.step, steps.checkpoint)
-        committed = (len(world.boundaries), max((one.step for one in world.checkpoints), default=0))
+        known = (steps.step, steps.checkpoint, 0 if steps.assignment is None else steps.assignment.number)
+        saved = max((one.step for one in world.checkpoints), default=0)
+        number = world.assignments[-1].number if world.assignments else 0
+        committed = (len(world.boundaries), saved, number)
         require(known == committed, CALLED, (known, committed, why))
 
 
@@ -322,6 +291,9 @@ def check_created(world: World, step: int, stateful: bool) -> None:
     """An engine is about to begin with an empty state."""
     require(step == 0 or not stateful, "state is never left out", step)
     require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
+
+
+OPENABLE = "a node can always be opened, for its checkpoints are there"
 
 
 def check_rerun(expected: StepBoundary, nodes: int) -> None:
@@ -378,37 +350,7 @@ def _what_counts(view: PipelineView) -> list[object]:
     return counts
 
 
+AWAKE = "nobody waits for a moment that has passed"
+"""A machine that asks to be woken at once, and then again, does nothing else."""
 PROGRESS = "without faults the pipeline makes progress"
 STAGES_END = "stages end or the attempt does"
-STATE = "every shard's state is the fold of its rows"
-
-
-def signature(work: StepWork, rows: tuple[Row, ...], watermarks: tuple[Watermark, ...]) -> tuple[object, ...]:
-    """What an engine's state depends on. rows: those that were exchanged to it."""
-    division = tuple((part.input, part.partition, part.from_, part.to) for part in work.division)
-    return work.step, work.now_ms, division, rows, watermarks
-
-
-def signature_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> tuple[object, ...]:
-    """The same, of a committed step and one of its nodes."""
-    return (
-        boundary.step,
-        boundary.now_ms,
-        tuple((p.input, p.partition, p.from_, p.to) for p in boundary.inputs),
-        rows_for(spec, boundary, node),
-        boundary.watermarks,
-    )
-
-
-def check_finish(world: World, work: StepWork, step: int, made: tuple[object, ...], node: int) -> None:
-    """An engine is about to keep a step for good."""
-    require(step <= len(world.boundaries), "a node is never ahead of the log", (step, len(world.boundaries)))
-    boundary = world.boundaries[step - 1]
-    require(
-        work.token == boundary.token,
-        "a node keeps only the attempt that the boundary names",
-        (work.token, boundary.token),
-    )
-    right = signature_of(boundary, world.spec, node)
-    require(made[:3] == right[:3], "one division per committed step", (work, boundary))
-    require(made[3:] == right[3:], STATE, (made, right))

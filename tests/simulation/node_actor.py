@@ -20,7 +20,8 @@ from kcontrol.core.node import decide as node
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.step.offsets import node_of
 from kcontrol.errors import DamagedRecordError
-from tests.simulation.engine import Directory, SimulatedEngine
+from tests.simulation.directory import Directory
+from tests.simulation.engine import SimulatedEngine
 from tests.simulation.invariants import check_fold, check_steps
 from tests.simulation.reader import Reader
 from tests.simulation.requests import publish
@@ -69,13 +70,22 @@ class NodeActor:
         self.engine.spec = self.state.view.spec() or self.world.spec
         restorable = self.engine.restorable(self.state.steps.checkpoints)
         first_read = self.state.boundaries.first
-        if not any(step >= first_read - 1 for step in (*self.directory.openable(), *restorable)):
+        if not any(
+            step >= first_read - 1
+            for step in (*self.engine.directory.openable(self.engine.spec.assignment), *restorable)
+        ):
             self.state, self.reader.steps_at = self.state.unread(), 0
             self._read_to_ends()
         if self.reader.has_read_all:
             check_steps(self.world, self.state.steps)
         self.decide(
-            Joined(self.incarnation, self.directory.openable(), self.now_ms, self.wall_ms, restorable)
+            Joined(
+                self.incarnation,
+                self.engine.directory.openable(self.engine.spec.assignment),
+                self.now_ms,
+                self.wall_ms,
+                restorable,
+            )
         )
 
     def _read_to_ends(self) -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcontrol.core.model import InputRange, InputSlice, Layout, PipelineSpec, StepBoundary
+from kcontrol.core.step.assignment import Owners
 from kcontrol.core.step.layout import writers_of
-from kcontrol.core.step.shards import owner_of
 from tests.simulation.specs import holds_record
 
 Row = tuple[str, int, int]
@@ -26,10 +26,10 @@ def rows_of(spec: PipelineSpec, parts: Iterable[InputRange | InputSlice]) -> tup
     )
 
 
-def owner(row: Row, shards: int, nodes: int) -> int:
-    """The node that a row is exchanged to."""
+def owner(row: Row, owners: Owners) -> int:
+    """The node that a row is exchanged to. owners: the table in force."""
     name, partition, offset = row
-    return owner_of((offset * 5 + partition * 3 + len(name)) % shards, nodes)
+    return owners[(offset * 5 + partition * 3 + len(name)) % len(owners)]
 
 
 def delivered_to(row: Row, spec: PipelineSpec, layout: Layout) -> int:
@@ -39,14 +39,12 @@ def delivered_to(row: Row, spec: PipelineSpec, layout: Layout) -> int:
     return next(node for node in range(spec.nodes) if place in writers_of(spec, layout, node)[0])
 
 
-def rows_for(spec: PipelineSpec, boundary: StepBoundary, node: int) -> tuple[Row, ...]:
-    """The rows of a committed step that a node has in its state, where they were exchanged."""
+def rows_for(spec: PipelineSpec, boundary: StepBoundary, node: int, owners: Owners) -> tuple[Row, ...]:
+    """The rows of a committed step that a node has in its state, where they were exchanged. owners: the table in force in
+    that step."""
     if not boundary.layout.exchanges:
         return ()
-    shards = boundary.layout.shuffle_partitions
-    return tuple(
-        sorted(row for row in rows_of(spec, boundary.inputs) if owner(row, shards, boundary.nodes) == node)
-    )
+    return tuple(sorted(row for row in rows_of(spec, boundary.inputs) if owner(row, owners) == node))
 
 
 def event_times(rows: Sequence[Row]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from kcontrol.core.node.table import NodeStage
 from kcontrol.core.step.exchange import stages_of
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.fleet import Fleet
 from tests.simulation.schedule import (
     Schedule,

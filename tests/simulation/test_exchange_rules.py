@@ -26,10 +26,7 @@ from kcontrol.core.node import decide as node
 from kcontrol.core.node.turn import NodeTurn
 from kcontrol.core.step import exchange, watermarks
 from tests.simulation.breaking import Patches, Rule, check_breaks
-from tests.simulation.exchange_faults import (
-    node_killed_between_stages,
-    row_lost_in_a_fetch,
-)
+from tests.simulation.exchange_faults import node_killed_between_stages, row_lost_in_a_fetch
 from tests.simulation.exchanged import (
     AFTER_ALL,
     AS_WRITTEN,
@@ -40,7 +37,9 @@ from tests.simulation.exchanged import (
     ExchangeTopics,
 )
 from tests.simulation.exchanging import Exchanging
-from tests.simulation.invariants import STAGES_END, STATE
+from tests.simulation.faults import node_killed_and_its_disk_lost
+from tests.simulation.invariants import STAGES_END
+from tests.simulation.states import STATE
 
 
 def _reports_of_any_attempt_count() -> Patches:
@@ -156,6 +155,10 @@ def _a_replay_takes_what_is_for_all() -> Patches:
     return (patch.object(Exchanging, "take_again", take_again),)
 
 
+def _a_checkpoint_deletes_all_that_was_sent() -> Patches:
+    return (patch.object(ExchangeTopics, "delete_before", lambda self, kept: self.chunks.clear()),)
+
+
 def _slots_are_not_added_to_the_transaction() -> Patches:
     return (patch.object(attempt, "slots", lambda spec, layout: ()),)
 
@@ -199,6 +202,12 @@ RULES = (
     Rule(_the_boundary_leaves_a_stage_out, AS_WRITTEN, stages=3),
     Rule(_a_node_takes_what_is_for_others, OWNED, stages=2),
     Rule(_a_replay_takes_what_is_for_all, STATE, stages=2),
+    Rule(
+        _a_checkpoint_deletes_all_that_was_sent,
+        AS_WRITTEN,
+        likely=(node_killed_and_its_disk_lost,),
+        stages=2,
+    ),
     Rule(_slots_are_not_added_to_the_transaction, STAGES_END, stages=2),
     Rule(_each_node_goes_by_its_own_watermark, ONE_WATERMARK, stages=2),
     Rule(_watermarks_go_back, ONE_WATERMARK, stages=3),

@@ -56,7 +56,7 @@ from tests.simulation import world
 from tests.simulation.breaking import Patches, Rule, check_breaks
 from tests.simulation.engine import SimulatedEngine
 from tests.simulation.faults import number_of_nodes_changed, user_asks
-from tests.simulation.invariants import ZOMBIE
+from tests.simulation.invariants import AWAKE, OPENABLE, ZOMBIE
 from tests.simulation.witness import CoordinatorWitness
 
 
@@ -303,7 +303,7 @@ def _a_node_runs_on_by_a_definition_that_was_replaced() -> Patches:
 
 
 def _a_node_runs_again_what_another_number_made() -> Patches:
-    return (patch.object(node, "can_rerun", lambda boundary, nodes: True),)
+    return (patch.object(node, "can_rerun", lambda boundary, spec, steps: True),)
 
 
 def _steps_of_another_size_are_run_again() -> Patches:
@@ -353,7 +353,7 @@ def _a_stop_saves_nothing() -> Patches:
 
 _ASKED = "a step is asked only of a node that echoes the claim and has nothing in flight"
 _PARTS = "a checkpoint in the log has the parts of all nodes for exactly that step and boundary"
-_OPENABLE = "a node can always be opened, for its checkpoints are there"
+_OPENABLE = OPENABLE
 _SIZE = "a step is run again only by as many nodes as made it"
 _PROGRESS = "without faults the pipeline makes progress"
 _ONCE = "every input record is in exactly one committed step or in a recorded skip"
@@ -377,7 +377,7 @@ RULES = (
     Rule(_any_boundary_ends_an_attempt, "a node keeps only the attempt that the boundary names", 140),
     Rule(_states_need_no_echo, _ASKED),
     Rule(_no_rollback_of_what_was_not_committed, _ASKED),
-    Rule(_restarted_nodes_go_unnoticed, _PROGRESS),
+    Rule(_restarted_nodes_go_unnoticed, AWAKE),
     Rule(_time_may_stand_still, "time strictly grows"),
     Rule(_two_writers_of_a_partition, "one writer a partition"),
     Rule(_input_is_read_from_the_start, _ONCE),

@@ -19,10 +19,20 @@ from kcontrol.core.events import (
     Publish,
     RunStep,
     TransactionFailed,
+    WakeAt,
 )
 from kcontrol.core.model import Command, CommandKind, FailureKind, Status
 from kcontrol.core.node.state import NodeMachine
-from tests.simulation.invariants import check_answers, check_halt, check_noted, check_stopped, require
+from tests.simulation.exchanged import GONE, UNCALLED
+from tests.simulation.invariants import (
+    AWAKE,
+    OPENABLE,
+    check_answers,
+    check_halt,
+    check_noted,
+    check_stopped,
+    require,
+)
 from tests.simulation.world import World
 
 
@@ -61,7 +71,8 @@ class CoordinatorWitness:
             # What it may not read it does not wait for.
             self.unread = self.unread and event.kind is not FailureKind.DENIED
         openable = "can't be opened" not in after.trouble.halt
-        require(openable, "a node can always be opened, for its checkpoints are there", after.trouble.halt)
+        require(openable, OPENABLE, after.trouble.halt)
+        require(GONE not in after.trouble.halt, UNCALLED, after.trouble.halt)
         said = after.view.status()
         if after.trouble.halt not in (before.trouble.halt, "" if said is None else said.reason):
             check_halt(self.world, after.tenure.epoch, after.steps, after.trouble.halt)
@@ -94,6 +105,8 @@ class CoordinatorWitness:
                         "a step is asked only of a node that echoes the claim and has nothing in flight",
                         (record, said),
                     )
+        if isinstance(effect, WakeAt):
+            require(effect.at_ms > after.now_ms, AWAKE, (effect, after.now_ms))
         if isinstance(effect, InitProducer):
             require(
                 not self.fenced,
@@ -110,6 +123,8 @@ def check_node(
     if obeying is not None and obeying is not before.obeying:
         require(obeying.claim_epoch == epoch, "a node obeys the newest coordinator that it knows of", obeying)
     for effect in effects:
+        if isinstance(effect, WakeAt):
+            require(effect.at_ms > after.now_ms, AWAKE, (effect, after.now_ms))
         if isinstance(effect, RunStep) and effect.expected is None:
             begun = effect.work.token.claim_epoch
             require(begun == epoch, "a node begins nothing of an older coordinator", (begun, epoch))

@@ -7,13 +7,14 @@ What Kafka does is in broker.py. Every change of what is committed is checked at
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kcontrol.core.events import Following
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.keys import numbered
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     ExchangeSlice,
@@ -33,9 +34,10 @@ from kcontrol.core.model import (
 from kcontrol.core.step.gaps import with_gap
 from tests.simulation.broker import STEPS, Broker, NotTheEnd
 from tests.simulation.exchanged import ExchangeTopics, check_exchanged
-from tests.simulation.invariants import Violation, check_checkpoint, check_commit, check_kept, check_once
+from tests.simulation.invariants import Violation, check_commit, check_kept, check_once
 from tests.simulation.rows import Row
 from tests.simulation.specs import EXCHANGES, holds_record
+from tests.simulation.states import check_assignment, check_checkpoint
 
 _T = TypeVar("_T")
 
@@ -67,6 +69,9 @@ class StoredPart:
     node: int
     history: tuple[object, ...]
     """The signatures of all steps that made the state."""
+    shards: int = 0
+    """Into how many it is cut."""
+    incarnation: int = 0
 
 
 class World(Broker):
@@ -92,6 +97,8 @@ class World(Broker):
         """Those in the log that were not dropped."""
         self.store: dict[str, StoredPart] = {}
         """The checkpoint location, by manifest."""
+        self.assignments: list[Assignment] = []
+        """Every change of the layout."""
         self.saved: set[int] = set()
         """Every step of which there ever was a checkpoint."""
         self.asked: dict[str, int] = {}
@@ -137,6 +144,7 @@ class World(Broker):
         twin.checkpoints = list(self.checkpoints)
         twin.store = dict(self.store)
         twin.saved = set(self.saved)
+        twin.assignments = list(self.assignments)
         twin.asked = dict(self.asked)
         twin.reached = dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
@@ -267,6 +275,11 @@ class World(Broker):
             check_checkpoint(self, made.record)
             producer = super().end(epoch)
             self._saved(made.record, [gone.key for gone in forgotten if isinstance(gone, Tombstone)])
+        elif isinstance(made.record, Assignment):
+            check_assignment(self, made.record)
+            producer = super().end(epoch)
+            self.assignments.append(made.record)
+            self.checkpoints = [_as_cut(one, made.record) for one in self.checkpoints]
         return producer
 
     def _saved(self, checkpoint: Checkpoint, forgotten: list[str]) -> None:
@@ -288,6 +301,12 @@ class World(Broker):
         if not lies_at_the_end(offset, expected_offset):
             raise NotTheEnd(f"written at {offset}, read to {expected_offset}", len(self.steps))
         return offset
+
+
+def _as_cut(checkpoint: Checkpoint, assignment: Assignment) -> Checkpoint:
+    if not assignment.parts or checkpoint.step != assignment.step:
+        return checkpoint
+    return replace(checkpoint, parts=assignment.parts, assignment=assignment)
 
 
 def lies_at_the_end(offset: int, expected_offset: int) -> bool:

@@ -10,7 +10,7 @@ import json
 import random
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,31 +19,39 @@ from confluent_kafka import Producer
 from examples.topic_reading import read_topics
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.pipeline_facts import PipelineStatus
+from tests.support.exchanged_folds import FOLDS, Read
 from tests.support.following import until_read, until_status
 from tests.support.processes import ROOT, run_kcontrol
 from tests.support.topics import create_topic
 
 FILE = ROOT / "tests" / "pipelines" / "exchanged.py"
 PARTITIONS = {"clicks": 3, "names": 4}
-OUTPUTS = {"spent": 4, "logged": 3, "grand": 1, "named": 3, "seen": 3, "liked": 2, "windows": 3}
+OUTPUTS = {
+    **{"spent": 4, "logged": 3, "grand": 1, "named": 3, "seen": 3, "liked": 2, "windows": 3},
+    **{"paired": 3, "fresh": 3, "expired": 2, "reminded": 3, "doubled": 3, "summed": 2},
+    **{"combined": 2, "closed": 3, "added": 3, "bought": 2, "sessions": 3, "placed": 4},
+}
+WITH_NAMES = frozenset({"named", "paired"})
+"""Queries that read both inputs."""
 USERS, ITEMS = 11, 40
 BEGIN_S, LATE_S = 1_700_000_000, 20
 """Of event times: they follow the records, each up to so much behind."""
-WINDOW_S, DELAY_S = 10, 5
 
 Rows = Counter[str]
 """Records of one step in one output, as JSON with sorted keys."""
-Fold = Callable[[Mapping[str, list[dict[str, Any]]]], Sequence[dict[str, Any]]]
-"""From the records that a step read of each input to those that it writes; keeps what it has seen."""
 
 
 @dataclass
 class Exchanged:
-    """One pipeline of its own name, with its topics. seed: of its records."""
+    """One pipeline of its own name, with its topics. shards: 0: as its file says. keep: so many checkpoints.
+    partitions: of its inputs. seed: of its records."""
 
     settings: ClusterSettings
     queries: tuple[str, ...]
     nodes: int = 2
+    shards: int = field(default=0, kw_only=True)
+    keep: int = field(default=2, kw_only=True)
+    partitions: Mapping[str, int] = field(default_factory=lambda: PARTITIONS)
     seed: int = field(default_factory=lambda: secrets.randbits(32))
     produced: Counter[str] = field(default_factory=Counter)
 
@@ -51,9 +59,9 @@ class Exchanged:
         print(f"seed {self.seed}")  # noqa: T201 - shown by pytest when a test fails
         self.name = f"exchanged-{secrets.token_hex(3)}"
         self._random = random.Random(self.seed)
-        self.inputs = ("clicks", "names") if "named" in self.queries else ("clicks",)
+        self.inputs = ("clicks", "names") if WITH_NAMES & {*self.queries} else ("clicks",)
         for stem in (*self.inputs, *self.queries):
-            create_topic(self.settings, f"{self.name}-{stem}", {**PARTITIONS, **OUTPUTS}[stem])
+            create_topic(self.settings, f"{self.name}-{stem}", {**self.partitions, **OUTPUTS}[stem])
 
     @property
     def env(self) -> dict[str, str]:
@@ -61,6 +69,8 @@ class Exchanged:
             "ORDERS_PIPELINE": self.name,
             "EXCHANGED_QUERIES": ",".join(self.queries),
             "EXCHANGED_NODES": str(self.nodes),
+            "EXCHANGED_SHARDS": str(self.shards or ""),
+            "EXCHANGED_KEEP": str(self.keep),
             "KCONTROL_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
         }
 
@@ -77,10 +87,14 @@ class Exchanged:
                 "amount": self._random.randrange(100),
                 "ts": BEGIN_S + self.produced["clicks"] // 4 - self._random.randrange(LATE_S),
             }
-            known = {"user": user, "name": f"n{self._random.randrange(1_000)}"}
+            known = {
+                "user": user,
+                "name": f"n{self._random.randrange(1_000)}",
+                "ts": click["ts"] + self._random.randrange(8),
+            }
             for stem, value in (("clicks", click), ("names", known)):
                 if stem in self.inputs and (stem == "clicks" or self._random.random() < 0.1):
-                    partition = self._random.randrange(PARTITIONS[stem])
+                    partition = self._random.randrange(self.partitions[stem])
                     producer.produce(f"{self.name}-{stem}", json.dumps(value), partition=partition)
                     self.produced[stem] += 1
         assert producer.flush(60) == 0
@@ -113,7 +127,7 @@ class Exchanged:
         assert [boundary["step"] for boundary in steps] == list(range(1, len(steps) + 1))
         records = {stem: self._records(stem) for stem in self.inputs}
         read: Counter[str] = Counter()
-        folds = {query: FOLDS[query]() for query in self.queries}
+        folds = {query: FOLDS[query](self.nodes) for query in self.queries}
         expected: dict[str, dict[int, Rows]] = {query: {} for query in self.queries}
         for boundary in steps:
             of_step: dict[str, list[dict[str, Any]]] = {stem: [] for stem in self.inputs}
@@ -121,8 +135,9 @@ class Exchanged:
                 for offset in range(piece["from"], piece["to"]):
                     of_step[piece["input"]].append(records[piece["input"]][piece["partition"], offset])
                 read[piece["input"]] += piece["records"]
+            read_by_step = Read(boundary["now_ms"], of_step["clicks"], of_step.get("names", []))
             for query, fold in folds.items():
-                rows = Counter(_text(row) for row in fold(of_step))
+                rows = Counter(_text(row) for row in fold(read_by_step))
                 expected[query] |= {boundary["step"]: rows} if rows else {}
         assert read == self.produced
         for query in self.queries:
@@ -144,102 +159,3 @@ class Exchanged:
 
 def _text(row: Mapping[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)
-
-
-# --- what each query does -----------------------------------------------------------------------------------
-
-
-def _totals() -> Fold:
-    sums: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        for click in read["clicks"]:
-            n, total = sums[click["user"]]
-            sums[click["user"]] = (n + 1, total + click["amount"])
-        users = {click["user"] for click in read["clicks"]}
-        return [{"user": user, "n": sums[user][0], "total": sums[user][1]} for user in users]
-
-    return fold
-
-
-def _grand() -> Fold:
-    amounts: list[int] = []
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        amounts.extend(click["amount"] for click in read["clicks"])
-        return [{"n": len(amounts), "total": sum(amounts)}]
-
-    return fold
-
-
-def _named() -> Fold:
-    clicks: list[dict[str, Any]] = []
-    names: list[dict[str, Any]] = []
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        before = (len(clicks), len(names))
-        clicks.extend(read["clicks"])
-        names.extend(read["names"])
-        return [
-            {"user": click["user"], "amount": click["amount"], "name": name["name"]}
-            for at, click in enumerate(clicks)
-            for other, name in enumerate(names)
-            if click["user"] == name["user"] and (at >= before[0] or other >= before[1])
-        ]
-
-    return fold
-
-
-def _seen() -> Fold:
-    items: set[str] = set()
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        new = {click["item"] for click in read["clicks"]} - items
-        items.update(new)
-        return [{"item": item} for item in new]
-
-    return fold
-
-
-def _liked() -> Fold:
-    pairs: set[tuple[str, str]] = set()
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        new = {(click["user"], click["item"]) for click in read["clicks"]} - pairs
-        pairs.update(new)
-        users = {user for user, _ in new}
-        return [{"user": user, "n": sum(one == user for one, _ in pairs)} for user in users]
-
-    return fold
-
-
-def _windows() -> Fold:
-    """A window comes out in the step whose watermark, that of all rows of the steps before, has passed its end; what the
-    watermark before that had passed is left out."""
-    counts: Counter[tuple[int, str]] = Counter()
-    late_s = watermark_s = 0
-
-    def fold(read: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-        nonlocal late_s, watermark_s
-        for click in read["clicks"]:
-            start = click["ts"] // WINDOW_S * WINDOW_S
-            if start + WINDOW_S > late_s:
-                counts[start, click["user"]] += 1
-        closed = sorted(key for key in counts if key[0] + WINDOW_S <= watermark_s)
-        out = [{"start": start, "user": user, "n": counts.pop((start, user))} for start, user in closed]
-        seen = max((click["ts"] for click in read["clicks"]), default=0)
-        late_s, watermark_s = watermark_s, max(watermark_s, seen - DELAY_S)
-        return out
-
-    return fold
-
-
-FOLDS: Mapping[str, Callable[[], Fold]] = {
-    "spent": _totals,
-    "logged": _totals,
-    "grand": _grand,
-    "named": _named,
-    "seen": _seen,
-    "liked": _liked,
-    "windows": _windows,
-}

@@ -1,7 +1,7 @@
 """`kcontrol coordinator` that stands still at a moment, until a file is there: what happens meanwhile happens at
 exactly that moment of its life, however busy the machine is.
 
-As a process: python -m tests.support.held_coordinator MOMENT FILE. It says `held: MOMENT` when it is there.
+As a process: python -m tests.support.held_coordinator MOMENT FILE [OPTION...]. It says `held: MOMENT` when it is there.
 """
 
 from __future__ import annotations
@@ -96,4 +96,4 @@ def _around_run(act: Callable[[], None], **other: Any) -> None:
 if __name__ == "__main__":
     holds = (hold_before_it_joins, hold_when_it_is_told_its_partitions, look_often_and_find_nobody)
     holds[MOMENTS.index(sys.argv[1])](Path(sys.argv[2]))
-    main(["coordinator"])
+    main(["coordinator", *sys.argv[3:]])

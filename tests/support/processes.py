@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from kcontrol.adapters.kafka.embedded.pausing import pause_child
+
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.02
 
@@ -152,7 +154,7 @@ class KcontrolProcess:
 
     def pause(self) -> None:
         """SIGSTOP: it is there and does nothing until `resume`."""
-        os.kill(self.pid, signal.SIGSTOP)
+        pause_child(self.pid)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+from collections import Counter
 from enum import Enum, auto
 from types import TracebackType
 
@@ -46,6 +47,8 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.answered_bytes = 0
+        self.requests: Counter[int] = Counter()
+        """By their api key."""
 
     def cut_next(self, api_key: int, cut: Cut) -> None:
         self._plan = (api_key, cut)
@@ -89,6 +92,7 @@ class Proxy:
         while True:
             frame = await _frame(reader)
             api_key, _, correlation = struct.unpack_from(">hhi", frame)
+            self.requests[api_key] += 1
             if self._plan is not None and self._plan[0] == api_key:
                 (_, cut), self._plan = self._plan, None
                 if cut is Cut.REQUEST:

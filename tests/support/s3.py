@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyarrow import fs
 
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars, read_lock
+from kcontrol.adapters.kafka.embedded.pausing import pause_child
 from tests.support.ports import free_ports
 
 LOCK = Path(__file__).with_name("s3proxy.lock")
@@ -111,7 +111,7 @@ class S3Server:
     def pause(self) -> None:
         """SIGSTOP: connections stay and nothing is answered, until `stop`."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        pause_child(self._process.pid)
 
     def stop(self) -> None:
         """SIGKILL: as when the machine is gone."""

@@ -25,7 +25,14 @@ from kcontrol.adapters.checkpoints.files import Cancelled, Files, check
 from kcontrol.adapters.checkpoints.layout import LifeFolder, life_of, save_name
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.manifests import is_stored, manifests_of, read_manifest, stored_sizes
-from kcontrol.adapters.checkpoints.model import Manifest, ManifestFile, PartPlace, PartReceipt
+from kcontrol.adapters.checkpoints.model import (
+    NO_SHARDS,
+    HeldShards,
+    Manifest,
+    ManifestFile,
+    PartPlace,
+    PartReceipt,
+)
 from kcontrol.errors import CheckpointDamagedError, CheckpointError
 
 _log = logging.getLogger(__name__)
@@ -58,8 +65,9 @@ class PartSave:
         limits: StoreLimits,
         known: Mapping[FileKey, str],
         cancelled: Cancelled,
+        held: HeldShards = NO_SHARDS,
     ) -> None:
-        """known: SHA-256 of files that an earlier save has read."""
+        """known: SHA-256 of files that an earlier save has read. held: which of them are of which shard."""
         self._files, self._place, self._limits, self._known, self._cancelled = (
             files,
             place,
@@ -67,6 +75,8 @@ class PartSave:
             known,
             cancelled,
         )
+        self._held = held
+        self._shard_of = {path: number for number, each in enumerate(held.shards) for path in each.paths}
         self._life: LifeFolder = life_of(place)
         self._name = save_name(place)
         self._manifest = self._life.manifest(place.step, place.claim_epoch)
@@ -130,9 +140,11 @@ class PartSave:
             claim_epoch=place.claim_epoch,
             step=place.step,
             files=files,
+            cut=self._held.cut,
+            shards=tuple(each.shard for each in self._held.shards),
         )
         self._publishing = True
-        self._files.publish(self._manifest, manifest.model_dump_json().encode())
+        self._files.publish(self._manifest, manifest.to_json())
         if not self._files.exists(self._mark):
             raise CheckpointError(
                 f"{self._files.where(self._manifest)} is given up: a newer life of node {place.node} has "
@@ -145,8 +157,9 @@ class PartSave:
 
     def _copied(self, file: Pinned, stored: ManifestFile | None) -> ManifestFile:
         """The file's line in the manifest, when it is stored: by an earlier part, or now."""
+        shard = self._shard_of.get(file.path)
         if stored is not None and self._digest(file) == stored.sha256:
-            return stored
+            return stored.model_copy(update={"shard": shard})
         path = self._stored(file.path)
         size_bytes, digest = self._files.upload(file.source, f"{self._life.path}/{path}")
         if size_bytes != file.size_bytes:
@@ -154,7 +167,7 @@ class PartSave:
                 f"{file.source} was changed while it was copied: {file.size_bytes} bytes, then {size_bytes}"
             )
         self.read[file.key] = digest
-        return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest)
+        return ManifestFile(path=file.path, stored=path, size_bytes=size_bytes, sha256=digest, shard=shard)
 
     def _digest(self, file: Pinned) -> str:
         known = self._known.get(file.key)

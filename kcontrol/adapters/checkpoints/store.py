@@ -4,7 +4,7 @@ they may come from any thread."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import restoring, sweeping
@@ -12,7 +12,18 @@ from kcontrol.adapters.checkpoints.files import Files, never
 from kcontrol.adapters.checkpoints.layout import LifeFolder, NodeFolder, incarnation_of
 from kcontrol.adapters.checkpoints.limits import StoreLimits
 from kcontrol.adapters.checkpoints.locations import Location, open_location
-from kcontrol.adapters.checkpoints.model import Manifest, PartPlace, PartReceipt, StoredPart
+from kcontrol.adapters.checkpoints.manifests import read_manifest
+from kcontrol.adapters.checkpoints.model import (
+    NO_SHARDS,
+    BroughtBytes,
+    HeldShards,
+    Manifest,
+    ManifestFile,
+    PartPlace,
+    PartReceipt,
+    StoredPart,
+)
+from kcontrol.adapters.checkpoints.restoring import AtHand
 from kcontrol.adapters.checkpoints.saving import FileKey, PartSave
 
 _DEFAULT_LIMITS = StoreLimits()
@@ -35,17 +46,23 @@ class CheckpointStore:
         self._lock = threading.Lock()
         self._saving = threading.Lock()
 
-    def save(self, place: PartPlace, pinned: Path, cancelled: Callable[[], bool] = never) -> PartReceipt:
+    def save(
+        self,
+        place: PartPlace,
+        pinned: Path,
+        cancelled: Callable[[], bool] = never,
+        held: HeldShards = NO_SHARDS,
+    ) -> PartReceipt:
         """Copy everything under `pinned` to the part's place, except what an earlier
         part of the same life has stored.
 
         A part that is there already, whole, is left as it is. One save at a time: others wait. `cancelled` is
         asked by several threads, before every operation and every `chunk_bytes`; it raises
-        CheckpointCancelledError then.
+        CheckpointCancelledError then. held: which files are of which shard, for the manifest to say.
         """
         with self._saving:
             saving = PartSave(
-                self._files(place.location, cancelled), place, self._limits, self._known, cancelled
+                self._files(place.location, cancelled), place, self._limits, self._known, cancelled, held
             )
             saved = saving.run(pinned)
             self._known = saving.read or self._known
@@ -55,6 +72,33 @@ class CheckpointStore:
         """Fill `target`, an empty directory or none, with the part's files; each one's size and SHA-256 are
         checked."""
         return restoring.restore(self._files(location), self._limits, manifest, target)
+
+    def manifest(self, location: str, manifest: str) -> Manifest:
+        """What a part holds."""
+        return read_manifest(self._files(location), manifest)
+
+    def content(self, location: str, manifest: str, file: ManifestFile) -> bytes:
+        """What is in one of a part's small files; its size and SHA-256 are checked."""
+        return restoring.content(self._files(location), manifest, file)
+
+    def fetch(
+        self,
+        location: str,
+        manifest: str,
+        wanted: Sequence[ManifestFile],
+        target: Path,
+        at_hand: AtHand | None = None,
+    ) -> BroughtBytes:
+        """Put some of a part's files below `target`, as `restore` does.
+
+        at_hand: by a file's path in the part, where on this machine the same file may be; if it is, with the same
+        SHA-256, it is linked. So it must be one that nobody changes in place.
+        """
+        return restoring.fetch(self._files(location), self._limits, manifest, wanted, target, at_hand)
+
+    def stored(self, location: str, manifest: str, wanted: Sequence[ManifestFile]) -> bool:
+        """Whether these files of a part are there with their sizes."""
+        return restoring.are_stored(self._files(location), manifest, wanted)
 
     def readable(self, location: str, manifest: str) -> bool:
         """Whether the part has a manifest and every file of it is stored with its size.

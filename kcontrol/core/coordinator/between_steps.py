@@ -14,7 +14,8 @@ from __future__ import annotations
 from kcontrol.core.coordinator import checkpointing, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
-from kcontrol.core.coordinator.definition import refused
+from kcontrol.core.coordinator.definition import not_submitted_yet, refused
+from kcontrol.core.coordinator.doubts import failed_behind
 from kcontrol.core.coordinator.look import Duty, Findings, Guard
 from kcontrol.core.coordinator.node_progress import (
     LOST,
@@ -259,11 +260,15 @@ def _stopped(found: Findings) -> None:
 
 
 def _is_undefined(found: Findings) -> bool:
-    return found.spec is None
+    return found.spec is None or not_submitted_yet(found.turn.state, found.spec) != ""
 
 
 def _is_beginning_missing(found: Findings) -> bool:
     return _is_unproved(found, without_beginning(found.turn.state, found.defined))
+
+
+def _is_failure_unproved(found: Findings) -> bool:
+    return _is_unproved(found, failed_behind(found.turn.state, found.defined))
 
 
 def _assemble(found: Findings) -> None:
@@ -441,11 +446,18 @@ LOOK: tuple[Guard | Duty, ...] = (
     Guard((_S.STOPPING,), "all nodes have ended", _is_none_left, _C.CLOSED),
     Duty((_S.STOPPED,), "the wish is acknowledged, and a halt and all counts are forgotten", _stopped),
     # --- the next step
-    Guard(_RUNNING, "there is no definition", _is_undefined, None),
+    Guard(_RUNNING, "there is no definition, or none for the layout", _is_undefined, None),
     Guard(
         _RUNNING,
         "what was read of the log opens no node, and its end is not proved",
         _is_beginning_missing,
+        _C.UNPROVED,
+        _prove,
+    ),
+    Guard(
+        _RUNNING,
+        "a node failed for good while it ran steps again, and the end of the log is not proved",
+        _is_failure_unproved,
         _C.UNPROVED,
         _prove,
     ),

@@ -164,7 +164,9 @@ def tend(turn: Turn, spec: PipelineSpec) -> None:
     if lost or failed:
         _give_up(state, saving, lost or failed, answer=not lost)
         return
-    turn.wake_at(saving.begun_ms + spec.limits.save_timeout_ms)
+    if not is_saved(state):
+        # Once it is, nothing of it is over by itself: it is recorded when all nodes are in place.
+        turn.wake_at(saving.begun_ms + spec.limits.save_timeout_ms)
 
 
 def _note_pinned(state: CoordinatorState) -> None:
@@ -274,6 +276,7 @@ def saved_checkpoint(state: CoordinatorState, saving: Saving) -> Checkpoint:
         first_step=0,
         resized_step=0,
         begin_offset=-1,
+        assignment=state.steps.assignment,
     )
 
 

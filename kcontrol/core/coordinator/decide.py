@@ -54,6 +54,7 @@ from kcontrol.core.model import (
     LoggedStep,
     NodeJoin,
     NodeState,
+    PipelineSpec,
     Received,
     Replaying,
     Resume,
@@ -63,6 +64,9 @@ from kcontrol.core.model import (
 )
 
 __all__ = ["CoordinatorState", "Decision", "decide"]
+
+_WRITING = (State.PROVING, State.COMMITTING, State.RECORDING)
+"""What is asked for there ends up in the log of steps."""
 
 
 def decide(state: CoordinatorState, event: CoordinatorEvent) -> Decision:
@@ -140,6 +144,9 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         _on_claim(turn, record, logged.offset)
     elif isinstance(record, Tombstone):
         _on_forgotten(turn, record)
+    elif isinstance(record, PipelineSpec) and record.pipeline == state.pipeline:
+        # It may be for a layout that was changed while this coordinator rested, by whoever has fenced it for that.
+        state.transaction = state.transaction.overtaken(writing=state.at in _WRITING)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
         _on_sign_of_life(turn, record, logged)
     elif isinstance(record, Received) and record.pipeline == state.pipeline:

@@ -7,19 +7,39 @@ from kcontrol.core.model import PipelineSpec
 from kcontrol.core.step.added_partitions import growth_refused
 
 
+def not_submitted_yet(state: CoordinatorState, spec: PipelineSpec) -> str:
+    """That the layout was changed, and the definition is not one for it, which whoever starts the pipeline brings; or ''."""
+    assignment = state.steps.assignment
+    if assignment is None or spec.assignment >= assignment.number:
+        return ""
+    return (
+        f"waiting: the layout was changed after step {assignment.step} and has {assignment.nodes} nodes and "
+        f"{len(assignment.owners)} shards since, and the definition was submitted before that, with nodes = {spec.nodes}: "
+        f"start it with nodes = {assignment.nodes} and Layout(shuffle_partitions={len(assignment.owners)})"
+    )
+
+
 def refused(state: CoordinatorState, spec: PipelineSpec) -> str:
     """Why no step by this definition can follow the last one, or ''."""
+    if not_submitted_yet(state, spec):
+        return ""
     return _change_refused(state, spec) or growth_refused(spec, state.steps, state.view)
 
 
 def _change_refused(state: CoordinatorState, spec: PipelineSpec) -> str:
-    last = state.steps.last
-    if last is not None and spec.stateful and last.nodes != spec.nodes:
+    last, assignment = state.steps.last, state.steps.assignment
+    number = 0 if assignment is None else assignment.number
+    if last is not None and spec.assignment > number:
+        return (
+            f"the definition of pipeline {spec.pipeline} was submitted for its layout {spec.assignment}, which the log of "
+            f"steps, with {number} changes up to step {last.step}, does not have: start it again"
+        )
+    if assignment is None and last is not None and spec.stateful and last.nodes != spec.nodes:
         return (
             f"pipeline {state.pipeline} keeps state, and its log was made by {last.nodes} nodes up to step "
             f"{last.step}; the definition submitted has nodes = {spec.nodes}. State is divided over the "
-            f"nodes and can't be divided anew yet: submit it with nodes = {last.nodes}, then resume the "
-            "pipeline, or give it a new name"
+            f"nodes: submit it with nodes = {last.nodes}, then resume the pipeline; or stop it and change its layout: "
+            f"kcontrol layout {state.pipeline} --nodes {spec.nodes}"
         )
     if last is None or last.fingerprint == spec.fingerprint or last.fingerprint in spec.compatible_with:
         return ""

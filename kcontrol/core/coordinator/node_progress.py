@@ -160,6 +160,10 @@ def _at_rest(state: CoordinatorState, said: NodeState, limits: LimitsSpec) -> St
         said.command_epoch,
         said.command_serial,
     ):
+        if said.checkpoint < state.steps.checkpoint:
+            # It may have failed for want of what this checkpoint has made needless.
+            text = f"node {node} failed, and has not read the checkpoint of step {state.steps.checkpoint}: {said.error}"
+            return Standing(Readiness.BUSY, ("unread", state.steps.checkpoint), text, _patience_ms(limits))
         return Standing(Readiness.BROKEN, ("failed",), f"node {node} failed: {said.error}")
     if said.phase in (NodePhase.CLOSED, NodePhase.FAILED):
         return Standing(

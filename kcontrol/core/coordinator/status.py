@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kcontrol.core.coordinator.definition import not_submitted_yet
 from kcontrol.core.coordinator.node_progress import Readiness, standing
 from kcontrol.core.coordinator.stopping import stopping_reason
 from kcontrol.core.coordinator.table import RESTING, State
@@ -91,6 +92,9 @@ def _missing(turn: Turn) -> str:
     spec = state.view.spec()
     if spec is None:
         return "waiting for the pipeline's definition"
+    outdated = not_submitted_yet(state, spec)
+    if outdated:
+        return outdated
     limits = turn.limits()
     missing = [
         now.text

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     CheckpointPart,
     CheckpointRequest,
@@ -113,6 +114,11 @@ def checkpoint_key(step: int) -> str:
     return f"checkpoint/{step}"
 
 
+def assignment_key(number: int) -> str:
+    """Of a change of the layout, in the steps topic of its pipeline."""
+    return f"assignment/{number}"
+
+
 def accepted_key(offset: int) -> str:
     """Of the tombstone in the steps topic by which a person accepts what is recorded twice up to this
     offset."""
@@ -154,6 +160,7 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     Status: lambda r: f"{r.pipeline}/status",
     StepBoundary: lambda r: step_key(r.step),
     Checkpoint: lambda r: checkpoint_key(r.step),
+    Assignment: lambda r: assignment_key(r.number),
 }
 
 

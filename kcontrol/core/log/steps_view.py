@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kcontrol.core.log.keys import accepted_offset, numbered
-from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
+from kcontrol.core.model import Assignment, Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError
 
 
@@ -54,9 +54,12 @@ class StepsView:
     """Those that were not dropped, oldest first."""
     resized: int = 0
     """The newest step that was not dropped and that the step after it was not made by as
-    many nodes as; 0 if there is none."""
+    many nodes as, or not by the same assignment; 0 if there is none."""
     doubles: tuple[Double, ...] = ()
     """What was recorded again, and not accepted by a person since; oldest first."""
+    assignments: tuple[Assignment, ...] = ()
+    """The changes of the layout that were read, oldest first: of a reader that began at a checkpoint those that were not
+    replaced by then."""
     begun: bool = False
     """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from
     `begun_at`."""
@@ -69,7 +72,14 @@ class StepsView:
         What it has read to the end is then what a reader from the beginning has, whose time grows with the
         log.
         """
-        return StepsView(pipeline, first=newest.first_step, resized=newest.resized_step, begun=True)
+        known = () if newest.assignment is None else (newest.assignment,)
+        return StepsView(
+            pipeline,
+            first=newest.first_step,
+            resized=newest.resized_step,
+            assignments=known,
+            begun=True,
+        )
 
     @property
     def step(self) -> int:
@@ -86,6 +96,15 @@ class StepsView:
         """The step of the newest checkpoint; 0 if there is none."""
         return self.checkpoints[-1].step if self.checkpoints else 0
 
+    @property
+    def assignment(self) -> Assignment | None:
+        """By which the next step is made; None while the layout was never changed."""
+        return self.assignments[-1] if self.assignments else None
+
+    def assignment_of(self, step: int) -> Assignment | None:
+        """By which a step was made or will be, as far as that was read."""
+        return next((one for one in reversed(self.assignments) if one.step < step), None)
+
     def can_replay_after(self, step: int) -> bool:
         """Whether every step from the next one on is still in the log, for a node that holds `step`."""
         return self.first - 1 <= step <= self.step
@@ -93,7 +112,7 @@ class StepsView:
     def can_begin_at(self, step: int, nodes: int) -> bool:
         """Whether one of so many nodes that holds `step` can go on from there.
 
-        Steps that were made by another number of nodes can't be run again by these:
+        Steps that were made by another number of nodes, or before the layout was changed, can't be run again by these:
         partitions were divided otherwise.
         """
         if self.last is None or step == self.step:
@@ -118,6 +137,8 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
         return _without(view, record.key)
     if isinstance(record, Checkpoint):
         return _with_checkpoint(view, record, logged.offset)
+    if isinstance(record, Assignment):
+        return _with_assignment(view, record, logged.offset)
     if view.last is not None and record.step <= view.step:
         return _again(view, record, logged.offset)
     if view.last is not None:
@@ -126,7 +147,15 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     first = record.step if view.last is None and not view.begun else view.first
     resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
     return StepsView(
-        view.pipeline, record, next_from, first, logged.offset, view.checkpoints, resized, view.doubles
+        view.pipeline,
+        record,
+        next_from,
+        first,
+        logged.offset,
+        view.checkpoints,
+        resized,
+        view.doubles,
+        view.assignments,
     )
 
 
@@ -140,6 +169,7 @@ def _again(view: StepsView, record: StepBoundary, offset: int) -> StepsView:
         last_offset=offset,
         checkpoints=tuple(one for one in view.checkpoints if one.step < record.step),
         resized=view.resized if view.resized < record.step else 0,
+        assignments=tuple(one for one in view.assignments if one.step < record.step),
         doubles=(*view.doubles, Double("step", record.step, view.step, offset)),
     )
 
@@ -170,11 +200,44 @@ def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> St
     return replace(view, checkpoints=(*view.checkpoints, checkpoint))
 
 
+def _with_assignment(view: StepsView, assignment: Assignment, offset: int) -> StepsView:
+    view = _cut_anew(view, assignment)
+    if view.assignment is not None and assignment.number <= view.assignment.number:
+        return view  # It was known from the checkpoint that reading began at.
+    if view.last is None:
+        # All steps that were made before it are gone.
+        return replace(view, assignments=(*view.assignments, assignment))
+    if assignment.step != view.step:
+        raise DamagedRecordError(
+            f"pipeline {view.pipeline}: the steps log at offset {offset} holds assignment {assignment.number}, made for "
+            f"what follows step {assignment.step}, after step {view.step}; the log was changed from outside"
+        )
+    return replace(view, assignments=(*view.assignments, assignment), resized=view.step)
+
+
+def _cut_anew(view: StepsView, assignment: Assignment) -> StepsView:
+    """With the parts of the checkpoint that the layout was changed over as they are since, if its shards are others."""
+    if not assignment.parts:
+        return view
+    checkpoints = tuple(
+        replace(one, parts=assignment.parts, assignment=assignment) if one.step == assignment.step else one
+        for one in view.checkpoints
+    )
+    return replace(view, checkpoints=checkpoints)
+
+
 def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, offset: int) -> None:
     where = f"pipeline {view.pipeline}: the steps log at offset {offset}"
     if boundary.step != last.step + 1:
         raise DamagedRecordError(
             f"{where} holds step {boundary.step} after step {last.step}; the log was changed from outside"
+        )
+    # A reader that began at a checkpoint knows the newest one before it reads the steps of those before.
+    assignment = view.assignment_of(boundary.step)
+    if assignment is not None and boundary.nodes != assignment.nodes:
+        raise DamagedRecordError(
+            f"{where}: step {boundary.step} was made by {boundary.nodes} nodes, but by assignment "
+            f"{assignment.number} there are {assignment.nodes}; the log was changed from outside"
         )
     if boundary.now_ms <= last.now_ms:
         raise DamagedRecordError(

@@ -13,13 +13,13 @@ count of records they cover.
 
 from __future__ import annotations
 
+from kcontrol.core.model.assignment import Assignment, PartitionNodes, SavedPart
 from kcontrol.core.model.checkpoints import (
     Checkpoint,
     CheckpointAnswer,
     CheckpointPart,
     CheckpointRequest,
     SavedFiles,
-    SavedPart,
 )
 from kcontrol.core.model.control import (
     Claim,
@@ -93,6 +93,7 @@ __all__ = [
     "EMPTY_DIGEST",
     "IN_WORK_DIR",
     "SHARED_OUT",
+    "Assignment",
     "BadRecords",
     "Checkpoint",
     "CheckpointAnswer",
@@ -132,6 +133,7 @@ __all__ = [
     "OutputLayout",
     "OutputSlice",
     "OutputSpec",
+    "PartitionNodes",
     "PipelinePhase",
     "PipelineSpec",
     "Reason",

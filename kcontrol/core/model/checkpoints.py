@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.assignment import Assignment, SavedPart
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequest:
@@ -53,18 +55,6 @@ class CheckpointPart:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedPart:
-    """One node's part of a checkpoint."""
-
-    node: int
-    incarnation: int
-    """The incarnation that saved it."""
-    manifest: str
-    files: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """`checkpoint/S` in the steps topic: the state of every node after step S is saved."""
 
@@ -91,6 +81,9 @@ class Checkpoint:
     begin_offset: int
     """Of the boundary of the oldest checkpoint that is kept, this one included: whoever begins to read there,
     knowing this record, knows all that counts. -1: not said."""
+    assignment: Assignment | None = None
+    """By which the state was divided that was saved; None: the layout was never changed, and each shard was its first
+    owner's (`saved_owners`)."""
 
     def part_of(self, node: int) -> SavedPart | None:
         """What a node has to open; None if there was no such node then."""

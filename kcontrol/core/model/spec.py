@@ -50,6 +50,8 @@ class OutputSpec:
     """'exact', 'count', or 'float:TOLERANCE'."""
     node: int = SHARED_OUT
     """The one node that writes it; -1: its partitions are shared out."""
+    node_of: tuple[int, ...] = ()
+    """By partition: the node that writes it, once the layout was changed; (): what follows from the number of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +157,9 @@ class PipelineSpec:
     """By query: the stage of a step in which it runs; (): all in the first."""
     watermarks: tuple[WatermarkSpec, ...] = ()
     """Of every query with state and a watermark, where nodes share one; (): each node goes by its own."""
+    assignment: int = 0
+    """Number of the change of the layout that the nodes, owners and partitions here are of; 0: it was never changed."""
+    owners: tuple[int, ...] = ()
+    """By shard, the node that owns it; (): as they were dealt out first. `owners_of` says it for both."""
+    kept_in_place: tuple[str, ...] = ()
+    """Queries on several nodes whose state is of the partitions that a node reads, not of shards: it can't be moved."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcontrol.core.model.assignment import Assignment
 from kcontrol.core.model.checkpoints import Checkpoint
 from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.exchanges import ExchangeSlice, Watermark
@@ -55,5 +56,5 @@ class StepBoundary:
     """After it, of each query with a watermark, where nodes share one."""
 
 
-StepRecord = StepBoundary | Checkpoint
+StepRecord = StepBoundary | Checkpoint | Assignment
 """What the log of steps holds, besides tombstones."""

@@ -115,10 +115,12 @@ def _times(state: NodeMachine, result: StepResult) -> WorkTimes:
 
 def say_ended(turn: NodeTurn, result: StepResult) -> None:
     """Tell when Spark had recorded the step before, which is known only now: the next boundary is to hold
-    it."""
+    it. The engine counts from when it took the call up, a little later than the node: what followed from the boundary is not
+    before it for that."""
     state = turn.state
     if state.ended is not None and result.recorded_ms is not None:
-        state.ended = replace(state.ended, recorded_ms=state.wall(state.begun_ms) + result.recorded_ms)
+        recorded_ms = max(state.ended.seen_ms, state.wall(state.begun_ms) + result.recorded_ms)
+        state.ended = replace(state.ended, recorded_ms=recorded_ms)
         _say_state(turn, again=True)
 
 

@@ -17,9 +17,13 @@ _NOTHING = SavedFiles("", 0, 0)
 
 
 def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
-    """The checkpoint of a step, if it is in the log and has a part of this node that it can read."""
-    found = state.steps.checkpoint_of(step)
-    return found if found is not None and found.part_of(state.node) and step not in state.unreadable else None
+    """The checkpoint of a step, if it is in the log and this node can read what it needs of it: its own part or, where the
+    layout was changed after it, what others have saved of its shards."""
+    found, assignment = state.steps.checkpoint_of(step), state.steps.assignment
+    if found is None or step in state.unreadable:
+        return None
+    handed_over = assignment is not None and assignment.step == step
+    return found if handed_over or found.part_of(state.node) else None
 
 
 def all_openable(state: NodeMachine) -> tuple[int, ...]:

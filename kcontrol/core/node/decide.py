@@ -34,6 +34,7 @@ from kcontrol.core.failures import of_step
 from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.machine import Look
 from kcontrol.core.model import (
+    FailureKind,
     PipelineSpec,
     StepBoundary,
     StepResult,
@@ -73,6 +74,7 @@ def decide(state: NodeMachine, event: NodeEvent) -> NodeDecision:
     if turn.state.at is not NodeStage.JOINING:
         turn.occasion = Look
         obey(turn)
+        _pass_over_dropped(turn)
         _go_on(turn)
         _replay(turn)
         speak(turn)
@@ -199,16 +201,26 @@ def _replay(turn: NodeTurn) -> None:
     spec = state.view.spec()
     if spec is None:
         return
-    if not can_rerun(boundary, spec.nodes):
+    if not can_rerun(boundary, spec, state.steps):
         # Said although it can't be done: a coordinator that has not read this step told the node to begin
         # before it.
         say_replaying(turn, boundary.step)
         made = f"step {boundary.step} was made by {boundary.nodes} nodes, not {spec.nodes}"
+        if boundary.nodes == spec.nodes:
+            made = f"step {boundary.step} was made before or after the layout was changed"
         end(turn, f"{made}: node {state.node} runs by a definition that was changed since; start it again")
         return
     state.work = work_of(boundary, spec, state.node)
     turn.go(NodeCause.BEHIND, RunStep(state.work, boundary))
     say_replaying(turn, boundary.step)
+
+
+def _pass_over_dropped(turn: NodeTurn) -> None:
+    """The step that it could not run again is needed by nobody any more: a checkpoint has taken its place, and what was
+    exchanged in it was deleted for that. The node was opened by an old end of the log, and can be opened anew."""
+    state, checkpoints = turn.state, turn.state.steps.checkpoints
+    if state.at is NodeStage.FAILED and checkpoints and 0 < state.gone_step < checkpoints[-1].first_step:
+        turn.go(NodeCause.DROPPED)
 
 
 def _without_boundary(turn: NodeTurn) -> None:
@@ -224,6 +236,7 @@ def _without_boundary(turn: NodeTurn) -> None:
     state.error = (
         f"step {state.step + 1} is no longer in the log of pipeline {state.pipeline}, so it can't be replayed"
     )
+    state.gone_step = 0
     turn.go(NodeCause.BROKEN)
 
 
@@ -341,6 +354,8 @@ def _on_failed(turn: NodeTurn, event: EngineFailed) -> None:
         turn.records.append(report(state, state.work, _NO_RESULT, event.kind, event.error, stage, early))
     if state.at is NodeStage.PINNING and state.obeying is not None:
         refuse(turn, state.obeying, event.error)
+    gone = state.at is NodeStage.REPLAYING and event.kind is FailureKind.INPUT_GONE
+    state.gone_step = state.work.step if gone and state.work is not None else 0
     state.error = of_step(state.work.step, event.error) if state.work is not None else event.error
     state.work = None
     if event.openable is not None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import InputRange, PipelineSpec, StepBoundary, StepWork
 from kcontrol.core.step.layout import writers_of
 
 
-def can_rerun(boundary: StepBoundary, nodes: int) -> bool:
-    """Whether one of so many nodes can run a committed step again; partitions of another
-    number were divided otherwise.
+def can_rerun(boundary: StepBoundary, spec: PipelineSpec, steps: StepsView) -> bool:
+    """Whether a node that goes by this definition can run a committed step again; shards and partitions of another
+    number of nodes, or by another assignment, were divided otherwise.
 
-    The log of steps may tell a node of a change of the number before the control log does.
+    The log of steps may tell a node of a change before the control log does.
     """
-    return boundary.nodes == nodes
+    assignment = steps.assignment_of(boundary.step)
+    return boundary.nodes == spec.nodes and spec.assignment == (
+        0 if assignment is None else assignment.number
+    )
 
 
 def work_of(boundary: StepBoundary, spec: PipelineSpec, node: int) -> StepWork:

@@ -82,6 +82,8 @@ class NodeMachine:
     overdue_answers: int = 0
     """Answers of the engine that are still to come to what was cancelled, and mean nothing any more."""
     error: str = ""
+    gone_step: int = 0
+    """The step that the node could not run again because what it reads is gone; 0 if it failed otherwise, or not."""
 
     # --- commands
     obeying: Command | None = None

@@ -83,6 +83,7 @@ class NodeCause(StrEnum):
     FINISHED = "step finished"
     FAILED = "engine failed"
     BROKEN = "engine failed for good"
+    DROPPED = "log dropped what failed"
     PIN = "told to checkpoint"
     PINNED = "step pinned"
     CLOSE = "told to stop"
@@ -162,6 +163,7 @@ ROWS: tuple[Row[NodeStage, NodeCause], ...] = (
     ((_S.OPENING, *AT_WORK), EngineFailed, _C.FAILED, _S.CLOSED),
     ((_S.OPENING, *AT_WORK), EngineFailed, _C.BROKEN, _S.FAILED),
     (_S.IDLE, Look, _C.BROKEN, _S.FAILED),
+    (_S.FAILED, Look, _C.DROPPED, _S.CLOSED),
     # --- the end: told to, replaced, or of no use any more
     ((_S.OPENING, *AT_WORK), Look, _C.CLOSE, _S.CLOSING),
     ((_S.CLOSED, _S.FAILED), Look, _C.CLOSED, _S.CLOSED),

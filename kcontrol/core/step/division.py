@@ -38,8 +38,11 @@ def received_ranges(spec: PipelineSpec, steps: StepsView, view: PipelineView) ->
 def of_size(spec: PipelineSpec, nodes: int) -> PipelineSpec:
     """The pipeline as it was, or would be, with so many nodes: which of them reads which
     partition follows from the number."""
-    if nodes == spec.nodes:
-        return spec
+    return spec if nodes == spec.nodes else dealt_out(spec, nodes)
+
+
+def dealt_out(spec: PipelineSpec, nodes: int) -> PipelineSpec:
+    """With its partitions dealt out among so many nodes, as those of a pipeline whose layout was never changed."""
     dealt = []
     for each in spec.inputs:
         pinned = _pinned(each.node, nodes)

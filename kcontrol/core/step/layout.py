@@ -8,6 +8,7 @@ number is unambiguous.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kcontrol.core.model import (
@@ -22,6 +23,7 @@ from kcontrol.core.model import (
     PipelineSpec,
     SourceSplit,
 )
+from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.offsets import node_of
 
 _SKEW_PERCENT = 200
@@ -60,7 +62,7 @@ def _exchanges(
     than a node has shards. What is delivered is read without Spark, by one."""
     records = sum(r.to - r.from_ for r in division)
     limits = spec.layout
-    shards = max(1, -(-limits.shuffle_partitions // spec.nodes))
+    shards = max(Counter(owners_of(spec)).values())
     readers = min(limits.max_tasks, shards, max(1, -(-records // limits.records_per_task)))
     return tuple(
         ExchangeLayout(
@@ -79,22 +81,26 @@ def writers_of(spec: PipelineSpec, layout: Layout, node: int) -> tuple[tuple[int
 
     With several nodes an output with as many partitions as an input follows that input's assignment, because
     equal keys then meet in the partition of the same number; any other output is dealt out in turn. One that is
-    pinned to a node is that node's.
+    pinned to a node is that node's. Once the layout was changed, the definition says of each partition whose it is.
     """
     counts = {output.output: output.partitions for output in layout.outputs}
     return tuple(
         tuple(
             partition
-            for partition, writer in enumerate(_writer_of(spec, output, counts.get(output.name, 0)))
+            for partition, writer in enumerate(writer_of(spec, output, counts.get(output.name, 0)))
             if writer == node
         )
         for output in spec.outputs
     )
 
 
-def _writer_of(spec: PipelineSpec, output: OutputSpec, partitions: int) -> tuple[int, ...]:
+def writer_of(spec: PipelineSpec, output: OutputSpec, partitions: int) -> tuple[int, ...]:
+    """By partition of an output that has so many of them: the node that writes it."""
     if output.node != SHARED_OUT:
         return (output.node,) * partitions
+    if output.node_of:
+        known = len(output.node_of)
+        return tuple(output.node_of[p] if p < known else p % spec.nodes for p in range(partitions))
     for item in spec.inputs:
         if item.node == SHARED_OUT and len(item.node_of) == partitions:
             return item.node_of

@@ -22,7 +22,7 @@ from kcontrol.wire.batches.codec import (
 from kcontrol.wire.batches.columns import HEADERS_TYPE, Ints
 from kcontrol.wire.batches.compression import Compression
 from kcontrol.wire.batches.fetch import Fetched
-from kcontrol.wire.batches.layout import UNNUMBERED, Batch, begins_whole, next_sequence
+from kcontrol.wire.batches.layout import UNNUMBERED, Batch, first_batch_bytes, next_sequence
 from kcontrol.wire.batches.partitions import PartitionedBatches, PartitionedDigests
 from kcontrol.wire.batches.partitions import partition_of as _partition_of
 
@@ -39,10 +39,10 @@ __all__ = [
     "PartitionedDigests",
     "Producer",
     "SealedBatch",
-    "begins_whole",
     "codec_named",
     "decoded_schema",
     "default_codec",
+    "first_batch_bytes",
     "next_sequence",
     "partition_of",
     "warm",

@@ -76,12 +76,13 @@ class Batch:
         return bool(self.attributes & CONTROL)
 
 
-def begins_whole(data: bytes | memoryview) -> bool:
-    """Whether the first batch is there to its end; nothing is checked."""
+def first_batch_bytes(data: bytes | memoryview) -> int | None:
+    """How long the first batch is by its header, whether or not it is there to its end; None if not even that is there.
+    Nothing is checked."""
     if len(data) < _LENGTHS.size:
-        return False
+        return None
     _, length, _, _ = _LENGTHS.unpack_from(data)
-    return len(data) >= _LENGTH_COVERS_FROM + int(length)
+    return _LENGTH_COVERS_FROM + int(length)
 
 
 def scan(data: bytes | memoryview, where: str) -> Iterator[Batch]:

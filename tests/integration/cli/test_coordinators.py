@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kcontrol.adapters.kafka.admin.groups import Membership
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.cli.conftest import Command, define, own_cluster
 from tests.support.held_coordinator import ALONE
@@ -38,6 +40,19 @@ def coordinator(cluster: ClusterSettings, home: Path, name: str, *more: str) -> 
     with KcontrolProcess("coordinator", *arguments, *timeout, *more, log=log, env=env, cwd=home) as process:
         process.says("the coordinator is ready", PATIENCE_S)
         yield process
+
+
+def looking_often(cluster: ClusterSettings, home: Path, alone: Path, *more: str) -> KcontrolProcess:
+    """A coordinator that looks often whether it is in its group, and does not see itself while the file `alone` is there."""
+    return KcontrolProcess(
+        ALONE,
+        str(alone),
+        *more,
+        log=home / "looking-often.log",
+        env={"XDG_DATA_HOME": str(home / "home"), "KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers},
+        cwd=home,
+        module="tests.support.held_coordinator",
+    )
 
 
 def in_charge(command: Command) -> int:
@@ -89,15 +104,7 @@ def test_a_coordinator_has_its_share_once_it_has_been_there_for_a_while(
 def test_a_coordinator_that_its_group_has_lost_joins_anew(cluster: ClusterSettings, tmp_path: Path) -> None:
     """Whatever Faust believes: it may have stopped to look after its membership without a word."""
     alone = tmp_path / "alone"
-    env = {"XDG_DATA_HOME": str(tmp_path / "home"), "KCONTROL_BOOTSTRAP_SERVERS": cluster.bootstrap_servers}
-    with KcontrolProcess(
-        ALONE,
-        str(alone),
-        log=tmp_path / "coordinator.log",
-        env=env,
-        cwd=tmp_path,
-        module="tests.support.held_coordinator",
-    ) as process:
+    with looking_often(cluster, tmp_path, alone) as process:
         process.says("held: it is in the group", PATIENCE_S)
         alone.touch()
         process.says("the Faust worker crashed; starting again", PATIENCE_S)
@@ -110,3 +117,33 @@ def test_a_coordinator_that_its_group_has_lost_joins_anew(cluster: ClusterSettin
         )
         assert "has not been in the group of coordinators" in process.text()
         assert process.terminate() == 0
+
+
+def test_a_coordinator_that_is_started_again_under_its_instance_is_in_its_group(
+    cluster: ClusterSettings, tmp_path: Path
+) -> None:
+    """A group shows a static member as it first was, whoever has taken its place."""
+    instance = ("--instance", f"{cluster.prefix}-one")
+    with coordinator(cluster, tmp_path, "first", *instance) as first:
+        assert first.terminate() == 0
+    with looking_often(cluster, tmp_path, tmp_path / "alone", *instance) as second:
+        second.says("held: it is in the group", PATIENCE_S)
+        assert second.terminate() == 0
+
+
+def test_who_is_in_the_group_under_an_instance_is_known_by_what_kafka_calls_it(
+    cluster: ClusterSettings, tmp_path: Path
+) -> None:
+    """Of an older version, whose client ids were others; and no other instance counts."""
+
+    async def are_there(*instances: str) -> list[bool]:
+        found = []
+        for instance in instances:
+            membership = Membership(cluster, "another-client", instance)
+            found.append(await membership.is_there())
+            await membership.close()
+        return found
+
+    name = f"{cluster.prefix}-one"
+    with coordinator(cluster, tmp_path, "first", "--instance", f"{name}-1"):
+        assert asyncio.run(are_there(f"{name}-1", name, f"{name}-2")) == [True, False, False]

@@ -156,7 +156,10 @@ def test_with_state_it_may_only_before_the_first_step(flights: Flights) -> None:
     flights.submit(flights.pipeline(inputs=both), [STATEFUL])
     assert flights.submit(flights.pipeline(inputs=both, nodes=2), [STATEFUL]).nodes == 2
     asyncio.run(_commit_step(flights.settings, "flights"))
-    with pytest.raises(SpecChangedError, match=r"nodes = 2 up to step 1, this is nodes = 1"):
+    with pytest.raises(
+        SpecChangedError,
+        match=r"layout of 2 nodes.* step 1 in its log; this is nodes = 1.*kcontrol layout flights --nodes 1",
+    ):
         flights.submit(flights.pipeline(inputs=both), [STATEFUL])
 
 

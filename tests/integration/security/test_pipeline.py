@@ -66,8 +66,11 @@ class Office:
         secured.add_users(*self.users.values())
         secured.grant({self.users[role]: rights for role, rights in self.rights.items()})
         env = {"ORDERS_PIPELINE": self.name, "SPARK_CONF_DIR": str(directory)}
+        anew = {
+            Role.REPLAYER: {**env, "ORDERS_PLAN_EACH_STEP": "1"}
+        }  # So that there are events of both ways.
         self.desks = {
-            role: Desk(directory / role.value, secured.of(user, prefix), env)
+            role: Desk(directory / role.value, secured.of(user, prefix), anew.get(role, env))
             for role, user in self.users.items()
         }
         self.sent = 0
@@ -182,7 +185,8 @@ def _check_secrets(office: Office, lines: list[str]) -> None:
         assert MARKER not in desk.said
     written = [file for file in office.directory.rglob("*") if file.is_file()]
     events = [file for file in written if office.events in file.parents]
-    assert any(b"SparkListenerSQLExecutionStart" in file.read_bytes() for file in events), events
+    for kind in (b"SparkListenerJobStart", b"SparkListenerSQLExecutionStart"):
+        assert any(kind in file.read_bytes() for file in events), (kind, events)
     kept = (office.secured.broker.data_dir / "data").rglob("*.log")
     for file in (*written, *kept):
         content = file.read_bytes()

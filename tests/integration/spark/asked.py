@@ -104,12 +104,12 @@ class Told:
 
 @dataclass
 class AskedPipeline:
-    """name, and by step what was told. kept: steps that have a checkpoint."""
+    """name, and by step what the inputs hold after it. kept: steps that have a checkpoint."""
 
     name: str
     spec: PipelineSpec
     location: str
-    told: dict[int, Told] = field(default_factory=dict)
+    told: dict[int, Told]
     boundaries: dict[int, StepBoundary] = field(default_factory=dict)
     kept: list[int] = field(default_factory=list)
 
@@ -157,25 +157,35 @@ async def _run(
     stepper = Stepper(spark, settings, pipeline, directory / "work")
     location = (directory / "checkpoints").as_uri()
     spec = replace(stepper.spec, checkpoint=CheckpointSpec(location, 60_000, 10, -1, shared=True))
-    made, told = AskedPipeline(pipeline.name, spec, location), Told()
+    made = AskedPipeline(pipeline.name, spec, location, told_after(plan[0], dice))
     control = await KafkaControlLog.open(settings, pipeline.name)
     try:
         await control.append([spec])
         await stepper.engine.open(0, create=True)
-        for step in range(1, plan[0] + 1):
-            told = Told([*told.events, *_rows(dice)], [*told.others, *_rows(dice, 3)])
+        for step, told in made.told.items():
             before = made.told.get(step - 1, Told())
             _produce(stepper, "events", told.events[len(before.events) :])
             if len(spec.inputs) > 1:
                 _produce(stepper, "others", told.others[len(before.others) :])
             made.boundaries[step] = await stepper.step()
-            made.told[step] = told
             if step % plan[1] == 0:
                 await _save(stepper, made, step)
     finally:
         await control.close()
         await stepper.close()
     return made
+
+
+def told_after(steps: int, dice: Any) -> dict[int, Told]:
+    """By step, what its inputs hold after it. Whatever the dice say, each step has a pair: one of its others has the name of
+    one of its events."""
+    after: dict[int, Told] = {}
+    told = Told()
+    for step in range(1, steps + 1):
+        events = _rows(dice)
+        others = [{"name": dice.choice(events)["name"], "n": dice.randrange(100)}, *_rows(dice, 3)]
+        told = after[step] = Told([*told.events, *events], [*told.others, *others])
+    return after
 
 
 def _rows(dice: Any, most: int = 8) -> Rows:

@@ -15,6 +15,9 @@ from pyspark.sql import SparkSession
 from kcontrol.adapters.spark.channel.client import ChannelServer
 from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import session
+from kcontrol.adapters.spark.session.conf import with_setting
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
+from kcontrol.core.step.assignment import dealt
 from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings
@@ -22,10 +25,13 @@ from kcontrol.wire.names import Names
 from tests.conftest import TopicFactory
 from tests.integration.spark.exchange_queries import Bind, pipeline_of
 from tests.integration.spark.stepper import Stepper
+from tests.support.dice import say_seed, seed_of_run
+from tests.support.sharded import SHARDS, Cluster, Kind
 from tests.support.topics import create_topic
 
 Scenario = Callable[[Stepper], Awaitable[None]]
 RunScenario = Callable[..., None]
+MakeCluster = Callable[..., Cluster]
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +39,29 @@ def spark() -> Iterator[SparkSession]:
     spark = session("kcontrol-tests", master="local[2]")
     yield spark
     spark.stop()
+
+
+@pytest.fixture
+def cluster(spark: SparkSession, tmp_path: Path) -> Iterator[MakeCluster]:
+    """`cluster(kind, nodes)` makes nodes with shards of their own, and one that runs all beside them.
+
+    owner: of each shard, in place of shards that are dealt to the nodes. seed: of the rows; None: the run's, which is said.
+    """
+    made: list[Cluster] = []
+
+    def make(
+        kind: Kind, nodes: int = 2, *, owner: tuple[int, ...] | None = None, seed: int | None = None
+    ) -> Cluster:
+        if seed is None:
+            seed = seed_of_run()
+            say_seed(seed)
+        made.append(Cluster(spark, tmp_path, kind, owner or dealt(SHARDS, nodes), seed))
+        return made[-1]
+
+    with with_setting(spark, COMMIT_VALIDATION, "false"):
+        yield make
+        for each in made:
+            each.stop()
 
 
 @pytest.fixture

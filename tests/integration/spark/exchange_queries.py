@@ -23,14 +23,22 @@ Bind = Callable[..., BoundQueries]
 
 def pipeline_of(query: Query, nodes: int = 2, **more: Any) -> kcontrol.Pipeline:
     """One whose only query, `out`, is `query` of the inputs orders and payments."""
-    key = more.pop("key", None)
+    key, partitioned_by = more.pop("key", None), more.pop("partitioned_by", None)
     output = kcontrol.KafkaOutput(
-        "out", topic="out", value_format="json", key=key, node=more.pop("node", None)
+        "out",
+        topic="out",
+        value_format="json",
+        key=key,
+        node=more.pop("node", None),
+        partitioner=more.pop("partitioner", "kafka"),
     )
     made = kcontrol.Pipeline(
         "p",
         nodes=nodes,
-        inputs=[kcontrol.KafkaInput(name, topic=name, **JSON) for name in ("orders", "payments")],
+        inputs=[
+            kcontrol.KafkaInput(name, topic=name, partitioned_by=partitioned_by, **JSON)
+            for name in ("orders", "payments")
+        ],
         outputs=[output],
         **more,
     )

@@ -4,11 +4,9 @@ write if it were begun later, and where it is not needed nothing comes of it."""
 from __future__ import annotations
 
 import logging
-import os
-import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psutil
@@ -109,11 +107,19 @@ def run_upper(
         run_scenario([upper], scenario, {"numbers": (2, {})}, {"out": (2, {})}, **settings)
 
 
-def workers() -> list[int]:
-    """The Python processes that Spark's tasks run in: what daemons have forked, whoever has started those."""
+def kill_workers() -> None:
+    """Kill the Python processes that Spark's tasks run in: what daemons have forked, whoever has started those.
+    One that has idled for long may end by itself meanwhile."""
     family = psutil.Process().children(recursive=True)
-    daemons = {process.pid for process in family if DAEMONS & set(command_of(process))}
-    return [process.pid for process in family if process.ppid() in daemons]
+    daemons = set()
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # A zombie is one too.
+            if DAEMONS & set(command_of(process)):
+                daemons.add(process.pid)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            if process.ppid() in daemons:
+                process.kill()
 
 
 def test_the_next_step_is_run_by_the_job_that_waits_for_it(
@@ -196,8 +202,7 @@ def test_workers_that_are_killed_while_they_wait_harm_no_step(
     async def scenario(stepper: Stepper) -> None:
         waiting, expected = await begin(stepper)
         waiting.begun(FIRST)
-        for pid in workers():
-            os.kill(pid, signal.SIGKILL)
+        kill_workers()
         until(lambda: "begun ahead for step 4 has failed" in caplog.text, "the job has failed", PATIENCE_S)
         await write(stepper, ["d"])
         assert stepper.failures == []

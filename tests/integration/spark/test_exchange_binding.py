@@ -42,6 +42,17 @@ def windows(orders: DataFrame, _: DataFrame) -> Any:
     return mine.groupBy("window", "user").count()
 
 
+def windows_of_windows(orders: DataFrame, _: DataFrame) -> Any:
+    ended = windows(orders, _).select(F.window_time("window").alias("ended"), "count")
+    wide = kcontrol.exchange(ended, by=[F.window("ended", "1 day").alias("day")])
+    return wide.groupBy("day").agg(F.sum("count").alias("n"))
+
+
+def totals_of_windows(orders: DataFrame, _: DataFrame) -> Any:
+    counted = kcontrol.exchange(windows(orders, _).select("user", "count"), by="user")
+    return kcontrol.output(counted.groupBy("user").agg(F.sum("count").alias("n")), mode="update")
+
+
 RIGHT: dict[str, Query] = {
     "renamed": lambda o, _: kcontrol.output(
         kcontrol.exchange(o, by="user").withColumnRenamed("user", "u").groupBy("u").count(), mode="update"
@@ -75,6 +86,13 @@ RIGHT: dict[str, Query] = {
         kcontrol.exchange(o, by="user").groupBy("user").applyInPandas(lambda frame: frame, "user string")
     ),
     "nothing that needs it": lambda o, _: kcontrol.exchange(o, by="user").select("amount"),
+    "windows": windows,
+    "windows of windows": windows_of_windows,
+    "sessions": lambda o, _: (
+        kcontrol.exchange(o.withWatermark("ts", "1 minute"), by="user")
+        .groupBy(F.session_window("ts", "1 minute"), "user")
+        .count()
+    ),
     "totals": totals,
     "joined": joined,
     "twice": twice,
@@ -204,6 +222,26 @@ def test_a_watermark_and_windows_go_with_the_rows(bound: Bind) -> None:
     assert names.count("EventTimeWatermark") == 1
     spec = spec_of(found, pipeline_of(windows), 2)
     assert spec.watermarks == (WatermarkSpec("out", (600_000,), WatermarkPolicy.MIN),)
+
+
+def test_windows_that_are_closed_are_sent_on_with_the_time_of_their_ends(bound: Bind) -> None:
+    found = bound(windows_of_windows)
+    assert [(each.name, each.stage) for each in found.queries] == [
+        ("out_1.send", 0),
+        ("out_2.send", 1),
+        ("out", 2),
+    ]
+    spec = spec_of(found, pipeline_of(windows_of_windows), 2)
+    minute = ((600_000,), WatermarkPolicy.MIN)
+    assert spec.watermarks == (WatermarkSpec("out_2.send", *minute), WatermarkSpec("out", *minute))
+
+
+def test_what_windows_have_counted_is_added_up_on_several_nodes_only(bound: Bind) -> None:
+    """On one node both aggregations are one query, for which Spark has no plan in this mode."""
+    found = bound(totals_of_windows)
+    assert [each.has_watermark for each in found.queries] == [True, True, False]
+    with pytest.raises(ConfigurationError, match="Spark can't run it as a stream with mode='update'"):
+        bound(totals_of_windows, 1)
 
 
 def test_an_application_exchanges_rows_of_its_own_frames(spark: SparkSession) -> None:

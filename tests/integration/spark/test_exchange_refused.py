@@ -10,13 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import kcontrol
-from kcontrol.adapters.spark.channel.client import ChannelServer
-from kcontrol.adapters.spark.query.bind import bind
-from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.errors import ConfigurationError, NotDeterministicError
 from tests.integration.spark import exchange_queries
 from tests.integration.spark.exchange_queries import (
-    JSON,
     Bind,
     Query,
     group,
@@ -77,6 +73,12 @@ WRONG: dict[str, tuple[Query, str]] = {
     "window behind": (
         lambda o, _: dated(kcontrol.exchange(o, by="user")).groupBy(F.window("ts", "1 hour"), "user").count(),
         r"groups by window, user, .* by=\[\"window\", \"user\"\]\), of columns that are made before it",
+    ),
+    "sessions of another key": (
+        lambda o, _: (
+            dated(kcontrol.exchange(o, by="user")).groupBy("item", F.session_window("ts", "1 hour")).count()
+        ),
+        r"groups by item, but .* by=\[\"item\"\]\), of columns that are made before it",
     ),
     "a function's columns": (
         lambda o, _: group(
@@ -183,6 +185,16 @@ WRONG: dict[str, tuple[Query, str]] = {
         lambda o, p: kcontrol.exchange(dated(o).union(dated(p)), by="user"),
         "the frame has 2 watermarks",
     ),
+    "time of windows left out": (
+        lambda o, _: kcontrol.exchange(
+            kcontrol.exchange(dated(o), by=[F.window("ts", "1 hour"), "user"])
+            .groupBy("window", "user")
+            .count(),
+            by="window",
+        ),
+        r"column 'window' was made of an event time .* add a column with the time of the windows, "
+        r"F\.window_time\('window'\), to the frame",
+    ),
     "watermark left out": (
         lambda o, _: kcontrol.exchange(
             dated(o).select(F.window("ts", "1 hour"), "user"), by=["window", "user"]
@@ -207,31 +219,97 @@ def test_what_gives_other_values_is_refused_before_it_is_sent(bound: Bind) -> No
         bound(lambda o, _: kcontrol.exchange(o.withColumn("r", F.rand()), by="user"))
 
 
-def test_an_exchange_is_read_once(bound: Bind, spark: SparkSession) -> None:
+def test_windows_are_not_counted_before_rows_have_met(bound: Bind) -> None:
+    """What would be sent is a part of each window, closed by one node's watermark."""
+
+    def query(orders: DataFrame, _: DataFrame) -> Any:
+        mine = dated(orders).groupBy(F.window("ts", "1 hour"), "user").count()
+        return kcontrol.exchange(mine.select("user", "count"), by="user")
+
+    with pytest.raises(ConfigurationError, match=r"query 'out_1\.send' groups by window, user, but input"):
+        spec_of(bound(query), pipeline_of(query), 2)
+
+
+def test_windows_of_one_nodes_watermark_are_not_sent(bound: Bind) -> None:
+    """Where producers have partitioned the topic, each window is whole, but nodes would close it at steps of their own."""
+
+    def query(orders: DataFrame, _: DataFrame) -> Any:
+        mine = dated(orders).groupBy(F.window("ts", "1 hour"), "user").count()
+        return kcontrol.exchange(mine.select("user", "count"), by="user")
+
+    placed = {"partitioned_by": "user"}
+    with pytest.raises(ConfigurationError, match=r"query 'out_1\.send' has a watermark, and every node"):
+        spec_of(bound(query, **placed), pipeline_of(query, **placed), 2)
+
+
+def test_an_exchange_that_no_query_reads_is_refused(bound: Bind) -> None:
     unused = bound(lambda o, p: (kcontrol.exchange(p, by="user"), o.select("user"))[1])
     with pytest.raises(ConfigurationError, match="exchange 'out_1': no query reads the rows"):
         spec_of(unused, pipeline_of(totals), 2)
-    server = ChannelServer("127.0.0.1", lambda _peer, _message: {})
-    two = kcontrol.Pipeline(
-        "p",
-        nodes=2,
-        inputs=[kcontrol.KafkaInput("orders", topic="orders", **JSON)],
-        outputs=[kcontrol.KafkaOutput(name, topic=name, value_format="json") for name in ("a", "b")],
-    )
 
-    @two.query
-    def both(orders: DataFrame) -> Any:
-        mine = kcontrol.exchange(orders, by="user")
-        return {"a": mine.select("user"), "b": mine.select("item")}
 
-    queries = bind(two, spark, server.address)
-    server.close()
-    outputs = {name: OutputFacts("o", 2) for name in ("a", "b")}
-    topics = dict.fromkeys([each.name for each in queries.exchanges], "t")
-    with pytest.raises(ConfigurationError, match="exchange 'both_1' is read by the queries 'a' and 'b'"):
-        build_spec(
-            two, {"orders": FoundInput("i", (0, 0))}, outputs, queries.facts(), queries.exchanges, topics
+SHARD: dict[str, Any] = {
+    "partitioner": "shard",
+    "key": "user",
+    "layout": kcontrol.Layout(shuffle_partitions=4),
+}
+WRONG_OF_SHARDS: dict[str, tuple[Query, dict[str, Any], str]] = {
+    "no exchange": (
+        lambda o, _: o.select("user"),
+        {},
+        "has partitioner='shard', and its rows come from no exchange",
+    ),
+    "no keys": (totals, {"key": None}, "has partitioner='shard', and its rows have no keys: set key="),
+    "own partition": (
+        lambda o, _: kcontrol.exchange(o, by="user").select("user", F.lit(1).alias("partition")),
+        {},
+        "and its rows bring a column 'partition'",
+    ),
+    "column left out": (
+        lambda o, _: kcontrol.exchange(o, by="item").select("user"),
+        {},
+        r"don't have all columns any more, unchanged, by which they were exchanged \(item\)",
+    ),
+    "column changed": (
+        lambda o, _: kcontrol.exchange(o, by="user").select(F.upper("user").alias("user")),
+        {},
+        "don't have all columns any more",
+    ),
+    "another key": (
+        lambda o, _: kcontrol.exchange(o, by=["user", "item"]).select("user", "item"),
+        {},
+        "and key = 'user', but its rows were exchanged by item, user",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_OF_SHARDS)
+def test_rows_without_a_shard_or_with_keys_in_several_are_refused(bound: Bind, name: str) -> None:
+    query, more, told = WRONG_OF_SHARDS[name]
+    with pytest.raises(ConfigurationError, match=told) as refused:
+        bound(query, **{**SHARD, **more})
+    assert str(refused.value).startswith((f"{__file__}, line ", f"{exchange_queries.__file__}, line "))
+
+
+def test_partitions_that_are_not_the_nodes_of_their_shards_are_refused(bound: Bind) -> None:
+    queries, pipeline = bound(totals, **SHARD), pipeline_of(totals, **SHARD)
+    assert [each.name for each in queries.exchanges] == ["out_1"], "nothing is delivered"
+    assert queries.queries[-1].frame.columns == ["key", "value", "_shard"]
+    assert spec_of(queries, pipeline, 4).outputs[0].partitions == 4
+    for partitions in (1, 3, 8):
+        told = (
+            rf"{partitions} partitions: that must be a multiple of the number of nodes, 2, and divide .*=4\)"
         )
+        with pytest.raises(ConfigurationError, match=told):
+            spec_of(queries, pipeline, partitions)
+    alone = bound(totals, 1, **SHARD)
+    assert alone.queries[-1].frame.columns == ["key", "value"]
+    assert spec_of(alone, pipeline_of(totals, 1, **SHARD), 3).nodes == 1
+    by_key = {**SHARD, "partitioner": "kafka"}
+    kinds = {
+        spec_of(bound(totals, **more), pipeline_of(totals, **more), 4).fingerprint for more in (SHARD, by_key)
+    }
+    assert len(kinds) == 2
 
 
 def test_more_nodes_than_shards_and_more_stages_than_are_wanted_are_refused(bound: Bind) -> None:

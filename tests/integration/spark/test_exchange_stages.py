@@ -17,6 +17,7 @@ import kcontrol
 from kcontrol.adapters.kafka.exchange.attempt import StepTransaction
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
 from kcontrol.adapters.kafka.exchange.writer import ExchangeWriter
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
 from kcontrol.core.model import EventTimes, ExchangeSlice, FailureKind, StepResult, StepWork, Watermark
 from kcontrol.core.step.exchange import in_order, runs_for, stages_of
 from kcontrol.definition.parts import TaskLayout
@@ -106,8 +107,10 @@ def written(stepper: Stepper, user: str) -> list[dict[str, Any]]:
     return [row for each in rows if (row := json.loads(each.value or b""))["user"] == user]
 
 
-def run_two(run_scenario: RunScenario, query: Any, scenario: Any, **outputs: Any) -> None:
-    run_scenario([query], scenario, {"numbers": (2, JSON)}, {"out": (2, outputs)}, layout=LAYOUT, nodes=NODES)
+def run_two(
+    run_scenario: RunScenario, query: Any, scenario: Any, layout: TaskLayout = LAYOUT, **outputs: Any
+) -> None:
+    run_scenario([query], scenario, {"numbers": (2, JSON)}, {"out": (2, outputs)}, layout=layout, nodes=NODES)
 
 
 def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: RunScenario) -> None:
@@ -134,6 +137,116 @@ def test_a_step_is_run_in_stages_and_again_from_what_the_log_says(run_scenario: 
             assert {piece.partition for piece in again.sent} == {0}
 
     run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_only_the_partitions_of_the_shards_of_this_node_are_run(run_scenario: RunScenario) -> None:
+    """Of four, 0 and 2; and so it is in a replay by an incarnation that begins with what is there."""
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        assert stepper.spark.conf.get(COMMIT_VALIDATION) == "false"
+        for step in range(1, 4):
+            produced(stepper, *[(f"u{number}", step) for number in range(20)])
+            await stepped(stepper, [("other", 1)])
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        for step in (2, 3):
+            await stepper.replay(step)
+        partitions = {
+            int(path.name)
+            for state in stepper.work_root.rglob("state")
+            for path in state.glob("*/*")
+            if path.name.isdecimal()
+        }
+        assert partitions == {0, 2}
+        await stepper.engine.close()
+        assert stepper.spark.conf.get(COMMIT_VALIDATION) == "true"
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_rows_of_shards_of_another_node_end_the_attempt(run_scenario: RunScenario) -> None:
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        with pytest.raises(StepFailedError, match="belong to shards of other nodes") as failed:
+            await stepped(stepper, [("u0", 1)])
+        assert failed.value.kind is FailureKind.QUERY
+
+    run_two(run_scenario, totals, scenario, **FORMATTED)
+
+
+def test_two_queries_read_what_was_sent_once(run_scenario: RunScenario) -> None:
+    """A third one sends it on, and one of the two reads that as well, in a later stage."""
+
+    def both(numbers: Any) -> Any:
+        mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users")
+        total = mine.groupBy("user").agg(F.sum("amount").alias("total"))
+        again = kcontrol.exchange(mine.select("user"), by="user", name="more")
+        counted = mine.select("user").union(again).groupBy("user").agg(F.count("*").alias("n"))
+        return {
+            "out": kcontrol.output(total, mode="update"),
+            "counts": kcontrol.output(counted, mode="update"),
+        }
+
+    async def scenario(stepper: Stepper) -> None:
+        stages_found = dict(zip(stepper.spec.queries, stepper.spec.stages, strict=True))
+        assert stages_found == {"users.send": 0, "more.send": 1, "out": 1, "counts": 2}
+        await stepper.engine.open(0, create=True)
+        again = 0
+        for step in (1, 2):
+            result = await stepped(stepper, [("other", step), ("other", 10)])
+            assert [each.records for each in result.taken if each.exchange == "users"] == [2]
+            again += sum(
+                run.records
+                for piece in result.sent
+                if piece.exchange == "more"
+                for run in piece.runs
+                if run.node == ME
+            )
+            found = [json.loads(row.value or b"") for row in stepper.committed("counts") if row.step == step]
+            assert found == [{"user": "other", "n": 2 * step + again}]
+        assert [row["total"] for row in written(stepper, "other")] == [11, 23]
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        await stepper.replay(2)
+
+    outputs = dict.fromkeys(("out", "counts"), (2, FORMATTED))
+    run_scenario([both], scenario, {"numbers": (2, JSON)}, outputs, layout=LAYOUT, nodes=NODES)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_node_sends_one_row_for_each_key_of_a_step(run_scenario: RunScenario, tasks: int) -> None:
+    """The other node's rows are parts, too: any number of them for a key."""
+
+    def combined(numbers: Any) -> Any:
+        parts = [F.sum("amount").alias("amount")]
+        mine = kcontrol.exchange(numbers.select("user", "amount"), by="user", name="users", combine=parts)
+        return {
+            "out": kcontrol.output(mine.groupBy("user").agg(F.sum("amount").alias("total")), mode="update")
+        }
+
+    async def scenario(stepper: Stepper) -> None:
+        await stepper.engine.open(0, create=True)
+        for step in (1, 2, 3):
+            produced(stepper, *[(f"u{number // 2 % 5}", step) for number in range(40)])
+            work = await begun(stepper)
+            assert [each.senders for each in work.layout.exchanges] == [tasks]
+            result = await stages(stepper, work, [("other", step), ("other", 1)])
+            own = [run for piece in result.sent if piece.partition < LAYOUT.max_tasks for run in piece.runs]
+            assert sum(run.records for run in own) == 5
+            await stepper.commit(work, result)
+            await stepper.engine.finish_step(step)
+        assert [row["total"] for row in written(stepper, "other")] == [2, 5, 9]
+        mine = {row["user"] for each in stepper.committed("out") if (row := json.loads(each.value or b""))}
+        for user in mine - {"other"}:
+            assert [row["total"] for row in written(stepper, user)] == [4, 12, 24]
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        for step in (2, 3):
+            await stepper.replay(step)
+
+    layout = TaskLayout(max_tasks=2, shuffle_partitions=4, records_per_task=20 // tasks)
+    run_two(run_scenario, combined, scenario, layout, **FORMATTED)
 
 
 def test_an_attempt_that_ends_between_or_after_its_stages_leaves_nothing(run_scenario: RunScenario) -> None:
@@ -193,7 +306,7 @@ def test_keyed_rows_are_delivered_to_the_partitions_of_this_node(run_scenario: R
     async def scenario(stepper: Stepper) -> None:
         await stepper.engine.open(0, create=True)
         assert stages_of(stepper.spec) == 3
-        users = [f"u{number}" for number in range(8)]
+        users = ["other", *(f"u{number}" for number in (1, 4, 5, 7, 10, 14, 18))]  # Of shards of this node.
         result = await stepped(stepper, [(user, 1) for user in users])
         here = {user for user in users if partition_of(user.encode(), 2) % NODES == ME}
         assert {row.key for row in stepper.committed("out")} == {user.encode() for user in here}
@@ -205,6 +318,29 @@ def test_keyed_rows_are_delivered_to_the_partitions_of_this_node(run_scenario: R
         await stepper.replay(2)
 
     run_two(run_scenario, totals, scenario, **FORMATTED, key="user")
+
+
+def test_rows_go_to_the_partition_of_their_shard_without_being_delivered(run_scenario: RunScenario) -> None:
+    users = [f"u{number}" for number in range(12)]
+
+    async def scenario(stepper: Stepper) -> None:
+        shard = F.pmod(F.hash("user"), F.lit(LAYOUT.shuffle_partitions)).alias("shard")
+        rows = stepper.spark.createDataFrame([(user,) for user in users], "user string").select("user", shard)
+        shards = {row.user: row.shard for row in rows.collect()}
+        mine = [user for user in users if shards[user] % NODES == ME]
+        await stepper.engine.open(0, create=True)
+        assert stages_of(stepper.spec) == 2
+        for _ in (1, 2):
+            await stepped(stepper, [(user, 1) for user in mine])
+        found = {(row.key, row.partition) for row in stepper.committed("out")}
+        assert found == {(user.encode(), shards[user]) for user in mine}
+        assert len({partition for _, partition in found}) == 2, "of the four, those of this node"
+        await stepper.new_incarnation()
+        await stepper.engine.open(1, create=False)
+        await stepper.replay(2)
+
+    outputs = {"out": (4, {**FORMATTED, "key": "user", "partitioner": "shard"})}
+    run_scenario([totals], scenario, {"numbers": (2, JSON)}, outputs, layout=LAYOUT, nodes=NODES)
 
 
 def test_what_has_no_state_waits_for_its_rows_too(run_scenario: RunScenario) -> None:

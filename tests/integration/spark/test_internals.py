@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark import internals
+from kcontrol.adapters.spark.internals import checking
+from kcontrol.adapters.spark.state.shards import can_run_some
 from kcontrol.errors import SparkSettingError
 
 
 def lacking(monkeypatch: pytest.MonkeyPatch, more: Mapping[str, tuple[str, ...]]) -> None:
     """As if kcontrol used this, too."""
-    monkeypatch.setattr(internals, "USED", {**internals.USED, **more})
+    monkeypatch.setattr(checking, "USED", {**internals.USED, **more})
 
 
 def test_this_spark_has_all_that_is_used(spark: SparkSession) -> None:
@@ -58,3 +60,15 @@ def test_a_session_of_another_version_is_refused(
         SparkSettingError, match=r"the Spark of this session is of version 4\.4\.0; kcontrol needs 4\.3"
     ):
         internals.check(spark)
+
+
+def test_a_spark_that_lacks_what_shards_need_runs_all_partitions_and_says_so(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert can_run_some(spark)
+    assert caplog.text == ""
+    lacked = {"org.apache.spark.rdd.PartitionPruningRDD": ("createAnother",)}
+    monkeypatch.setattr(checking, "USED_FOR_SHARDS", {**checking.USED_FOR_SHARDS, **lacked})
+    assert not can_run_some(spark)
+    assert "every state partition will be run on every node" in caplog.text
+    assert "lacks org.apache.spark.rdd.PartitionPruningRDD.createAnother" in caplog.text

@@ -52,8 +52,10 @@ ONCE: dict[str, Query] = {
     "pandas": lambda frame: frame.select("name").mapInPandas(lambda frames: frames, "name string"),
 }
 EACH_STEP: dict[str, tuple[Query, str]] = {
-    "grouped": (lambda frame: frame.groupBy("name").count(), "it keeps state"),
-    "unique": (lambda frame: frame.dropDuplicates(["name"]), "it keeps state"),
+    "state with a watermark": (
+        lambda frame: frame.withWatermark("timestamp", "1 second").dropDuplicates(["name"]),
+        "it has a watermark",
+    ),
     "watermark": (
         lambda frame: frame.withWatermark("timestamp", "1 second").select("name"),
         "it has a watermark",
@@ -64,7 +66,6 @@ EACH_STEP: dict[str, tuple[Query, str]] = {
     "a table": (lambda frame: frame.join(static(frame), "name"), "it reads a table"),
     "a subquery": (above_all, "it has a subquery"),
 }
-MODES: dict[str, OutputMode] = {"grouped": "update"}
 
 
 def pipeline_of(*queries: Query, mode: OutputMode = "append", **options: Any) -> Pipeline:
@@ -102,15 +103,17 @@ def test_a_query_that_means_something_else_in_a_batch_is_planned_for_each_step(
     spark: SparkSession, server: ChannelServer, name: str
 ) -> None:
     query, why = EACH_STEP[name]
-    bound = bind(pipeline_of(query, mode=MODES.get(name, "append")), spark, server.address)
+    bound = bind(pipeline_of(query), spark, server.address)
     assert bound.planning == f"each step: query 'out0': {why}"
     assert bound.recorded == ("out0",)
     assert bound.queries[0].once is None
 
 
-def test_one_query_with_state_keeps_the_others_with_spark(spark: SparkSession, server: ChannelServer) -> None:
-    bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["unique"][0]), spark, server.address)
-    assert bound.planning == "each step: query 'out1': it keeps state"
+def test_one_query_that_is_run_as_a_stream_keeps_the_others_with_spark(
+    spark: SparkSession, server: ChannelServer
+) -> None:
+    bound = bind(pipeline_of(ONCE["as it is"], EACH_STEP["state with a watermark"][0]), spark, server.address)
+    assert bound.planning == "each step: query 'out1': it has a watermark"
     assert bound.recorded == ("out0", "out1")
 
 

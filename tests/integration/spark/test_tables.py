@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kcontrol.adapters.spark.tables.states import StateTable
 from kcontrol.apps.pipeline_tables import PipelineTables
+from kcontrol.apps.table_parts import StepFiles
 from kcontrol.errors import CheckpointError, ConfigurationError, NotFoundError
 from kcontrol.requests.table_questions import (
     AnswerTooLateError,
@@ -30,7 +32,7 @@ from kcontrol.requests.table_questions import (
 )
 from kcontrol.settings.cluster import ClusterSettings
 from tests.conftest import TopicFactory
-from tests.integration.spark.asked import AskedPipeline, make, pairs, running, seen, totals
+from tests.integration.spark.asked import AskedPipeline, make, pairs, running, seen, told_after, totals
 from tests.integration.spark.stepper import read_committed
 
 STEPS, EVERY = 4, 2
@@ -56,13 +58,22 @@ def asked(
 
 @pytest.fixture
 def tables(spark: SparkSession, settings: ClusterSettings, tmp_path: Path) -> Iterator[PipelineTables]:
-    made = PipelineTables(settings, spark, tmp_path, tmp_path / "own", TableLimits())
+    # The first question loads much of Spark, on a machine that may be busy.
+    patient = TableLimits(timeout_s=200)
+    made = PipelineTables(settings, spark, tmp_path, tmp_path / "own", patient)
     yield made
     made.close()
 
 
 def ask(tables: PipelineTables, asked: AskedPipeline, sql: str, **more: Any) -> TableAnswer:
     return asyncio.run(tables.answer(TableQuestion(asked.name, sql, **more)))
+
+
+def test_whatever_the_dice_say_all_outputs_have_records_from_the_first_step_on() -> None:
+    """Or a question about them would be a question about nothing."""
+    for seed in range(200):
+        first = told_after(STEPS, random.Random(seed))[1]
+        assert {each["name"] for each in first.events} & {each["name"] for each in first.others}, seed
 
 
 def test_state_and_outputs_as_of_every_kept_step(
@@ -118,14 +129,12 @@ def test_state_and_outputs_as_of_every_kept_step(
 def test_each_node_has_its_own_keys_and_a_table_has_those_of_all(
     tables: PipelineTables, asked: AskedPipeline, spark: SparkSession
 ) -> None:
-    """A part of another step stands in for a second node's: what is read of it must come with its number."""
-    files = tables._kept
-    ask(tables, asked, "SELECT * FROM totals__aggregate", step=4)
-    [one] = files.values()
-    [table] = [each for each in one.states(lambda: None) if each.name == "totals__aggregate"]
-    other = one.directory / "parts" / "node-1"
-    shutil.copytree(one.directory / "parts" / "node-0", other)
-    one._states = [replace(table, places={**table.places, 1: other / "totals"})]
+    """A copy stands in for a second node's part: what is read of it must come with its number."""
+    one, table = _table_of_totals(tables, asked)
+    [(_, place)] = table.places.items()
+    other = one.directory / "other"
+    shutil.copytree(place, other)
+    one._states = [replace(table, places={0: place, 1: other}, nodes={})]
     found = ask(
         tables,
         asked,
@@ -134,6 +143,24 @@ def test_each_node_has_its_own_keys_and_a_table_has_those_of_all(
     )
     names, records = len(asked.told[4].totals()), len(asked.told[4].events)
     assert found.rows == [[0, names, records], [1, names, records]]
+
+
+def test_each_shard_is_of_the_node_that_owned_it(
+    tables: PipelineTables, asked: AskedPipeline, spark: SparkSession
+) -> None:
+    one, table = _table_of_totals(tables, asked)
+    assert set(table.nodes.values()) == {0}
+    one._states = [replace(table, nodes={shard: shard + 5 for shard in table.nodes})]
+    sql = "SELECT node - shard, count(*), sum(count) FROM totals__aggregate GROUP BY node - shard"
+    found = ask(tables, asked, sql, step=4)
+    assert found.rows == [[5, len(asked.told[4].totals()), len(asked.told[4].events)]]
+
+
+def _table_of_totals(tables: PipelineTables, asked: AskedPipeline) -> tuple[StepFiles, StateTable]:
+    ask(tables, asked, "SELECT * FROM totals__aggregate", step=4)
+    [one] = tables._kept.values()
+    [table] = [each for each in one.states(lambda: None) if each.name == "totals__aggregate"]
+    return one, table
 
 
 def test_the_tables_are_listed_with_their_columns(tables: PipelineTables, asked: AskedPipeline) -> None:

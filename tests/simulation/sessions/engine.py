@@ -38,7 +38,8 @@ from kcontrol.core.model import (
     Watermark,
 )
 from kcontrol.errors import CheckpointError, StepFailedError
-from tests.simulation.engine import Directory, SimulatedEngine
+from tests.simulation.directory import Directory
+from tests.simulation.engine import SimulatedEngine
 from tests.simulation.invariants import Violation, require
 from tests.simulation.sessions.ledger import Ledger
 from tests.simulation.sessions.network import Network
@@ -134,7 +135,12 @@ class SessionsEngine:
             self.inner.trouble = None
             raise CheckpointError("saving failed")
         saved = SavedFiles(f"{step}/{self.inner.number}/{self.inner.incarnation}/{claim_epoch}", 1, 1)
-        self._world.store[saved.manifest] = StoredPart(self.inner.number, self.inner.pinned)
+        self._world.store[saved.manifest] = StoredPart(
+            self.inner.number,
+            self.inner.pinned,
+            self.inner.spec.layout.shuffle_partitions,
+            self.inner.incarnation,
+        )
         return saved
 
     async def drop_parts(self, kept: Sequence[Checkpoint]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcontrol.core.events import PinStep, SavePart
 from kcontrol.core.model import DesiredMode, FailureKind, PipelinePhase
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.ports import BrokersStepsLog
 from tests.simulation.replicas import BROKERS
 from tests.simulation.sessions.fleet import MOST_COORDINATORS, SessionsFleet

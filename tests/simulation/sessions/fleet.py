@@ -8,7 +8,7 @@ from random import Random
 from kcontrol.core.events import Exit
 from kcontrol.core.model import DesiredMode, PipelineSpec
 from tests.simulation.broker import Fenced
-from tests.simulation.engine import Directory
+from tests.simulation.directory import Directory
 from tests.simulation.sessions.loop import Process, SeededLoop
 from tests.simulation.sessions.network import Network, Weather
 from tests.simulation.sessions.processes import CoordinatorProcess, NodeProcess, SimulatedProcess

@@ -25,7 +25,8 @@ from kcontrol.sessions.coordinator import CoordinatorPorts, CoordinatorSession
 from kcontrol.sessions.node import NodePorts, NodeSession
 from kcontrol.sessions.partition_keeper import PartitionKeeper
 from kcontrol.sessions.retrying import follow
-from tests.simulation.engine import BOOTED_BEFORE_MS, Directory
+from tests.simulation.directory import Directory
+from tests.simulation.engine import BOOTED_BEFORE_MS
 from tests.simulation.invariants import Violation, check_fold, check_steps, require
 from tests.simulation.ports import BrokersControlLog, BrokersStepsLog, BrokersTransaction, asked
 from tests.simulation.sessions.engine import SessionsEngine

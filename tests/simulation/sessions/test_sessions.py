@@ -36,6 +36,12 @@ def test_invariants_hold_in_a_fresh_sample() -> None:
     assert faults["coordinator killed"] > 0
 
 
+def test_a_saved_checkpoint_that_waits_for_a_node_to_open_keeps_nobody_busy() -> None:
+    """A schedule in which it waited for longer than a node may take to save: from then on the coordinator did nothing else
+    but look whether that time was over."""
+    run_sessions(307984014, Counter(), epochs=with_epochs(307984014), stages=with_stages(307984014))
+
+
 def _what_happened(schedule: SessionsSchedule) -> tuple[object, ...]:
     """All but what a machine calls itself."""
     return schedule.fleet.trace, [_of(logged) for logged in schedule.world.control], schedule.world.steps

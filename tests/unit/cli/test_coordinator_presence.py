@@ -99,6 +99,37 @@ def test_each_process_has_a_name_of_its_own_and_nobody_takes_himself_for_dead(
     other.hide()
 
 
+def test_who_is_started_again_under_its_instance_takes_the_place_of_the_one_before(
+    tmp_path: Path, presence: CoordinatorPresence
+) -> None:
+    before, after = CoordinatorPresence(tmp_path, "pod/0"), CoordinatorPresence(tmp_path, "pod/0")
+    assert before.client_id == after.client_id == "kcontrol-coordinator-pod%2F0"
+    before.show()
+    after.show()
+    before.hide()
+    assert presence.dead() == []
+    assert (tmp_path / after.client_id).exists(), (
+        "it is not taken for dead because another ended under its name"
+    )
+    after.hide()
+    assert [each.name for each in tmp_path.iterdir()] == [presence.client_id]
+
+
+def test_the_lock_of_who_came_back_meanwhile_stays(tmp_path: Path, presence: CoordinatorPresence) -> None:
+    late = CoordinatorPresence(tmp_path, "pod")
+    (tmp_path / late.client_id).touch()
+    assert presence.dead() == [late.client_id]
+
+    class Slow(Group):
+        async def remove(self, client_ids: Collection[str]) -> list[str]:
+            late.show()
+            return await super().remove(client_ids)
+
+    assert asyncio.run(removed(presence, Slow())) == [late.client_id]
+    assert (tmp_path / late.client_id).exists()
+    late.hide()
+
+
 def test_a_disk_that_can_not_be_written_keeps_nobody_from_working(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()

@@ -41,7 +41,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
-from tests.unit.core.made import SPEC, boundary
+from tests.unit.core.made import SPEC, boundary, checkpoint
 
 RESULT = StepResult(boundary(1).inputs, (), (), True)
 
@@ -217,6 +217,40 @@ def test_a_replay_that_disagrees_needs_a_person(kind: FailureKind) -> None:
     state = states(driver.feed(EngineFailed(kind, "expected 1, found 2", driver.log.now_ms)))[0]
     assert (state.phase, state.error) == (NodePhase.FAILED, "step 1: expected 1, found 2")
     assert only(OpenEngine, driver.command(CommandKind.CREATE, 0)) == OpenEngine(0, True)
+
+
+def replaying(first: int = 0) -> NodeDriver:
+    """A node that was opened at step 1 and runs step 2 again. first: of the checkpoint of step 3 that it has read, if not 0."""
+    driver = NodeDriver()
+    for step in (1, 2, 3):
+        driver.see_step(boundary(step, (4 + step, step - 1), (5 + step, step)))
+    if first:
+        driver.see_step(replace(checkpoint(3, 1), first_step=first))
+    driver.joined(1)
+    opened(driver, 1)
+    assert driver.state.at is NodeStage.REPLAYING
+    return driver
+
+
+@pytest.mark.parametrize(("first", "phase"), [(2, NodePhase.FAILED), (3, NodePhase.CLOSED)])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_the_log_has_dropped_need_not_be_there(first: int, phase: NodePhase, late: bool) -> None:
+    """An old end of the log had it opened before a checkpoint for which the rows of step 2 were deleted, and it reads of that
+    before it fails or after."""
+    driver = replaying(0 if late else first)
+    said = states(driver.feed(EngineFailed(FailureKind.INPUT_GONE, "gone", driver.log.now_ms)))
+    if late:
+        assert said[-1].phase is NodePhase.FAILED
+        said = states(driver.see_step(replace(checkpoint(3, 1), first_step=first)))
+    assert (said[-1].phase, said[-1].error, said[-1].checkpoint) == (phase, "step 2: gone", 3)
+    assert only(OpenEngine, driver.command(CommandKind.OPEN, 3)).step == 3
+
+
+def test_a_replay_that_disagrees_stays_failed_whatever_the_log_drops() -> None:
+    driver = replaying()
+    driver.feed(EngineFailed(FailureKind.DIGEST, "expected 1, found 2", driver.log.now_ms))
+    [said] = states(driver.see_step(replace(checkpoint(3, 1), first_step=3)))
+    assert said.phase is NodePhase.FAILED
 
 
 def test_nothing_of_an_older_coordinator_is_begun_once_a_newer_is_known() -> None:

@@ -48,11 +48,16 @@ def nothing_to_open(driver: CoordinatorDriver) -> list[Any]:
     return driver.say(phase=NodePhase.CLOSED, openable=())
 
 
+def failed_in_a_replay(driver: CoordinatorDriver) -> list[Any]:
+    driver.join()
+    return driver.say(phase=NodePhase.FAILED, step=1, openable=(1,), error="step 2: gone")
+
+
 def a_request(driver: CoordinatorDriver) -> list[Any]:
     return driver.see(CheckpointRequest("p", "later", 4))
 
 
-HALTS = [new_definition, other_size, expired_input, nothing_to_open]
+HALTS = [new_definition, other_size, expired_input, nothing_to_open, failed_in_a_replay]
 
 
 def what_was_missing(driver: CoordinatorDriver) -> None:
@@ -113,6 +118,32 @@ def test_a_checkpoint_that_was_not_seen_opens_the_node() -> None:
     assert driver.state.nodes.commands[0].step == 4
 
 
+def test_a_node_is_not_judged_before_it_has_read_what_may_have_made_its_steps_needless() -> None:
+    """It was opened by an old end, and what its steps had exchanged was deleted for a checkpoint that neither had seen."""
+    driver = told_of_an_old_end(resting(ONE, saved=(3,)))
+    failed_in_a_replay(driver)
+    driver.feed(EndProved(driver.log.now_ms))
+    driver.see_step(boundary(4, (8, 3), (9, 8)))
+    driver.see_step(checkpoint(4, 1))
+    driver.ready()
+    assert (driver.state.at, driver.state.trouble.halt) == (State.ASSEMBLING, "")
+    driver.say(phase=NodePhase.FAILED, step=1, openable=(1,), error="step 2: gone", checkpoint=3)
+    assert driver.state.trouble.halt == ""
+    driver.say(phase=NodePhase.CLOSED, step=1, openable=(4,), error="step 2: gone")
+    assert driver.state.nodes.commands[0].step == 4
+
+
+def test_a_node_that_fails_although_it_has_read_all_halts() -> None:
+    driver = told_of_an_old_end(resting(ONE, saved=(3,)))
+    failed_in_a_replay(driver)
+    driver.feed(EndProved(driver.log.now_ms))
+    driver.see_step(boundary(4, (8, 3), (9, 8)))
+    driver.see_step(checkpoint(4, 1))
+    driver.ready()
+    driver.say(phase=NodePhase.FAILED, step=1, openable=(1,), error="step 2: gone")
+    assert (driver.state.at, driver.state.trouble.halt) == (State.HALTED, "node 0 failed: step 2: gone")
+
+
 def test_a_request_is_answered_by_what_was_committed_when_it_was_made() -> None:
     """After a takeover a broker may show the log without its newest steps: seed 20938962 of the simulator."""
     driver = told_of_an_old_end(resting(ONE, saved=(3,)))
@@ -138,7 +169,32 @@ def test_an_own_commit_proves_as_much() -> None:
     driver.feed(StepCommitted(4, driver.log.now_ms))
     what_was_missing(driver)
     driver.ready()
-    assert new_definition(driver)
+    driver.say(step=4)
+    driver.receive(12, 12, earliest=11)
+    assert (driver.state.at, driver.state.trouble.halt != "") == (State.HALTED, True)
+
+
+def test_what_it_has_written_before_proves_nothing_about_a_definition_that_comes_after() -> None:
+    """Whoever submits it may have changed the layout, in a transaction of his own, while this coordinator rested."""
+    driver = told_of_an_old_end(committed(resting(ONE, saved=(3,))))
+    driver.feed(StepCommitted(4, driver.log.now_ms))
+    what_was_missing(driver)
+    driver.ready()
+    assert driver.state.transaction.proved
+    new_definition(driver)
+    assert (driver.state.at, driver.state.trouble.halt) == (State.PROVING, "")
+
+
+def test_nor_does_what_was_on_its_way_when_the_definition_came() -> None:
+    driver = told_of_an_old_end(resting(ONE, saved=(3,)))
+    expired_input(driver)
+    assert driver.state.at is State.PROVING
+    new_definition(driver)
+    driver.feed(EndProved(driver.log.now_ms))
+    driver.ready()
+    assert (driver.state.at, driver.state.trouble.halt) == (State.PROVING, "")
+    driver.feed(EndProved(driver.log.now_ms))
+    driver.ready()
     assert driver.state.at is State.HALTED
 
 

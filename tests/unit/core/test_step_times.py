@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kcontrol.core.events import (
     AttemptWritten,
     CommitStep,
@@ -60,7 +62,11 @@ def test_a_node_says_when_it_did_its_work_and_when_the_step_ended() -> None:
     assert published(NodeState, driver.tick(1_000))[0].ended == state.ended
 
 
-def test_when_spark_had_recorded_a_step_is_said_before_the_report_of_the_next_one() -> None:
+@pytest.mark.parametrize(("recorded_ms", "after_ms"), [(7, 17), (-3, 7), (-13, 0)])
+def test_when_spark_had_recorded_a_step_is_said_before_the_report_of_the_next_one(
+    recorded_ms: int, after_ms: int
+) -> None:
+    """After the step's boundary was read, which is what it follows from, whatever a call took to reach the engine."""
     driver = NodeDriver()
     driver.joined()
     opened(driver)
@@ -71,10 +77,10 @@ def test_when_spark_had_recorded_a_step_is_said_before_the_report_of_the_next_on
     driver.tick(10)
     begun(driver, 2)
     driver.tick(60)
-    effects = driver.feed(AttemptWritten(2, replace(RESULT, recorded_ms=7), driver.log.now_ms))
+    effects = driver.feed(AttemptWritten(2, replace(RESULT, recorded_ms=recorded_ms), driver.log.now_ms))
     records = [record for effect in effects if isinstance(effect, Publish) for record in effect.records]
     assert [type(record) for record in records] == [NodeState, Written]
-    assert published(NodeState, effects)[0].ended == EndTimes(START_MS, START_MS + 17)
+    assert published(NodeState, effects)[0].ended == EndTimes(START_MS, START_MS + after_ms)
 
 
 def test_a_failed_attempt_has_no_times_and_a_replayed_step_no_end() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 import kcontrol
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import ExchangeSpec, PipelineSpec, WatermarkSpec
 from kcontrol.definition.exchanges import ExchangeFacts, as_list, check_words
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec
 from kcontrol.definition.spec_rules import check_spec
 from kcontrol.definition.succession import check_resize, succeed
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
+from tests.unit.core.made import boundary
 
 SENDER = QueryFacts("x.send", (), "append", (), brings_key=False, inputs=("orders",), sends="x")
 TOTALS = QueryFacts(
@@ -58,6 +60,37 @@ def test_keys_behind_an_exchange_need_neither_partitioned_by_nor_an_output_parti
         spec_of(exchanges=(EXCHANGE,))
 
 
+def test_a_node_that_reads_no_input_may_receive() -> None:
+    spec = spec_of(partitions=1)
+    assert (spec.nodes, spec.inputs[0].node_of) == (2, (0,))
+    check_spec(spec)
+    told = r"at most 1 partitions, so some nodes would have nothing to read: use fewer nodes, or bring rows to all"
+    with pytest.raises(ConfigurationError, match=told):
+        spec_of(exchanges=(replace(EXCHANGE, by=()), DELIVERY), partitions=1)
+
+
+def test_several_queries_may_read_an_exchange_but_one_must() -> None:
+    settings: dict[str, Any] = {
+        "outputs": [kcontrol.KafkaOutput(name, topic=name) for name in ("totals", "more")]
+    }
+    more = replace(TOTALS, name="more", outputs=("more",), brings_key=False)
+    inputs, outputs = (
+        {"orders": FoundInput("i", (0, 0))},
+        {name: OutputFacts("o", 2) for name in ("totals", "more")},
+    )
+    pipeline = kcontrol.Pipeline(
+        "p", nodes=2, inputs=[kcontrol.KafkaInput("orders", topic="orders")], **settings
+    )
+
+    def built(*queries: QueryFacts) -> PipelineSpec:
+        topics = {"x": "t.x", "totals-deliver": "t.d"}
+        return build_spec(pipeline, inputs, outputs, queries, (EXCHANGE, DELIVERY), topics)
+
+    assert built(SENDER, TOTALS, more).stages == (0, 1, 1)
+    with pytest.raises(ConfigurationError, match="exchange 'x': no query reads the rows that it brings"):
+        built(SENDER, *(replace(each, exchanges=(), inputs=("orders",), stage=0) for each in (TOTALS, more)))
+
+
 def test_what_is_not_behind_an_exchange_is_looked_at_as_ever() -> None:
     with pytest.raises(ConfigurationError, match=r"does not say by which column .* kcontrol\.exchange\(\)"):
         spec_of((replace(SENDER, stateful_operators=("dedup",)), TOTALS))
@@ -84,14 +117,11 @@ def test_partitions_may_be_added_to_an_input_whose_rows_are_exchanged() -> None:
 
 def test_the_number_of_nodes_stays_once_there_are_steps() -> None:
     three, two = spec_of(nodes=3, layout=kcontrol.Layout(shuffle_partitions=3), partitions=3), spec_of()
-    check_resize(three, two, 0)
-    with pytest.raises(SpecChangedError, match="keeps state, which is divided over its nodes"):
-        check_resize(three, two, 1)
-    with pytest.raises(
-        SpecChangedError,
-        match=r"exchanges rows between its nodes, .* nodes = 2 up to step 1, this is nodes = 3",
-    ):
-        check_resize(replace(three, stateful=False), replace(two, stateful=False), 1)
+    check_resize(three, two, StepsView("p"))
+    made = StepsView("p", last=boundary(1, nodes=2))
+    for each, before in ((three, two), (replace(three, stateful=False), replace(two, stateful=False))):
+        with pytest.raises(SpecChangedError, match=r"layout of 2 nodes, .* this is nodes = 3"):
+            check_resize(each, before, made)
 
 
 def test_an_exchange_whose_topic_was_recreated_is_refused() -> None:

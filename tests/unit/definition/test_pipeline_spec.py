@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from kcontrol import Checkpoint, KafkaInput, KafkaOutput, Layout, Limits, Pipeline, StepPolicy
+from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
+    Assignment,
     BadRecords,
     CheckpointSpec,
     InputSpec,
@@ -17,10 +19,13 @@ from kcontrol.core.model import (
     OutputSpec,
     PipelineSpec,
     StepPolicySpec,
+    WatermarkPolicy,
+    WatermarkSpec,
 )
 from kcontrol.definition.resolve import FoundInput, OutputFacts, QueryFacts, build_spec, start_offsets
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.errors import ConfigurationError, InputGoneError, SpecChangedError
+from tests.unit.core.made import boundary
 
 BASE: dict[str, Any] = {
     "inputs": [
@@ -78,6 +83,7 @@ def test_everything_is_in_the_spec() -> None:
         layout=LayoutSpec(4, 100, 3),
         limits=Limits().to_spec(),
         checkpoint=CheckpointSpec("file:///c", 5_000, 3, -1),
+        kept_in_place=("delays",),
     )
 
 
@@ -259,7 +265,7 @@ def test_what_could_be_wrong_on_several_nodes_is_refused(
         ),
         (
             {"has_watermark": True},
-            "query 'delays' has a watermark, and every node would have one of its own.* Use one node",
+            "query 'delays' has a watermark, and every node would have one of its own.* kcontrol.exchange.* or use one node",
         ),
     ],
 )
@@ -311,7 +317,7 @@ def test_a_change_must_be_declared() -> None:
 
 def test_a_pipeline_without_state_may_change_its_number_of_nodes() -> None:
     one, two = spec_of(), spec_of(nodes=2)
-    check_resize(two, one, last_step=7)
+    check_resize(two, one, steps_of(one, 7))
     grown = succeed(two, one, of_earlier_size=one.fingerprint)
     assert (grown.nodes, grown.inputs[0].node_of, grown.compatible_with) == (
         2,
@@ -324,12 +330,50 @@ def test_a_pipeline_without_state_may_change_its_number_of_nodes() -> None:
         succeed(two, one, of_earlier_size="e" * 64)
 
 
-def test_a_pipeline_with_state_may_not() -> None:
+def steps_of(spec: PipelineSpec, last: int, *assignments: Assignment) -> StepsView:
+    """A log whose last step is that one."""
+    made = replace(boundary(last), nodes=spec.nodes) if last else None
+    return StepsView(spec.pipeline, last=made, assignments=assignments)
+
+
+def test_a_pipeline_with_state_may_only_once_its_layout_is_of_so_many_nodes() -> None:
     one, two = spec_of(STATEFUL), spec_of(STATEFUL, nodes=2)
-    check_resize(two, one, last_step=0)
-    check_resize(one, one, last_step=7)
-    with pytest.raises(SpecChangedError, match=r"keeps state.*nodes = 1 up to step 7, this is nodes = 2"):
-        check_resize(two, one, last_step=7)
+    check_resize(two, one, steps_of(one, 0))
+    check_resize(one, one, steps_of(one, 7))
+    with pytest.raises(
+        SpecChangedError, match=r"layout of 1 nodes.*and step 7 .*kcontrol layout late --nodes 2"
+    ):
+        check_resize(two, one, steps_of(one, 7))
+    given = Assignment("late", 1, 7, 2, (0, 1), (), (), 1, 9, "r", 1)
+    check_resize(two, one, steps_of(one, 7, given))
+    with pytest.raises(SpecChangedError, match=r"layout of 2 nodes.*this is nodes = 1"):
+        check_resize(one, one, steps_of(one, 7, given))
+    with pytest.raises(SpecChangedError, match="has changed together with its number of nodes"):
+        check_resize(replace(two, queries=("other",)), one, steps_of(one, 7, given))
+    shared = replace(two, watermarks=(WatermarkSpec("delays", (10,), WatermarkPolicy.MIN),))
+    check_resize(shared, one, steps_of(one, 7, given))
+    shared = replace(two, watermarks=(WatermarkSpec("delays", (10, 0), WatermarkPolicy.MIN),))
+    with pytest.raises(SpecChangedError, match="has several watermarks, which one node alone kept"):
+        check_resize(shared, one, steps_of(one, 7, given))
+    with pytest.raises(
+        SpecChangedError, match=r"through exchange 'mine' comes from a query that keeps state"
+    ):
+        check_resize(two, one, steps_of(one, 7, given), ["mine"])
+    three = replace(spec_of(STATEFUL, nodes=3), queries=two.queries)
+    check_resize(three, two, steps_of(two, 7, replace(given, nodes=3)), ["mine"])
+
+
+def test_a_pipeline_with_state_may_only_once_its_layout_is_of_so_many_shards() -> None:
+    two, eight = spec_of(STATEFUL), spec_of(STATEFUL, layout=Layout(shuffle_partitions=8))
+    check_resize(eight, two, steps_of(two, 0))
+    with pytest.raises(
+        SpecChangedError, match=r"layout of 2 shards.*step 7 .*kcontrol layout late --shards 8"
+    ):
+        check_resize(eight, two, steps_of(two, 7))
+    given = Assignment("late", 1, 7, 1, (0,) * 8, (), (), 0, 9, "r", 1)
+    check_resize(eight, two, steps_of(two, 7, given))
+    with pytest.raises(SpecChangedError, match=r"layout of 8 shards.*this is Layout\(shuffle_partitions=2\)"):
+        check_resize(two, two, steps_of(two, 7, given))
 
 
 def test_a_change_that_only_the_fingerprint_shows_is_explained() -> None:

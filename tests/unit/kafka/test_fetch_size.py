@@ -59,3 +59,14 @@ def test_gaps_of_a_compacted_topic_count() -> None:
     for _ in range(20):
         size.learn(batches(100, offsets=1, size_bytes=1_000, gap=99))
     assert size.for_offsets(100_000, MOST) < 1_100_000
+
+
+def test_a_batch_that_did_not_fit_is_asked_for_whole_the_next_time() -> None:
+    size = FetchSize()
+    size.learn_of_larger(700_000)
+    assert 700_000 <= size.for_offsets(1, MOST) < 800_000
+    size.learn_of_larger(2_000_000_000)
+    assert size.for_offsets(1, MOST) == MOST
+    for _ in range(20):
+        size.learn(batches(1, offsets=100, size_bytes=10_000))
+    assert size.for_offsets(1, MOST) == SMALLEST_FETCH_BYTES

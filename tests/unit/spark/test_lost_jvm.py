@@ -28,7 +28,7 @@ def test_there_is_nothing_to_cancel_in_a_jvm_that_is_gone(tmp_path: Path) -> Non
     queries = BoundQueries("p", (query,))
     workdir = MagicMock()
     workdir.query_path.return_value = tmp_path
-    running = RunningQueries(spark, queries, MagicMock(), workdir, 2, lambda *_: None, StepGate())
+    running = RunningQueries(spark, queries, MagicMock(shards={}), workdir, 2, lambda *_: None, StepGate())
     running.start(1, 0)
     running.cancel_jobs()
     for thread in threading.enumerate():

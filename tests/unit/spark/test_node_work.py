@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.engine.exchange_results import early_result, with_exchanges
 from kcontrol.adapters.spark.engine.node_work import NodeWork
+from kcontrol.adapters.spark.state.shards import OwnedShards
 from kcontrol.core.model import (
     ExchangeLayout,
     ExchangeTaken,
@@ -38,7 +40,10 @@ def bound(*queries: tuple[str, tuple[str, ...]]) -> Any:
     return SimpleNamespace(
         queries=tuple(
             SimpleNamespace(
-                name=name, exchanges=exchanges, outputs=() if name.endswith(".send") else ("out",)
+                name=name,
+                exchanges=exchanges,
+                outputs=() if name.endswith(".send") else ("out",),
+                stateful=True,
             )
             for name, exchanges in queries
         )
@@ -79,6 +84,23 @@ def test_rows_go_to_the_nodes_of_their_shards_and_records_to_those_of_their_part
     assert (records.output.name, records.compression) == ("out", "zstd")
     mine = [partition for partition, node in enumerate(records.owners) if node == ME]
     assert tuple(mine) == records.output.own
+
+
+def test_queries_with_state_behind_exchanges_run_the_shards_to_which_rows_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    can = True
+    monkeypatch.setattr("kcontrol.adapters.spark.engine.node_work.can_run_some", lambda _spark: can)
+    it = node_work()
+    [sent_to] = it.sends(ALL.queries[0], attempt(it))
+    mine = frozenset(shard for shard, node in enumerate(sent_to.owners) if node == ME)
+    assert it.shards(MagicMock()) == {"q": OwnedShards(mine, 4)}
+    assert node_work(replace(DELIVERED, nodes=1)).shards(MagicMock()) == {}
+    without = bound(("x.send", ()), ("q", ("x",)))
+    without.queries[1].stateful = False
+    assert node_work(queries=without).shards(MagicMock()) == {}
+    can = False
+    assert it.shards(MagicMock()) == {}
 
 
 def test_a_query_that_sends_writes_no_partition() -> None:

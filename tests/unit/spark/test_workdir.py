@@ -150,3 +150,17 @@ def test_a_place_that_can_not_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("a file where the directory should be")
     with pytest.raises(ConfigurationError, match="choose another"):
         workdir(tmp_path, 1)
+
+
+def test_a_beginning_that_was_cut_off_where_it_was_signed_is_begun_again(tmp_path: Path) -> None:
+    """Killed between the making of the file that names the assignment and its one line: it is there, and empty."""
+    cut_off = workdir(tmp_path, 1)
+    cut_off.create()
+    [signed] = cut_off.path.glob("history-*/assignment.json")
+    signed.write_text("")
+    again = workdir(tmp_path, 2)
+    assert again.openable() == ()
+    again.create()
+    for query in QUERIES:
+        record(again, query, planned=1, committed=1)
+    assert again.openable() == (1,)

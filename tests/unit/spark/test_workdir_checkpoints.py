@@ -13,6 +13,7 @@ from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
 from kcontrol.adapters.spark.state.lineage import StateVersion
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.errors import CheckpointDamagedError, CheckpointError
+from tests.support.restoring import restored_from
 from tests.support.spark_files import (
     STORE,
     load,
@@ -75,7 +76,7 @@ def test_a_node_that_lost_its_disk_goes_on_from_the_checkpoint(first: Node, tmp_
     shutil.rmtree(tmp_path / "one")
     second = Node(tmp_path / "two", incarnation=9)
     assert second.workdir.openable() == ()
-    assert second.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest) == 4
+    assert restored_from(second.workdir, str(tmp_path / "durable"), manifest) == 4
     assert second.workdir.openable() == (4,)
     second.workdir.roll_back(4)
     assert second.workdir.openable() == (4,)
@@ -94,7 +95,7 @@ def test_earlier_steps_whose_state_is_not_there_are_not_offered(first: Node, tmp
     put_snapshot(first.store, first.line[3])
     manifest = save(first, 4, tmp_path / "durable")
     second = Node(tmp_path / "two")
-    second.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest)
+    restored_from(second.workdir, str(tmp_path / "durable"), manifest)
     assert second.workdir.openable() == (4,)
     assert not (second.store / first.line[0].changelog).exists()
 
@@ -103,7 +104,7 @@ def test_an_older_step_is_restored_over_a_newer_directory(first: Node, tmp_path:
     manifest = save(first, 4, tmp_path / "durable")
     first.run(5, 6)
     forgotten = first.store
-    first.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest)
+    restored_from(first.workdir, str(tmp_path / "durable"), manifest)
     assert first.workdir.openable() == (4,)
     late = forgotten / "6_late.zip"
     late.parent.mkdir(parents=True)
@@ -170,7 +171,7 @@ def test_pins_end_with_their_incarnation_and_their_history(first: Node, tmp_path
         case "new beginning":
             first.workdir.create()
         case "restore":
-            first.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest)
+            restored_from(first.workdir, str(tmp_path / "durable"), manifest)
     assert not pinned.exists()
 
 
@@ -188,7 +189,7 @@ def test_a_part_of_other_queries_is_refused_and_what_was_there_stays(first: Node
     other = Node(tmp_path / "two", queries=(*QUERIES, "more"))
     put_batch(other.workdir.query_path("more"), 0)
     with pytest.raises(CheckpointError, match="holds nothing of more at step 4"):
-        other.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest)
+        restored_from(other.workdir, str(tmp_path / "durable"), manifest)
     assert (other.workdir.query_path("more") / "commits" / "0").exists()
 
 
@@ -196,6 +197,6 @@ def test_a_damaged_part_is_refused_and_what_was_there_stays(first: Node, tmp_pat
     manifest = save(first, 4, tmp_path / "durable")
     next((tmp_path / "durable").rglob("*.changelog")).write_bytes(b"")
     with pytest.raises(CheckpointDamagedError, match="is damaged"):
-        first.workdir.restore_from(CheckpointStore(), str(tmp_path / "durable"), manifest)
+        restored_from(first.workdir, str(tmp_path / "durable"), manifest)
     assert first.workdir.openable() == (4, 3, 2, 1)
     assert [path.name for path in first.workdir.path.iterdir() if path.name.startswith(".")] == []

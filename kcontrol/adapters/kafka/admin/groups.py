@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -21,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 20_000
 _NOBODY = "kcontrol-nobody"
+_UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _NO_GENERATION = -1
 _UNKNOWN_MEMBER_ID = 25
 """It has left meanwhile."""
@@ -54,18 +56,27 @@ async def check_may_join(settings: ClusterSettings) -> None:
 
 class Membership:
     """Of one client in the coordinators' group, as the group itself has it. Keeps a connection until
-    `close`."""
+    `close`.
 
-    def __init__(self, settings: ClusterSettings, client_id: str) -> None:
+    instance: of a static member. A group shows the client id of whoever was first to join under it, perhaps of an older
+    version; the id that it gives each member begins with the instance.
+    """
+
+    def __init__(self, settings: ClusterSettings, client_id: str, instance: str | None = None) -> None:
         self._settings = settings
         self._client_id = client_id
+        self._static_id = None if instance is None else re.compile(f"{re.escape(instance)}-{_UUID}")
         self._rpc = KafkaRpc(settings)
 
     async def is_there(self) -> bool:
-        """Whether the group has a member of this client id. Raises RetriableError, AccessError,
+        """Whether the group has a member of this client id or instance. Raises RetriableError, AccessError,
         ClusterError."""
         _, members = await _members(self._settings, self._rpc)
-        return any(each["client_id"] == self._client_id for each in members)
+        return any(
+            each["client_id"] == self._client_id
+            or (self._static_id is not None and self._static_id.fullmatch(each["member_id"]))
+            for each in members
+        )
 
     async def close(self) -> None:
         await self._rpc.close()

@@ -40,3 +40,7 @@ class FetchSize:
             largest = max(batch.end - batch.start for batch in batches)
             self._bytes_per_offset = max(held, self._bytes_per_offset * _FORGETTING)
             self._batch_bytes = max(largest, int(self._batch_bytes * _FORGETTING))
+
+    def learn_of_larger(self, batch_bytes: int) -> None:
+        """There is a batch of so many bytes, more than were asked for."""
+        self._batch_bytes = max(self._batch_bytes, batch_bytes)

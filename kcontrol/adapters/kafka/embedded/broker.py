@@ -28,6 +28,7 @@ from kcontrol.adapters.java import find_java
 from kcontrol.adapters.kafka.embedded import former_life, guard
 from kcontrol.adapters.kafka.embedded.artifacts import ensure_jars
 from kcontrol.adapters.kafka.embedded.files import HOST, DataDirectory, Member, new_cluster_id, telling_lines
+from kcontrol.adapters.kafka.embedded.pausing import pause_child
 from kcontrol.errors import ClusterError, ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -196,8 +197,8 @@ class EmbeddedBroker:
         self._process = None
 
     def pause(self) -> None:
-        """SIGSTOP: it is there but answers nobody, until `resume`."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """SIGSTOP: it is there but answers nobody, until `resume`. Raises ClusterError: it did not stop."""
+        pause_child(self.pid)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

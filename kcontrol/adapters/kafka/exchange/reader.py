@@ -32,8 +32,9 @@ Run = tuple[int, int, int]
 """(partition, from, to): what one ExchangeRun of a slice names."""
 
 _REMEDY = (
-    "an exchange is needed from the oldest checkpoint on: set retention.ms and retention.bytes of the topic to -1. A node "
-    "that opens a checkpoint of this step, or of a later one, does not need these."
+    "an exchange is needed from the oldest checkpoint on: set retention.ms and retention.bytes of the topic to -1. "
+    "Whoever begins with a checkpoint of this step, or of a later one, does not need these: if one has been made meanwhile, "
+    "what failed here succeeds when it is run again."
 )
 
 

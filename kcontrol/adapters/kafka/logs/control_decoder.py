@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from kcontrol.adapters.kafka.logs.records import RawRecord
-from kcontrol.core.model import Checkpoint, Logged, StepBoundary, Tombstone
+from kcontrol.core.model import Logged, StepRecord, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.wire.codec import RecordCodec, is_schema_key
 from kcontrol.wire.keys import pipeline_of, why_key_misplaced, why_misplaced
@@ -88,7 +88,7 @@ class ControlDecoder:
             logged = Logged(record.offset, record.timestamp_ms, Tombstone(key))
         else:
             decoded = self._codec.decode(record.value, where)
-            if isinstance(decoded, StepBoundary | Checkpoint):
+            if isinstance(decoded, StepRecord):
                 raise _MisplacedError(f"{where}: a {type(decoded).__name__} belongs into a steps topic")
             reason = why_misplaced(key, decoded, self._partition, self._partitions)
             logged = Logged(record.offset, record.timestamp_ms, decoded)

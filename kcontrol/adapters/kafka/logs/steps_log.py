@@ -16,7 +16,7 @@ from kcontrol.adapters.kafka.client.rpc import KafkaRpc
 from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
 from kcontrol.adapters.kafka.logs.records import RawRecord
 from kcontrol.adapters.kafka.logs.step_search import newest_checkpoint, offset_before
-from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, Tombstone
+from kcontrol.core.model import Checkpoint, LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.errors import DamagedRecordError, UnknownRecordError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.codec import RecordCodec, is_schema_key
@@ -144,7 +144,7 @@ class KafkaStepsLog:
         except UnknownRecordError as error:
             _log.warning("Left out: %s", error)
             return None
-        if not isinstance(decoded, StepBoundary | Checkpoint):
+        if not isinstance(decoded, StepRecord):
             raise DamagedRecordError(
                 f"{self._where(record)} is a {type(decoded).__name__}, which belongs elsewhere."
             )

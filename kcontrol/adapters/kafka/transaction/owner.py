@@ -26,7 +26,7 @@ from kcontrol.adapters.kafka.transaction.boundary_write import TransactionalWrit
 from kcontrol.adapters.kafka.transaction.faults import raise_for
 from kcontrol.backoff import Tries
 from kcontrol.core.log.keys import BARRIER_KEY, key_of
-from kcontrol.core.model import Checkpoint, StepBoundary, StepRecord
+from kcontrol.core.model import Assignment, Checkpoint, StepBoundary, StepRecord
 from kcontrol.errors import CommitUnknownError, RetriableError, UnseenRecordError
 from kcontrol.sessions.ports import NextTransaction
 from kcontrol.settings.cluster import ClusterSettings
@@ -116,6 +116,13 @@ class KafkaTransaction:
     ) -> None:
         """The same with a checkpoint. Raises as `commit_step` does."""
         await self._commit_record((producer_id, producer_epoch), checkpoint, expected_offset, forget)
+
+    async def commit_assignment(
+        self, producer_id: int, producer_epoch: int, assignment: Assignment, expected_offset: int
+    ) -> None:
+        """The same with a change of the layout, in a transaction that begins here. Raises as `commit_step` does."""
+        await self.add_partitions(producer_id, producer_epoch, [(self._topic, _STEPS_PARTITION)])
+        await self._commit_record((producer_id, producer_epoch), assignment, expected_offset, ())
 
     async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
         """Write a record whose acknowledgement says where the log ends, and leave its transaction open.

@@ -21,6 +21,8 @@ DIGEST_COLUMN = "kcontrol_digest"
 """What the digest is made of instead of the value, for outputs with a float tolerance."""
 GIVEN_COLUMN = "partition"
 """The partition that a row brings."""
+SHARD_COLUMN = "_shard"
+"""Of rows that nodes have brought together: a hash of the columns by which they did, modulo the number of shards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class OutputTarget:
 
 
 def place(rows: pa.RecordBatch, target: OutputTarget, own: Sequence[int]) -> pa.Array:
-    """The output partition of each row: its `partition`, else by its key as Kafka's
+    """The output partition of each row: of its shard if it brings that, else its `partition`, else by its key as Kafka's
     clients do, else by its value.
 
     own: the partitions that the caller may write. Raises ConfigurationError when a row belongs to another.
@@ -85,6 +87,9 @@ def _placed(rows: pa.RecordBatch, target: OutputTarget, own: Ints) -> Ints:
     names = rows.schema.names
     if not len(own):
         raise ConfigurationError(f"output {target.name!r}: this writer has rows but may write no partition")
+    if SHARD_COLUMN in names:
+        of_shard: Ints = np.asarray(rows.column(SHARD_COLUMN)) % np.int32(target.partitions)
+        return of_shard
     if "value" in names and len(own) > 1:
         numbers = own[np.maximum(partition_of(rows.column("value"), len(own)), 0)]
     else:

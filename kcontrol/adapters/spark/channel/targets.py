@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from kcontrol.adapters.kafka.write.targets import DIGEST_COLUMN, OutputTarget, place
+from kcontrol.adapters.kafka.write.targets import DIGEST_COLUMN, SHARD_COLUMN, OutputTarget, place
 from kcontrol.errors import ConfigurationError
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "NOTHING_TYPE",
     "OUTPUT_COLUMN",
     "PARTITION_COLUMN",
+    "SHARD_COLUMN",
     "OutputTarget",
     "SendTarget",
     "place",
@@ -29,8 +30,6 @@ __all__ = [
 
 OUTPUT_COLUMN = "output"
 PARTITION_COLUMN = "kcontrol_partition"
-SHARD_COLUMN = "_shard"
-"""Of rows that are sent to nodes: a hash of the columns by which they are exchanged, modulo the number of shards."""
 HASH_COLUMNS = ("_h1", "_h2")
 """Two hashes of such a row, of which the digest is made; they are not sent."""
 

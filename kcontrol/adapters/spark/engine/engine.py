@@ -39,7 +39,7 @@ from kcontrol.adapters.spark.session.local_files import leave_out_checksum_files
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.counting import count_runs, count_split
-from kcontrol.adapters.spark.state.beginning import plan_settings, write_beginning
+from kcontrol.adapters.spark.state.beginning import Beginnings
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import (
     Checkpoint,
@@ -55,6 +55,7 @@ from kcontrol.core.model import (
     StepWork,
     Watermark,
 )
+from kcontrol.core.step.assignment import owners_of
 from kcontrol.errors import ConfigurationError, StepFailedError
 
 OPEN_TRIES = 3
@@ -113,13 +114,17 @@ class SparkEngine:
         self._replays = Replays(spec, place.node, place.environment, compares)
         retained = int(spark.conf.get("spark.sql.streaming.minBatchesToRetain", "100") or 100)
         self._workdir = WorkDir(
-            place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained
+            *(place.work_root, spec.pipeline, place.node, incarnation, bound.recorded, retained),
+            spec.assignment,
         )
         self._workdir.prepare()
         leave_out_checksum_files(spark)
         where = (spec.checkpoint.location, spec.pipeline, place.log_id, place.node, incarnation)
-        self._parts = NodeParts(CheckpointStore(), self._workdir, *where, own=place.checkpoints)
         self._work = work = NodeWork(spec, place.node, bound, compression or {})
+        self._parts = NodeParts(
+            *(CheckpointStore(), self._workdir, *where, place.checkpoints, work.needs, owners_of(spec))
+        )
+        self._beginnings = Beginnings(spark, spec.layout.shuffle_partitions, work.needs)
         self._deliveries = Deliveries(host.settings, work, schemas, spool)
         host.own_partitions = work.own_partitions
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
@@ -155,6 +160,7 @@ class SparkEngine:
             targets=work.targets,
             sends=work.sends,
             shared_watermarks=frozenset(each.query for each in self._spec.watermarks),
+            shards=work.shards(self._spark),
             spool=spool,
         )
 
@@ -297,10 +303,10 @@ class SparkEngine:
         if cancels != self._cancels:
             raise StepFailedError(FailureKind.LOST, f"opening at step {step} was cancelled")
         if create or step == 0:
-            self._create(step)
+            self._workdir.create(step, self._beginnings.after(step))
         elif self._bound.recorded:
             if checkpoint is not None and step not in self._workdir.openable():
-                self._parts.restore(checkpoint)
+                self._parts.restore(checkpoint, self._beginnings.after(step))
                 deadline_s = (
                     time.monotonic() + self._spec.limits.open_timeout_ms / 1000
                 )  # of the queries alone
@@ -313,14 +319,6 @@ class SparkEngine:
 
         self._queries.start(session, step, await_queries if one_by_one else None)
         await_queries(len(self._bound.queries))
-
-    def _create(self, step: int) -> None:
-        if step == 0:
-            self._workdir.create()
-            return
-        settings = plan_settings(self._spark, self._spec.layout.shuffle_partitions)
-        sources = {query.name: query.sources for query in self._bound.queries if query.once is None}
-        self._workdir.create(step, lambda name, path: write_beginning(path, step, sources[name], settings))
 
     def _run_step(self, work: StepWork, expected: StepBoundary | None, cancels: int) -> StepResult:
         mine = self._work.inputs(work)

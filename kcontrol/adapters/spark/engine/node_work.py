@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyspark.sql import SparkSession
+
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger
 from kcontrol.adapters.spark.channel.exchanging import Stages
 from kcontrol.adapters.spark.channel.targets import OutputTarget, SendTarget
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
+from kcontrol.adapters.spark.state.assembling import QueryNeeds
+from kcontrol.adapters.spark.state.shards import OwnedShards, can_run_some
 from kcontrol.core.model import (
     ExchangeSlice,
     ExchangeSpec,
@@ -18,10 +22,10 @@ from kcontrol.core.model import (
     PipelineSpec,
     StepWork,
 )
+from kcontrol.core.step.assignment import owned_by, owners_of
 from kcontrol.core.step.exchange import stages_of
 from kcontrol.core.step.layout import writers_of
 from kcontrol.core.step.offsets import node_of
-from kcontrol.core.step.shards import owner_of
 
 
 class NodeWork:
@@ -70,6 +74,30 @@ class NodeWork:
     def query(self, name: str) -> BoundQuery:
         return next(query for query in self._bound.queries if query.name == name)
 
+    def shards(self, spark: SparkSession) -> Mapping[str, OwnedShards]:
+        """Of each query that is run for some shards only: those that the node owns. Where all rows of a shard come to the
+        node that owns it, the state of the others would be empty."""
+        queries = [query.name for query in self._bound.queries if query.exchanges and query.stateful]
+        if self._spec.nodes == 1 or not queries or not can_run_some(spark):
+            return {}
+        count = self._spec.layout.shuffle_partitions
+        owned = OwnedShards(owned_by(owners_of(self._spec), self.node), count)
+        return dict.fromkeys(queries, owned)
+
+    @property
+    def needs(self) -> Mapping[str, QueryNeeds]:
+        """Of the queries whose batches Spark records: what each is. With one node all state is in its shards, whatever
+        divides it, and several can be given them if they have the rows exchanged."""
+        return {
+            query.name: QueryNeeds(
+                query.stateful,
+                query.stateful and bool(self._spec.nodes == 1 or query.exchanges),
+                query.sources,
+            )
+            for query in self._bound.queries
+            if query.once is None
+        }
+
     def own_partitions(self, attempt: AttemptLedger, query: str) -> dict[str, tuple[int, ...]]:
         """By output of a query, the partitions that its writers here may write."""
         bound = self.query(query)
@@ -113,7 +141,7 @@ class NodeWork:
         layout, nodes = self._spec.layout, self._spec.nodes
         output = self.target(exchange.delivers, attempt) if exchange.delivers else None
         owners = (
-            tuple(owner_of(shard, nodes) for shard in range(layout.shuffle_partitions))
+            owners_of(self._spec)
             if output is None
             else self._writers(exchange.delivers, attempt.work.layout, output.partitions)
         )

@@ -1,9 +1,7 @@
-"""A query without state, planned once: a thread waits for steps at the gate and runs the same plan for each.
+"""A query that is planned once: a thread waits for steps at the gate and runs the same plan for each.
 
-The steps topic says what was read, there is no state to version, and nothing is planned or written down for a
-step: so it can begin after any. In the rare step whose rows are shuffled to their writers it is planned anew,
-since an RDD with a shuffle would read what the first run has shuffled. Where steps follow each other closely the job of the
-next one is begun ahead: see `ahead`.
+Nothing is planned for a step. Where steps follow each other closely the job of the next one is begun ahead: see
+`ahead`. What is kept as a plan, and what of it is changed from step to step, is the part of `StepPlans`.
 """
 
 from __future__ import annotations
@@ -12,44 +10,55 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, QueryResult
 from kcontrol.adapters.spark.channel.failures import SPARK_ERRORS, as_step_failure
 from kcontrol.adapters.spark.channel.link import Peer
-from kcontrol.adapters.spark.channel.messages import Placement
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob, ahead_property
 from kcontrol.adapters.spark.engine.ahead import JobAhead, Shape
 from kcontrol.adapters.spark.engine.releases import Releases
-from kcontrol.adapters.spark.internals import PlannedFrame
 from kcontrol.adapters.spark.query.bound import BoundQuery
-from kcontrol.adapters.spark.session.conf import with_setting
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
-from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
+from kcontrol.adapters.spark.sink.writer_plan import Ways
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import StepFailedError
 
 STOP_TIMEOUT_S = 60.0
-_ADAPTIVE = "spark.sql.adaptive.enabled"
-
-_planning = threading.Lock()
-"""Held while the session's settings are those of a plan for a step."""
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """tasks: how many it has of each input. A step that an earlier definition has cut into more needs another."""
+class StepPlans(Protocol):
+    """The plans of one query that are kept from step to step. All but `decided` is called by the query's thread, `shape_of`
+    also by whoever answers its tasks while that is in a job."""
 
-    frame: PlannedFrame
-    tasks: int
+    def shape_of(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+        """How a plan that is there already runs the attempt; None if none does."""
+
+    def run(self, shape: Shape, step: int) -> None:
+        """Run a plan that is there, as a job of this thread."""
+
+    def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+        """Run the attempt, as a job of this thread. How it was run; None if the next one can't be run alike."""
+
+    def ran(self, step: int) -> None:
+        """The attempt whose job has just ended well counts. Raises StepFailedError."""
+
+    def decided(self, attempt: AttemptLedger) -> None:
+        """Its step is committed. Called by whoever follows the gate, before the query is said to have recorded it."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Spark's settings that tasks must find beside those of the session."""
+
+    def close(self) -> None:
+        """Give back what it holds of Spark."""
 
 
 class OnceQuery:
@@ -61,20 +70,17 @@ class OnceQuery:
         self,
         spark: SparkSession,
         bound: BoundQuery,
+        plans: StepPlans,
         context: SinkContext,
         gate: StepGate,
         peer: Peer,
         ahead_s: float,
         on_end: Callable[[StepFailedError], None],
     ) -> None:
-        assert bound.once is not None
-        assert bound.once_of is not None
-        self._spark, self._bound, self._frame, self._once_of = spark, bound, bound.once, bound.once_of
+        self._spark, self._bound, self._plans = spark, bound, plans
         self._ahead_s, self._on_end = ahead_s, on_end
-        self._releases = Releases(gate, peer, bound.name)
+        self._releases = Releases(gate, peer, bound.name, plans.decided)
         self._writer = StepWriter(bound, context)
-        self._plan = WriterPlan(context.address, bound.name, bound.once.schema)
-        self._plans: dict[Ways, _Plan] = {}
         self._shape: Shape | None = None
         """Of the last step, where it followed closely on the one before: that of the next one is begun ahead
         with it."""
@@ -112,6 +118,8 @@ class OnceQuery:
         if self._thread is not None:
             self._thread.join(STOP_TIMEOUT_S)
             ended = ended and not self._thread.is_alive()
+        with suppress(*SPARK_ERRORS):
+            self._plans.close()
         if not ended:
             raise StepFailedError(
                 FailureKind.LOST, f"query {self._bound.name!r} does not stop within {STOP_TIMEOUT_S:.0f} s"
@@ -135,7 +143,7 @@ class OnceQuery:
         session's settings, as SQL executions hand them on."""
         context = self._spark.sparkContext
         context.setLocalProperty(QUERY_PROPERTY, self._bound.name)
-        for name, value in self._spark.conf.getAll.items():
+        for name, value in {**self._spark.conf.getAll, **self._plans.settings()}.items():
             if name.startswith("spark."):
                 context.setLocalProperty(name, value)
         # As a streaming query does: a task that waits for Python ends at once when its job is cancelled.
@@ -149,9 +157,12 @@ class OnceQuery:
             attempt.planned(self._bound.name)
             job, ways = self._writer.job(attempt)
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, job.to_json())
-            self._run(attempt, ways, idle_s)
+            shape = self._plans.run_step(attempt, ways)
+            self._plans.ran(step)
         except Exception as error:
             raise self._failed(attempt, error) from error
+        if idle_s < self._ahead_s:
+            self._shape = shape
         self._deliver(attempt)
 
     def _run_ahead(self, step: int) -> bool:
@@ -163,7 +174,7 @@ class OnceQuery:
         self._job_ahead = ahead
         try:
             self._spark.sparkContext.setLocalProperty(JOB_PROPERTY, ahead_property(ahead.number))
-            self._plans[shape.ways].frame.run(shape.partitions)
+            self._plans.run(shape, step)
         except Exception as error:
             attempt = ahead.end()
             if attempt is not None:
@@ -174,16 +185,17 @@ class OnceQuery:
         attempt = ahead.end()
         if attempt is None:
             return False
+        try:
+            self._plans.ran(step)
+        except Exception as error:
+            raise self._failed(attempt, error) from error
         self._deliver(attempt)
         return True
 
     def _fitting(self, attempt: AttemptLedger) -> tuple[WriteJob, Shape | None]:
         job, ways = self._writer.job(attempt)
         attempt.planned(self._bound.name)
-        plan = self._plans.get(ways)
-        if plan is None or plan.tasks < self._tasks_of(attempt):
-            return job, None
-        return job, Shape(ways, self._with_input(attempt, plan))
+        return job, self._plans.shape_of(attempt, ways)
 
     def _deliver(self, attempt: AttemptLedger) -> None:
         self._ended_s = time.monotonic()
@@ -191,48 +203,5 @@ class OnceQuery:
         attempt.deliver(self._bound.name, QueryResult(outputs, (), watermark_moved=False))
 
     def _failed(self, attempt: AttemptLedger, error: Exception) -> StepFailedError:
-        self._plans.clear()
         failure = as_step_failure(error, attempt.work.step, self._bound.name)
         return attempt.fail(failure.kind, str(failure))
-
-    def _run(self, attempt: AttemptLedger, ways: Ways, idle_s: float) -> None:
-        if ways.placement is Placement.EXCHANGE:
-            self._planned(attempt, ways).frame.run()
-            return
-        plan = self._plans.get(ways)
-        if plan is None or plan.tasks < self._tasks_of(attempt):
-            plan = self._plans[ways] = self._planned(attempt, ways)
-        partitions = self._with_input(attempt, plan)
-        if idle_s < self._ahead_s:
-            self._shape = Shape(ways, partitions)
-        plan.frame.run(partitions)
-
-    def _with_input(self, attempt: AttemptLedger, plan: _Plan) -> tuple[int, ...] | None:
-        """The partitions of the plan whose source tasks have something to read; None: whichever those are.
-
-        Each input has a row of them, as long as the plan has tasks, unless Spark has found out that nothing
-        comes of an input, or all rows go to one writer.
-        """
-        inputs = self._bound.inputs
-        if plan.frame.partitions != plan.tasks * len(inputs):
-            return None
-        return tuple(
-            plan.tasks * place + task
-            for place, name in enumerate(inputs)
-            for task in range(len(attempt.source_tasks(name)))
-        )
-
-    def _tasks_of(self, attempt: AttemptLedger) -> int:
-        """The most source tasks that the step has of an input."""
-        return max(len(attempt.source_tasks(name)) for name in self._bound.inputs)
-
-    def _planned(self, attempt: AttemptLedger, ways: Ways) -> _Plan:
-        """As a streaming query plans it: for as many tasks as the layout says, not as many as seem best.
-
-        Raises ConfigurationError where the pipeline's functions would have to be asked again, because an earlier
-        definition has cut the step into more tasks than this one does, and give something else.
-        """
-        tasks = max(self._tasks_of(attempt), self._bound.most_tasks)
-        with _planning, with_setting(self._spark, _ADAPTIVE, "false"):
-            frame = self._frame if tasks == self._bound.most_tasks else self._once_of(tasks)
-            return _Plan(PlannedFrame(self._plan.writing(frame, ways)), tasks)

@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace
+from kcontrol.adapters.checkpoints import CheckpointStore, PartPlace, PartReceipt
 from kcontrol.adapters.checkpoints.locations import placed
+from kcontrol.adapters.spark.state.assembling import Assembled, PartsOfNodes, QueryNeeds, Taker
+from kcontrol.adapters.spark.state.holding import held_shards
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import Checkpoint, SavedFiles
+from kcontrol.core.step.assignment import Owners, saved_owners
 from kcontrol.errors import CheckpointError, KcontrolError
 
 _log = logging.getLogger(__name__)
@@ -35,8 +39,12 @@ class NodeParts:
         node: int,
         incarnation: int,
         own: Path | None = None,
+        needs: Mapping[str, QueryNeeds] = MappingProxyType({}),
+        owner: Owners = (0,),
     ) -> None:
+        """needs: by name of the queries whose batches Spark records. owner: of each shard."""
         self._store, self._workdir, self._own = store, workdir, own
+        self._needs, self._taker = needs, Taker(node, owner)
         self._pipeline, self._log_id, self._node, self._incarnation = pipeline, log_id, node, incarnation
         self._locations = {location} - {""}
         """Where parts of this node may be: also where an earlier definition put those that the log still
@@ -44,16 +52,46 @@ class NodeParts:
         self._pinned: tuple[int, Path] | None = None
 
     async def restorable(self, checkpoints: Sequence[Checkpoint]) -> tuple[int, ...]:
-        """Steps of those checkpoints of which this node's part is there and can be read."""
+        """Steps of those checkpoints of which everything is there and can be read that this node needs."""
         self._locations |= {each.location for each in checkpoints}
-        own = [each for each in checkpoints if each.part_of(self._node) is not None]
-        return await asyncio.to_thread(lambda: tuple(each.step for each in own if self._is_readable(each)))
+        return await asyncio.to_thread(
+            lambda: tuple(each.step for each in checkpoints if self._is_readable(each))
+        )
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Fill the node's directory from its part. Raises CheckpointError: it is
-        missing, damaged, or of other queries."""
-        self._workdir.restore_from(
-            self._store, placed(checkpoint.location, self._own), self._manifest(checkpoint)
+    def restore(self, checkpoint: Checkpoint, begin: Callable[[str, Path], None]) -> None:
+        """Fill the node's directory: from its part, and with the shards that others owned then from theirs. `begin` makes
+        an empty directory one that Spark opens after the step; it is called for queries that nobody ran then.
+
+        Raises CheckpointError: something is missing, damaged, or of other queries.
+        """
+        parts, at_hand = self._parts_of(checkpoint), self._workdir.at_hand()
+        total = Assembled()
+
+        def fill(directory: Path) -> None:
+            nonlocal total
+            for query, needs in self._needs.items():
+                assembled = parts.bring(query, needs, self._taker, directory, at_hand)
+                if assembled is None:
+                    (directory / query).mkdir()
+                    begin(query, directory / query)
+                else:
+                    total += assembled
+
+        self._workdir.begin_with(checkpoint.step, fill)
+        _log.info(
+            "node %d has the checkpoint of step %d: state of %d bytes that it had and %d that others had; %d bytes were "
+            "copied, %d were on this host",
+            *(self._node, checkpoint.step, total.kept_bytes, total.moved_bytes),
+            *(total.fetched.bytes, total.fetched.linked_bytes),
+        )
+
+    def _parts_of(self, checkpoint: Checkpoint) -> PartsOfNodes:
+        return PartsOfNodes(
+            self._store,
+            placed(checkpoint.location, self._own),
+            checkpoint.step,
+            {part.node: part.manifest for part in checkpoint.parts},
+            saved_owners(checkpoint, len(self._taker.owner)),
         )
 
     def pin(self, step: int) -> None:
@@ -79,10 +117,13 @@ class NodeParts:
             claim_epoch,
             step,
         )
-        cancelled = threading.Event()
-        copying = asyncio.ensure_future(
-            asyncio.to_thread(self._store.save, place, self._pinned[1], cancelled.is_set)
-        )
+        cancelled, pinned = threading.Event(), self._pinned[1]
+        cut = [query for query, needs in self._needs.items() if needs.cut]
+
+        def copy() -> PartReceipt:
+            return self._store.save(place, pinned, cancelled.is_set, held_shards(pinned, step, cut))
+
+        copying = asyncio.ensure_future(asyncio.to_thread(copy))
         try:
             saved = await asyncio.shield(copying)
         except asyncio.CancelledError:
@@ -97,7 +138,8 @@ class NodeParts:
 
     async def drop(self, kept: Sequence[Checkpoint]) -> None:
         """Delete the node's parts of steps up to the newest kept checkpoint that no kept one names, and what
-        broken-off saves have left. Raises CheckpointError."""
+        broken-off saves have left. Nothing of a newer life: this process may be a zombie, and what was made of its parts
+        may count (decision 083). Raises CheckpointError."""
         if kept:
             self._locations |= {each.location for each in kept}
             named = {part.manifest for each in kept if (part := each.part_of(self._node)) is not None}
@@ -106,21 +148,14 @@ class NodeParts:
     def _drop(self, newest: int, named: set[str]) -> None:
         for location in (placed(each, self._own) for each in self._locations):
             for part in self._store.parts(location, self._pipeline, self._log_id, self._node):
-                if part.step <= newest and part.manifest not in named:
+                newer = part.incarnation > self._incarnation
+                if part.step <= newest and part.manifest not in named and not newer:
                     self._store.drop(location, part.manifest)
             self._store.sweep(location, self._pipeline, self._log_id, self._node, self._incarnation)
 
     def _is_readable(self, checkpoint: Checkpoint) -> bool:
         try:
-            return self._store.readable(placed(checkpoint.location, self._own), self._manifest(checkpoint))
+            return self._parts_of(checkpoint).readable(self._needs, self._taker)
         except KcontrolError as error:
             _log.warning("the checkpoint of step %d can't be used: %s", checkpoint.step, error)
             return False
-
-    def _manifest(self, checkpoint: Checkpoint) -> str:
-        part = checkpoint.part_of(self._node)
-        if part is None:
-            raise CheckpointError(
-                f"the checkpoint of step {checkpoint.step} has no part of node {self._node}"
-            )
-        return part.manifest

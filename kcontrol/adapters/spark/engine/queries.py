@@ -17,13 +17,17 @@ from kcontrol.adapters.spark.channel.link import Peer
 from kcontrol.adapters.spark.channel.messages import Job
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.adapters.spark.engine.ahead import ahead_wait_s
-from kcontrol.adapters.spark.engine.once import OnceQuery
+from kcontrol.adapters.spark.engine.once import OnceQuery, StepPlans
+from kcontrol.adapters.spark.engine.once_plans import OncePlans
+from kcontrol.adapters.spark.engine.state_plans import STATE_PARTITIONS, StatePlans
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.clock import QueryClock
 from kcontrol.adapters.spark.session.conf import CHANGELOGS, with_setting
 from kcontrol.adapters.spark.sink.sink import Sink
 from kcontrol.adapters.spark.sink.write_step import SinkContext
 from kcontrol.adapters.spark.source.data_source import QUERY_PROPERTY
+from kcontrol.adapters.spark.state.batch_log import BatchLog
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
 from kcontrol.adapters.spark.state.snapshots import MOST_CHANGES, changes_since_snapshot
 from kcontrol.adapters.spark.state.workdir import WorkDir
 from kcontrol.core.model import FailureKind
@@ -60,6 +64,8 @@ class RunningQueries:
         self._once: dict[str, OnceQuery] = {}
         # Tasks that wait for their step would keep those of another query from running.
         self._ahead_s = ahead_wait_s(spark) if len(bound.queries) == 1 else 0.0
+        self._while_running = ExitStack()
+        """What of the session is otherwise from `start` to `stop`."""
         self.clock = QueryClock(spark)
 
     @property
@@ -82,16 +88,21 @@ class RunningQueries:
         started: called after each query with the number of them so far; the next one is started when it
         returns.
         """
+        if self._context.shards:
+            self._while_running.enter_context(with_setting(self._spark, COMMIT_VALIDATION, "false"))
         named = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         # A query takes its settings from the session when it starts, so those of the user are put back
         # afterwards.
         with with_setting(self._spark, _SHUFFLE, str(self._shuffle_partitions)):
             try:
                 for number, bound in enumerate(self._bound.queries):
-                    if bound.once is None:
-                        self._start_stream(session, step, bound)
+                    if bound.once is not None:
+                        plans = OncePlans(self._spark, bound, self._context.address)
+                        self._start_once(session, step, number, bound, plans)
+                    elif bound.raw_of is not None:
+                        self._start_once(session, step, number, bound, self._state_plans(step, bound))
                     else:
-                        self._start_once(session, step, number, bound)
+                        self._start_stream(session, step, bound)
                     if started is not None:
                         started(number + 1)
             finally:
@@ -132,11 +143,19 @@ class RunningQueries:
         )
         return True
 
-    def _start_once(self, session: int, step: int, number: int, bound: BoundQuery) -> None:
+    def _state_plans(self, step: int, bound: BoundQuery) -> StatePlans:
+        directory = self._workdir.query_path(bound.name)
+        settings = dict.fromkeys((_SHUFFLE, STATE_PARTITIONS), str(self._shuffle_partitions))
+        if self._needs_snapshots(bound.name, directory, step):
+            settings[CHANGELOGS] = "false"
+        log = BatchLog(directory, bound.sources, self._workdir.retained)
+        return StatePlans(self._spark, bound, self._context.address, log, directory, step, settings)
+
+    def _start_once(self, session: int, step: int, number: int, bound: BoundQuery, plans: StepPlans) -> None:
         # Connections have the numbers from 0 on.
         peer = Peer(session, -1 - number)
         ended = partial(self._on_end, session)
-        query = OnceQuery(self._spark, bound, self._context, self._gate, peer, self._ahead_s, ended)
+        query = OnceQuery(self._spark, bound, plans, self._context, self._gate, peer, self._ahead_s, ended)
         self._once[bound.name] = query
         query.start(step)
 
@@ -181,3 +200,5 @@ class RunningQueries:
             except SPARK_ERRORS as error:
                 raise StepFailedError(FailureKind.LOST, f"query {name!r} does not stop: {error}") from error
             del self._running[name]
+        with suppress(*SPARK_ERRORS):  # A session that is gone has no settings.
+            self._while_running.close()

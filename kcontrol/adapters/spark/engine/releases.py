@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from kcontrol.adapters.spark.channel.attempt import AttemptCancelledError, AttemptLedger
 from kcontrol.adapters.spark.channel.link import Peer
@@ -13,11 +14,15 @@ from kcontrol.adapters.spark.channel.step_gate import StepGate
 class Releases:
     """The attempts that the gate releases for one query, one after another, from `start` to the first error.
 
-    peer: the name under which it waits at the gate. `released` may be called by any thread.
+    peer: the name under which it waits at the gate. decided: called with each attempt whose step is committed, before the
+    next is waited for. `released` may be called by any thread.
     """
 
-    def __init__(self, gate: StepGate, peer: Peer, query: str) -> None:
+    def __init__(
+        self, gate: StepGate, peer: Peer, query: str, decided: Callable[[AttemptLedger], None] | None = None
+    ) -> None:
         self._gate, self._peer, self._query = gate, peer, query
+        self._on_decided = decided
         self._changed = threading.Condition()
         self._attempt: AttemptLedger | None = None
         self._error: Exception | None = None
@@ -66,6 +71,8 @@ class Releases:
                     self._attempt = attempt
                     self._changed.notify_all()
                 attempt.wait_decision()
+                if self._on_decided is not None:
+                    self._on_decided(attempt)
         except Exception as error:  # noqa: BLE001 - whoever waits must hear of it, whatever it is
             with self._changed:
                 self._error = error

@@ -5,25 +5,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.internals import analyzed, lacking_for_kept
 from kcontrol.adapters.spark.query.bound import BoundQueries, BoundQuery
 from kcontrol.adapters.spark.query.checks import check_supported, no_streams_of_their_own, told_of
 from kcontrol.adapters.spark.query.clock import follow_step
 from kcontrol.adapters.spark.query.columns_used import columns_used
 from kcontrol.adapters.spark.query.deliveries import with_deliveries
 from kcontrol.adapters.spark.query.exchanged_watermark import delays_of, policy_of
-from kcontrol.adapters.spark.query.exchanging import Exchanges, check_sent, sent_columns
+from kcontrol.adapters.spark.query.exchanging import Exchanges, MakeSent, check_sent
 from kcontrol.adapters.spark.query.grouping import Misplaced
-from kcontrol.adapters.spark.query.once import ONCE, each_step, is_the_same, why_not_once
+from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
+from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
 from kcontrol.adapters.spark.query.outputs import to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
+from kcontrol.adapters.spark.query.sharded import shard_columns
 from kcontrol.adapters.spark.source.data_source import SOURCE_NAME, KcontrolSource, source_options
 from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
 from kcontrol.core.model import BadRecords
@@ -58,9 +60,11 @@ class Frames:
         source = self._pipeline.input(name)
         return parsed(self._raw(source, source.include_headers, tasks), source)
 
-    def _raw(self, source: KafkaInput, with_headers: bool, tasks: int = 0) -> DataFrame:
-        """tasks: of a batch frame; 0: a streaming one."""
-        options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks)
+    def _raw(
+        self, source: KafkaInput, with_headers: bool, tasks: int = 0, *, needed: bool = False
+    ) -> DataFrame:
+        """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
+        options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks, needed)
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
 
@@ -75,23 +79,57 @@ class Frames:
             return replace(bound, planning=each_step(f"{first!r} exchanges rows between nodes"))
         given = {item.name: item.frame for item in streams}
         for query in bound.queries:
-            why = why_not_once(query, given.get(query.name, query.frame))
+            why = self._why_not(query, given.get(query.name, query.frame))
             if why:
                 return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
+        without_state = [query for query in bound.queries if not query.stateful]
 
         def again(name: str, tasks: int) -> DataFrame:
-            return self._batches(bound.queries, given, tasks)[name]
+            return self._batches(without_state, given, tasks)[name]
 
         most = self._pipeline.layout.max_tasks
         try:
-            frames = self._batches(bound.queries, given, most)
+            frames = self._batches(without_state, given, most) if without_state else {}
         except ConfigurationError as error:
             return replace(bound, planning=each_step(str(error)))
         made = [
-            replace(query, once=frames[query.name], once_of=partial(again, query.name), most_tasks=most)
+            self._kept(query)
+            if query.stateful
+            else replace(query, once=frames[query.name], once_of=partial(again, query.name), most_tasks=most)
             for query in bound.queries
         ]
         return replace(bound, queries=tuple(made), planning=ONCE)
+
+    def kept_as_given(self, bound: BoundQueries) -> BoundQueries:
+        """The same queries, to be planned once if all of them can be without anybody being asked for batch frames, as those
+        of an application that has made its own frames: if all have state."""
+        if not self._pipeline.plan_once:
+            return replace(bound, planning=each_step(SWITCHED_OFF))
+        if bound.exchanges or not all(query.stateful for query in bound.queries):
+            return replace(bound, planning=each_step("the application's own frames are streams"))
+        for query in bound.queries:
+            why = self._why_not(query, query.frame)
+            if why:
+                return replace(bound, planning=each_step(f"query {query.name!r}: {why}"))
+        return replace(bound, queries=tuple(self._kept(query) for query in bound.queries), planning=ONCE)
+
+    def _why_not(self, query: BoundQuery, frame: DataFrame) -> str:
+        """Why the query can't be planned once; '' if it can. frame: as its function returned it."""
+        if query.stateful:
+            return why_not_with_state(query) or self._lacking_for_kept
+        return why_not_once(query, frame)
+
+    @cached_property
+    def _lacking_for_kept(self) -> str:
+        return lacking_for_kept(self._spark)
+
+    def _kept(self, query: BoundQuery) -> BoundQuery:
+        return replace(query, raw_of=self._raw_batch, most_tasks=self._pipeline.layout.max_tasks)
+
+    def _raw_batch(self, name: str, tasks: int) -> DataFrame:
+        """What takes the place of the stream of an input in a plan that is kept."""
+        source = self._pipeline.input(name)
+        return self._raw(source, source.include_headers, tasks, needed=True)
 
     def _batches(
         self, queries: Sequence[BoundQuery], given: Mapping[str, DataFrame], tasks: int
@@ -147,7 +185,7 @@ class Frames:
                     check_sent(item.frame, item.sends)
                 check_supported(item.frame, item.mode, item.name)
                 self.exchanges.check_read(item.frame, item.name)
-                bound.append(self._bound(item, facts, self._written(item)))
+                bound.append(self._bound(item, facts, *self._written(item)))
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
@@ -159,15 +197,18 @@ class Frames:
         exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries)
         return BoundQueries(self._pipeline.name, queries, tuple(warnings), exchanges=exchanges)
 
-    def _written(self, item: FrameQuery) -> DataFrame:
-        """A query's rows as its writer tasks get them."""
+    def _written(self, item: FrameQuery) -> tuple[DataFrame, MakeSent | None]:
+        """A query's rows as its writer tasks get them, or what they are made of, and how."""
         frame = follow_step(item.frame)
         if item.sends:
-            by = self.exchanges.by_of()[item.sends]
-            return sent_columns(frame, by, self._pipeline.layout.shuffle_partitions)
-        return to_kafka_columns(frame, [self._pipeline.output(name) for name in item.outputs])
+            return self.exchanges.sending(item.sends, frame)
+        outputs = [self._pipeline.output(name) for name in item.outputs]
+        shard = shard_columns(item.frame, outputs, self._pipeline, self.exchanges.by_of(item.frame))
+        return to_kafka_columns(frame, outputs, shard), None
 
-    def _bound(self, item: FrameQuery, facts: PlanFacts, frame: DataFrame) -> BoundQuery:
+    def _bound(
+        self, item: FrameQuery, facts: PlanFacts, frame: DataFrame, make_sent: MakeSent | None = None
+    ) -> BoundQuery:
         skipping = [
             name for name in facts.inputs if self._pipeline.input(name).bad_records is BadRecords.SKIP
         ]
@@ -192,6 +233,7 @@ class Frames:
             exchanges=tuple(dict.fromkeys(facts.exchanges)),
             where=item.where,
             delays_ms=delays_of(item.frame) if facts.has_watermark else (),
+            make_sent=make_sent,
             policy=policy_of(self._spark),
         )
 
@@ -220,7 +262,7 @@ def bind(
         queries = pipeline.build(spark, frames.read)
     bound = frames.bind(queries, allow_nondeterministic)
     if not pipeline.plan_once:
-        return replace(bound, planning=each_step("plan_once=False"))
+        return replace(bound, planning=each_step(SWITCHED_OFF))
     return frames.planned_once(bound, queries)
 
 

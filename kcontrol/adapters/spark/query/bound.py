@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
-from kcontrol.core.step.shards import owner_of
+from kcontrol.core.step.assignment import owners_of
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
 from kcontrol.definition.resolve import QueryFacts
@@ -33,10 +34,13 @@ class BoundQuery:
     once: the same query of batch frames, if it is to be planned once; None: Spark runs it as a stream. Of each
         input they have `most_tasks` tasks. once_of: gives the same with so many tasks, for the rare step that an
         earlier definition has cut into more; raises ConfigurationError if the pipeline's functions give another.
+    raw_of: gives a batch frame of an input with so many tasks, without what is parsed of its values, if the plan of the query,
+        which keeps state, is to be kept. It has `most_tasks` tasks, or more where a step was cut into more.
     stage: of the step, in which it runs. sends: the exchange that its rows are for, which then are exchanged columns,
         their shard and two hashes (see `exchanging`); '' if they are for outputs. exchanges: that it reads, in place
         of inputs. where: file and line that it comes from.
     delays_ms: of each of its watermark operators, in the order of the plan. policy: which of several watermarks counts.
+    make_sent: what its rows become, those of a step as a batch frame, before they are sent; None: they are sent as they are.
     """
 
     name: str
@@ -57,16 +61,23 @@ class BoundQuery:
     once: DataFrame | None = None
     once_of: Callable[[int], DataFrame] | None = None
     most_tasks: int = 0
+    raw_of: Callable[[str, int], DataFrame] | None = None
     stage: int = 0
     sends: str = ""
     exchanges: tuple[str, ...] = ()
     where: str = ""
     delays_ms: tuple[int, ...] = ()
     policy: WatermarkPolicy = WatermarkPolicy.MIN
+    make_sent: Callable[[DataFrame], DataFrame] | None = None
 
     @property
     def stateful(self) -> bool:
         return bool(self.stateful_operators)
+
+    @property
+    def ends_as(self) -> StructType:
+        """The columns that its writer tasks get."""
+        return (self.frame if self.make_sent is None else self.make_sent(self.frame)).schema
 
     @property
     def keyed(self) -> bool:
@@ -116,7 +127,8 @@ class BoundQueries:
         """Those that the node runs: all but queries whose every input another node reads alone, or which read what is
         brought to one other node. Run here they would give what a query gives of no rows at all, such as a count of 0."""
         homes = {item.name: item.node for item in spec.inputs}
-        homes |= {each.name: owner_of(0, spec.nodes) for each in self.exchanges if not each.by}
+        of_all = owners_of(spec)[0]
+        homes |= {each.name: of_all for each in self.exchanges if not each.by}
         mine = [
             query
             for query in self.queries

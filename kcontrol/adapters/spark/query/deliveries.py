@@ -41,7 +41,7 @@ def with_deliveries(
 
 def _delivers(pipeline: Pipeline, query: BoundQuery) -> bool:
     """All outputs of a query, or none: its rows go one way."""
-    if not query.exchanges:
+    if not query.exchanges or any(pipeline.output(name).partitioner == "shard" for name in query.outputs):
         return False
     return not query.unkeyed or any(pipeline.output(name).node is not None for name in query.outputs)
 

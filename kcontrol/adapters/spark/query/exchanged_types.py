@@ -27,6 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kcontrol.adapters.spark.channel.targets import SHARD_COLUMN
 from kcontrol.errors import ConfigurationError
 
 _HASHED: tuple[type[DataType], ...] = (
@@ -45,7 +46,7 @@ _HASHED: tuple[type[DataType], ...] = (
     TimestampNTZType,
 )
 _CARRIED = (*_HASHED, MapType, FloatType, DoubleType)
-_BINARY_COLLATION = "UTF8_BINARY"
+BINARY_COLLATION = "UTF8_BINARY"
 _MASKED_AT_ONCE = 62
 """So many columns have a bit each in a long."""
 
@@ -64,8 +65,8 @@ def nullable(kind: DataType) -> DataType:
 def check_hashed(where: str, fields: Sequence[StructField]) -> None:
     """Raise ConfigurationError for a column of `by` whose equal values may have different hashes, or that has none."""
     for field in fields:
-        for kind in _within(field.dataType):
-            if isinstance(kind, StringType) and kind.collation != _BINARY_COLLATION:
+        for kind in within(field.dataType):
+            if isinstance(kind, StringType) and kind.collation != BINARY_COLLATION:
                 raise ConfigurationError(
                     f"{where}: by = {field.name!r}: text with the collation {kind.collation} may be equal and have "
                     "other hashes: exchange by lower(...) of it, or whatever makes equal text the same"
@@ -85,7 +86,7 @@ def check_hashed(where: str, fields: Sequence[StructField]) -> None:
 def check_carried(where: str, schema: StructType) -> None:
     """Raise ConfigurationError for a column of a type that can't travel between nodes."""
     for field in schema.fields:
-        for kind in _within(field.dataType):
+        for kind in within(field.dataType):
             if not isinstance(kind, _CARRIED):
                 raise ConfigurationError(
                     f"{where}: column {field.name!r} is of type {field.dataType.simpleString()}, which can't be "
@@ -107,6 +108,13 @@ def digest_columns(schema: StructType) -> tuple[Column, Column]:
     return sf.xxhash64(sf.lit(1), *parts), sf.xxhash64(sf.lit(2), *parts)
 
 
+def shard_of(by: Sequence[str], shards: int) -> Column:
+    """The column that says to which of so many shards a row belongs, by these columns of its frame; without any, all rows
+    are of shard 0."""
+    found = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
+    return found.cast("int").alias(SHARD_COLUMN)
+
+
 def _mask(fields: Sequence[StructField]) -> Column:
     bits = sf.lit(0).cast("long")
     for number, field in enumerate(fields):
@@ -118,7 +126,7 @@ def _mask(fields: Sequence[StructField]) -> Column:
 
 def _hashable(column: Column, kind: DataType) -> Column:
     """Maps have no hash in Spark: their entries have, in the order in which they are."""
-    if not any(isinstance(inner, MapType) for inner in _within(kind)):
+    if not any(isinstance(inner, MapType) for inner in within(kind)):
         return column
     if isinstance(kind, MapType):
         entry = StructType([StructField("key", kind.keyType), StructField("value", kind.valueType)])
@@ -130,17 +138,17 @@ def _hashable(column: Column, kind: DataType) -> Column:
     return sf.when(column.isNotNull(), sf.struct(*fields))
 
 
-def _within(kind: DataType) -> Iterator[DataType]:
+def within(kind: DataType) -> Iterator[DataType]:
     """The type and all within it."""
     yield kind
     if isinstance(kind, ArrayType):
-        yield from _within(kind.elementType)
+        yield from within(kind.elementType)
     elif isinstance(kind, MapType):
-        yield from _within(kind.keyType)
-        yield from _within(kind.valueType)
+        yield from within(kind.keyType)
+        yield from within(kind.valueType)
     elif isinstance(kind, StructType):
         for field in kind.fields:
-            yield from _within(field.dataType)
+            yield from within(field.dataType)
 
 
 def named(name: str) -> Column:

@@ -49,6 +49,15 @@ def with_watermark_of(received: DataFrame, sent: DataFrame, where: str) -> DataF
     )
 
 
+def event_times(frame: DataFrame) -> list[str]:
+    """The columns of a frame that hold an event time with a watermark, or a copy of it."""
+    return [
+        field.name
+        for field in frame.schema.fields
+        if _DELAY_MS in field.metadata and isinstance(field.dataType, TimestampType | TimestampNTZType)
+    ]
+
+
 def delays_of(frame: DataFrame) -> tuple[int, ...]:
     """By how much the watermark of each watermark operator of the plan stays behind, in milliseconds, in its order."""
     return tuple(
@@ -68,14 +77,17 @@ def policy_of(spark: SparkSession) -> WatermarkPolicy:
 def _event_time(sent: DataFrame, late: list[Any], marked: list[str], where: str) -> str:
     """The marked column that holds the event time itself, or a copy of it."""
     numbers = {item.name(): item.exprId().id() for item in each(analyzed(sent).output())}
-    times = [
-        name for name in marked if isinstance(sent.schema[name].dataType, TimestampType | TimestampNTZType)
-    ]
+    times = event_times(sent)
     own = [name for name in times for node in late if node.eventTime().exprId().id() == numbers[name]]
     for name in (*own, *times):
         return name
+    grouped = any(node.nodeName() == "Aggregate" and node.isStreaming() for node in nodes_in(analyzed(sent)))
+    instead = (
+        f"add a column with the time of the windows, F.window_time({marked[0]!r}), to the frame"
+        if grouped
+        else "leave the column of withWatermark() in the frame"
+    )
     raise ConfigurationError(
         f"{where}: column {marked[0]!r} was made of an event time with a watermark, which is not among the columns: "
-        "behind the exchange there would be no watermark, and nothing would be closed; leave the column of "
-        "withWatermark() in the frame"
+        f"behind the exchange there would be no watermark, and nothing would be closed; {instead}"
     )

@@ -9,7 +9,7 @@ are columns of the sender's frame.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,19 @@ from pyspark.sql.types import StructField, StructType
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.targets import HASH_COLUMNS, SHARD_COLUMN
 from kcontrol.adapters.spark.internals import analyzed
+from kcontrol.adapters.spark.query.combining import Combining, combining_of
 from kcontrol.adapters.spark.query.exchanged_types import (
     check_carried,
     check_hashed,
     digest_columns,
     named,
     nullable,
+    shard_of,
 )
 from kcontrol.adapters.spark.query.exchanged_watermark import with_watermark_of
 from kcontrol.adapters.spark.query.grouping import by_text, keys_text
 from kcontrol.adapters.spark.query.meeting import check_met
+from kcontrol.adapters.spark.query.merging import check_merged
 from kcontrol.adapters.spark.query.plan import exchanges_read, inputs_read
 from kcontrol.adapters.spark.query.plan_nodes import each, nodes_in
 from kcontrol.adapters.spark.source.exchange_source import EXCHANGE_SOURCE, exchange_options
@@ -46,18 +49,23 @@ from kcontrol.definition.frames import FrameQuery, check_frame
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import ConfigurationError
 
+MakeSent = Callable[[DataFrame], DataFrame]
+"""From the rows of a step, as a batch frame, to those that are sent, with their shard and hashes."""
+
 _OWN = frozenset({SHARD_COLUMN, *HASH_COLUMNS})
 _PACKAGE = str(Path(__file__).parents[3])
 
 
 @dataclass(frozen=True, slots=True)
 class AskedExchange:
-    """An exchange as its query asked for it. frame: of the rows that it sends, with `by` among the columns."""
+    """An exchange as its query asked for it. frame: of the rows that it sends, with `by` among the columns; combining:
+    what is made of them before, if anything."""
 
     facts: ExchangeFacts
     frame: DataFrame
     where: str
     """File and line of the call."""
+    combining: Combining | None = None
 
     def query(self) -> FrameQuery:
         """The one that sends."""
@@ -70,10 +78,17 @@ class Exchanges:
     def __init__(self, spark: SparkSession, pipeline: Pipeline, address: ChannelAddress) -> None:
         self._spark, self._pipeline, self._address = spark, pipeline, address
         self._names: dict[str, str] = {}
+        self._combines = False
         self.sent: list[AskedExchange] = []
 
     def exchange(
-        self, frame: Any, by: Any, *, name: str | None = None, compression: ExchangeCompression = "lz4"
+        self,
+        frame: Any,
+        by: Any,
+        *,
+        combine: Any = None,
+        name: str | None = None,
+        compression: ExchangeCompression = "lz4",
     ) -> DataFrame:
         """See `kcontrol.exchange`. Raises ConfigurationError."""
         check_words(name, compression)
@@ -82,14 +97,17 @@ class Exchanges:
         whole, columns = _with_columns(frame, as_list(by), where)
         check_hashed(where, [whole.schema[column] for column in columns])
         _check_names(whole, where)
+        combining = None if combine is None else combining_of(whole, columns, as_list(combine), where)
+        self._combines = self._combines or combining is not None
+        received = whole if combining is None else combining.alone(whole)
         if not frame.isStreaming:
             if self._pipeline.nodes > 1:
                 raise ConfigurationError(f"{where}: batch frames can't be exchanged between nodes")
-            return whole
+            return received
         name = self._named(name, where)
         if self._pipeline.nodes == 1:
-            return whole
-        return self._cut(whole, columns, name, compression)
+            return received
+        return self._cut(whole, received, columns, name, compression, combining)
 
     def _named(self, name: str | None, where: str) -> str:
         if name is None:
@@ -105,18 +123,28 @@ class Exchanges:
         return name
 
     def _cut(
-        self, whole: DataFrame, by: Sequence[str], name: str, compression: ExchangeCompression
+        self,
+        whole: DataFrame,
+        rows: DataFrame,
+        by: Sequence[str],
+        name: str,
+        compression: ExchangeCompression,
+        combining: Combining | None,
     ) -> DataFrame:
+        """rows: the frame that one node would be given; others have its columns, types and watermark."""
         where = f"exchange({name!r})"
-        check_carried(where, whole.schema)
-        plan = analyzed(whole)
-        stage = self.stage_of(plan, where)
-        schema = StructType([StructField(field.name, nullable(field.dataType)) for field in whole.schema])
-        facts = ExchangeFacts(name, tuple(by), stage, f"{name}{SEND}", compression, schema=schema.json())
+        check_carried(where, rows.schema)
+        stage = self.stage_of(analyzed(whole), where)
+        schema = StructType([StructField(field.name, nullable(field.dataType)) for field in rows.schema])
+        parts = () if combining is None else tuple(part.text for part in combining.parts)
+        facts = ExchangeFacts(
+            *(name, tuple(by), stage, f"{name}{SEND}", compression), schema=schema.json(), combine=parts
+        )
         options = exchange_options(self._address, name, facts.schema)
         received = self._spark.readStream.format(EXCHANGE_SOURCE).options(**options).load()
-        received = with_watermark_of(received, whole, where)
-        self.sent.append(AskedExchange(facts, whole, self._names[name]))
+        received = with_watermark_of(received, rows, where)
+        frame = whole if combining is None else combining.needed(whole)
+        self.sent.append(AskedExchange(facts, frame, self._names[name], combining))
         return received
 
     def stage_of(self, plan: Any, where: str) -> int:
@@ -144,12 +172,23 @@ class Exchanges:
                     f"query {query!r} reads exchange {name!r} twice: call exchange() once for each frame that it needs"
                 )
         if read:
-            by = self.by_of()
-            check_met(plan, {name: by[name] for name in read}, query)
+            check_met(plan, self.by_of(frame), query)
+        if self._combines:
+            check_merged(plan, query)
 
-    def by_of(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each exchange."""
-        return {sent.facts.name: sent.facts.by for sent in self.sent}
+    def by_of(self, frame: DataFrame) -> dict[str, tuple[str, ...]]:
+        """The columns of each exchange that a frame reads."""
+        by = {sent.facts.name: sent.facts.by for sent in self.sent}
+        return {name: by[name] for name in exchanges_read(analyzed(frame))}
+
+    def sending(self, name: str, frame: DataFrame) -> tuple[DataFrame, MakeSent | None]:
+        """What a sender's query gives, of a frame that was asked for, and what its sink makes of the rows of each step; None:
+        they are sent as they are."""
+        sent = next(each for each in self.sent if each.facts.name == name)
+        shards = self._pipeline.layout.shuffle_partitions
+        if sent.combining is None:
+            return sent_columns(frame, sent.facts.by, shards), None
+        return frame, sent_together(sent.combining, sent.combining.alone(frame), sent.facts.by, shards)
 
 
 def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
@@ -157,15 +196,27 @@ def sent_columns(frame: DataFrame, by: Sequence[str], shards: int) -> DataFrame:
 
     by: columns of the frame; without any, all rows are of shard 0.
     """
-    shard = sf.pmod(sf.hash(*[named(name) for name in by]), sf.lit(shards)) if by else sf.lit(0)
-    return with_digest(frame, frame.schema, shard.cast("int").alias(SHARD_COLUMN))
+    return with_digest(frame, frame.schema, shard_of(by, shards))
+
+
+def sent_together(combining: Combining, rows: DataFrame, by: Sequence[str], shards: int) -> MakeSent:
+    """The same of combined rows, as a function of the batch frame that they are made of. rows: any frame that has their
+    columns. What does not change from step to step is made once."""
+    columns = [*map(named, rows.columns), *digest_of(rows.schema, shard_of(by, shards))]
+    return lambda batch: combining.together(batch).select(*columns)
 
 
 def with_digest(frame: DataFrame, hashed: StructType, *more: Column) -> DataFrame:
     """A frame with more columns, and those of which the digest of its rows is made. hashed: the columns that are in it."""
-    digest = zip(HASH_COLUMNS, digest_columns(hashed), strict=True)
-    columns = [named(name) for name in frame.columns]
-    return frame.select(*columns, *more, *[column.alias(name) for name, column in digest])
+    return frame.select(*map(named, frame.columns), *digest_of(hashed, *more))
+
+
+def digest_of(hashed: StructType, *before: Column) -> list[Column]:
+    """Those columns, after others."""
+    return [
+        *before,
+        *(column.alias(name) for name, column in zip(HASH_COLUMNS, digest_columns(hashed), strict=True)),
+    ]
 
 
 def check_sent(frame: DataFrame, name: str) -> None:

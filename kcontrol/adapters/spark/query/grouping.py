@@ -15,6 +15,8 @@ _BY_GROUPS = {
     "TransformWithStateInPySpark": "keeps state by",
 }
 """Operators that have groups, and what each does with them."""
+_SESSION = "spark.sessionWindow"
+"""In the metadata of a column that is a session window."""
 LEFT_ONLY = frozenset({"LeftOuter", "LeftSemi", "LeftAnti"})
 """Joins whose rows have nothing of the right side, or may have nothing."""
 
@@ -48,6 +50,11 @@ def brought_together(node: Any) -> tuple[Any, str] | None:
     if name == "TransformWithStateInPySpark":
         return node.left().output().take(node.groupingAttributesLen()), _BY_GROUPS[name]
     return (node.groupingAttributes(), _BY_GROUPS[name]) if name in _BY_GROUPS else None
+
+
+def is_session(key: Any) -> bool:
+    """Whether a key is a session window, which is no part of the key that its state is found by."""
+    return number_of(key) is not None and bool(key.metadata().contains(_SESSION))
 
 
 def limits(node: Any) -> Misplaced | None:

@@ -20,6 +20,7 @@ from kcontrol.adapters.spark.query.grouping import (
     by_text,
     conjuncts,
     equated,
+    is_session,
     keys_text,
     limits,
     number_of,
@@ -65,6 +66,17 @@ def check_met(plan: Any, by: Mapping[str, Sequence[str]], query: str) -> None:
         )
 
 
+def held_at_end(plan: Any, by: Mapping[str, Sequence[str]]) -> tuple[frozenset[str], ...] | None:
+    """By column of the exchanges that an analyzed plan reads, in order: the columns that it gives which hold it. None if it
+    gives none for one of them."""
+    met = _met(plan, _Meeting(by))
+    if met is None:
+        return None
+    names = {item.exprId().id(): item.name() for item in each(plan.output())}
+    found = tuple(frozenset(names[number] for number in held if number in names) for held in met)
+    return found if all(found) else None
+
+
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "nothing (all rows on one node)"
 
@@ -103,7 +115,8 @@ def _met(node: Any, walk: _Meeting) -> _Met:
 
 
 def _check(keys: Any, what: str, below: _Met, walk: _Meeting) -> None:
-    listed = list(each(keys))
+    # Spark keeps the sessions of a key with it, wherever they begin and end.
+    listed = [key for key in each(keys) if not is_session(key)]
     exactly = (
         below is not None
         and len(listed) == len(below)

@@ -1,4 +1,5 @@
-"""Which queries can be planned once for all steps: those that need nothing of a stream.
+"""Which queries without state can be planned once for all steps: those that need nothing of a stream. For those with state
+see `once_with_state`.
 
 A batch frame of the same source takes the place of the streaming one where the plan leaves every row in its
 task, has no state and no watermark, reads nothing but inputs, and takes nothing from the time of the batch or
@@ -21,6 +22,7 @@ from kcontrol.adapters.spark.query.plan_nodes import STREAM, each, nodes_in, tex
 _MAX_FIELDS = 10_000
 ONCE = "once"
 """What a node says of its queries when they are planned once."""
+SWITCHED_OFF = "plan_once=False"
 _METRICS = "CollectMetrics"
 
 
@@ -30,12 +32,10 @@ def each_step(why: str) -> str:
 
 
 def why_not_once(bound: BoundQuery, frame: DataFrame) -> str:
-    """Why the query needs to be run as a stream; '' if it does not.
+    """Why a query without state needs to be run as a stream; '' if it does not.
 
     frame: as its function returned it.
     """
-    if bound.stateful:
-        return "it keeps state"
     if bound.has_watermark:
         return "it has a watermark"
     if bound.skipping:

@@ -25,9 +25,11 @@ _KAFKA_COLUMNS = ("key", "value", "headers", "partition", OUTPUT_COLUMN)
 _BESIDE_VALUE = ("headers", "partition")
 
 
-def to_kafka_columns(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> DataFrame:
+def to_kafka_columns(
+    frame: DataFrame, outputs: Sequence[KafkaOutput], more: Sequence[Column] = ()
+) -> DataFrame:
     """`frame` as key, value, headers, partition (those it has), `output` when it serves
-    several, and the digest's column.
+    several, the digest's column, and more of its columns.
 
     Raises ConfigurationError naming the output and the column that is missing, unknown or of a wrong type.
     """
@@ -37,7 +39,7 @@ def to_kafka_columns(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> DataFr
         _check_alike(frame, outputs)
     kept = [sf.col(OUTPUT_COLUMN).cast("string")] if routed else []
     make_columns = _raw_columns if first.value_format is None else _formatted_columns
-    return frame.select(*kept, *make_columns(frame, first, routed))
+    return frame.select(*kept, *make_columns(frame, first, routed), *more)
 
 
 def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
@@ -47,11 +49,14 @@ def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
             f"outputs {', '.join(names)}: a frame that serves several outputs needs a column "
             f"{OUTPUT_COLUMN!r}"
         )
-    shapes = {(output.value_format, output.key, str(output.schema), output.digest) for output in outputs}
+    shapes = {
+        (output.value_format, output.key, str(output.schema), output.digest, output.partitioner)
+        for output in outputs
+    }
     if len(shapes) > 1:
         raise ConfigurationError(
             f"outputs {', '.join(names)} are served by one frame, so they must have the same value_format, "
-            "key, schema and digest"
+            "key, schema, digest and partitioner"
         )
 
 

@@ -73,8 +73,13 @@ def max_times_ms(execution: Any) -> tuple[int, ...]:
 
 def set_watermark(execution: Any, watermark_ms: int) -> None:
     """Spark records it with the batch that `execution` (a MicroBatchExecution) has just run, and goes by it in the next,
-    also when it is started again."""
-    execution.watermarkTracker().setWatermark(watermark_ms)
+    also when it is started again.
+
+    It never goes back: of a query that one node ran so far Spark alone knows how far it was, and all nodes that share it from
+    then on have that from the same record.
+    """
+    tracker = execution.watermarkTracker()
+    tracker.setWatermark(max(watermark_ms, tracker.currentWatermark()))
 
 
 class LateRowsCounter:

@@ -7,6 +7,7 @@ waits, so that Spark records the batch only after the step is committed.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -24,6 +25,7 @@ from kcontrol.adapters.spark.query.watermark import (
 )
 from kcontrol.adapters.spark.sink.write_step import SinkContext, StepWriter
 from kcontrol.adapters.spark.sink.writer_plan import WriterPlan
+from kcontrol.adapters.spark.state.shards import OwnedPartitions, can_run_some_of
 from kcontrol.core.model import FailureKind
 
 _log = logging.getLogger(__name__)
@@ -36,8 +38,10 @@ class Sink:
         self._bound = bound
         self._context = context
         self._writer = StepWriter(bound, context)
-        self._plan = WriterPlan(context.address, bound.name, bound.frame.schema)
+        self._plan = WriterPlan(context.address, bound.name, bound.ends_as, bound.make_sent)
         self._late = LateRowsCounter(bound)
+        self._shards = context.shards.get(bound.name)
+        self._owned: OwnedPartitions | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         attempt = self._context.current()
@@ -74,14 +78,28 @@ class Sink:
             )
 
     def _run(self, batch: DataFrame, attempt: AttemptLedger) -> QueryResult:
+        execution = execution_of(self._context.query(self._bound.name))
+        owned = self._owned_partitions(execution)
+        mine = batch if owned is None else owned.of_batch(batch)
         outputs = self._writer.write(
             batch.sparkSession.sparkContext,
             attempt,
-            lambda ways: PlannedFrame(self._plan.writing(batch, ways)).run(),
+            lambda ways: PlannedFrame(self._plan.writing(mine, ways)).run(),
         )
-        execution = execution_of(self._context.query(self._bound.name))
+        if owned is not None:
+            owned.finish(execution, attempt.work.step - 1)
         skipped, late = skipped_records(execution, self._bound), self._late.rows(execution)
         if self._bound.name in self._context.shared_watermarks:
             # Whether it moves is not for this node to say; and Spark, once asked what it makes of its own, keeps to that.
             return QueryResult(outputs, skipped, False, late, max_times_ms(execution))
         return QueryResult(outputs, skipped, watermark_moved(execution, self._bound), late)
+
+    def _owned_partitions(self, execution: Any) -> OwnedPartitions | None:
+        """None: all partitions are run."""
+        if self._shards is not None and self._owned is None:
+            spark = self._bound.frame.sparkSession
+            if can_run_some_of(spark, execution, self._bound.name):
+                self._owned = OwnedPartitions(spark, self._bound.name, self._shards)
+            else:
+                self._shards = None
+        return self._owned

@@ -7,8 +7,8 @@ wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from pyspark import SparkContext
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,6 +21,7 @@ from kcontrol.adapters.spark.channel.write_job import JOB_PROPERTY, WriteJob
 from kcontrol.adapters.spark.query.bound import BoundQuery
 from kcontrol.adapters.spark.sink.spool import Spool
 from kcontrol.adapters.spark.sink.writer_plan import Ways
+from kcontrol.adapters.spark.state.shards import OwnedShards
 from kcontrol.core.model import OutputSlice
 
 
@@ -38,6 +39,8 @@ class SinkContext:
     """What the query sends to other nodes instead of writing it."""
     shared_watermarks: frozenset[str] = frozenset()
     """Queries whose watermark is one for all nodes."""
+    shards: Mapping[str, OwnedShards] = field(default_factory=dict)
+    """By query that the node runs for some shards only, those that it owns."""
     spool: Spool | None = None
 
 

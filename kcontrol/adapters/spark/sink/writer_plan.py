@@ -42,12 +42,18 @@ class Ways:
 
 
 class WriterPlan:
-    """For one query, from its start to its end. schema: of its batches, with the columns that
-    `targets` names. Used by one thread at a time."""
+    """For one query, from its start to its end. schema: of what writer tasks get of its batches, with the columns that
+    `targets` names. make_sent: what is made of a batch before it is sent. Used by one thread at a time."""
 
-    def __init__(self, address: ChannelAddress, query: str, schema: StructType) -> None:
+    def __init__(
+        self,
+        address: ChannelAddress,
+        query: str,
+        schema: StructType,
+        make_sent: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> None:
         self._address, self._query = address, query
-        self._schema = schema
+        self._schema, self._make_sent = schema, make_sent
         self._placed_schema = StructType([*schema.fields, StructField(PARTITION_COLUMN, IntegerType())])
 
     def writing(self, batch: DataFrame, ways: Ways) -> DataFrame:
@@ -56,10 +62,17 @@ class WriterPlan:
             placed = map_in_arrow(batch, self._place).repartitionById(ways.tasks, PARTITION_COLUMN)
             return map_in_arrow(placed, self._write_placed)
         if ways.placement is Placement.SENT:
-            sent = batch if ways.one_partition else batch.coalesce(ways.tasks)
-            return map_in_arrow(sent, self._send)
+            return map_in_arrow(self._sent(batch, ways), self._send)
         single = ways.placement is Placement.SINGLE and not ways.one_partition
         return map_in_arrow(batch.coalesce(1) if single else batch, self._write)
+
+    def _sent(self, batch: DataFrame, ways: Ways) -> DataFrame:
+        if self._make_sent is None:
+            return batch if ways.one_partition else batch.coalesce(ways.tasks)
+        if ways.tasks == 1:
+            # Spark brings nothing together that is in one task, if it is told that it is.
+            return self._make_sent(batch.coalesce(1))
+        return self._make_sent(batch).coalesce(ways.tasks)
 
     @cached_property
     def _write(self) -> JavaObject:

@@ -34,6 +34,8 @@ from kcontrol.adapters.spark.source.step_offsets import (
     address_options,
     query_context,
 )
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,16 +58,19 @@ def source_options(
     with_headers: bool,
     placed_by: Mapping[str, str] | None = None,
     tasks: int = 0,
+    needed: bool = False,
 ) -> dict[str, str]:
     """What `spark.readStream.format(SOURCE_NAME).options(...)` needs, or `spark.read`. Spark redacts the
     value of a key named `secret`.
 
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
-    frame, how many a step can have.
+    frame, how many a step can have. needed: a task whose step does not come ends its job instead of giving no rows, which
+    would be taken for rows of the step.
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
         "tasks": str(tasks),
+        "needed": str(needed).lower(),
         "input": input_name,
         "headers": str(with_headers).lower(),
         **address_options(address),
@@ -199,6 +204,7 @@ class AnyStepReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._task = _TaskReader(options)
         self._tasks = int(options["tasks"])
+        self._needed = options.get("needed") == "true"
 
     def partitions(self) -> Sequence[InputPartition]:
         return [AnyStepTask(task) for task in range(self._tasks)]
@@ -210,6 +216,10 @@ class AnyStepReader(DataSourceReader):
         context, query = query_context()
         with carried():
             job = job_of(context, self._task.address, query)
+            if job is None and self._needed:
+                raise StepFailedError(
+                    FailureKind.LOST, "the step that this task was started for has not come"
+                )
             if job is None:
                 return
             who = (job.serial, query, self._task.input, partition.task)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals import OFFSET_METADATA, java_session, jvm_class
+from kcontrol.adapters.spark.state.assembling import QueryNeeds
 from kcontrol.adapters.spark.state.formats import plan_text, record_text
 from kcontrol.errors import ConfigurationError
 
@@ -52,3 +54,20 @@ def write_beginning(query: Path, step: int, sources: int, settings: str) -> None
         (query / "offsets" / str(before - 1)).write_text(plan, encoding="utf-8")
     (query / "commits" / str(step - 1)).write_text(record_text(0, {}), encoding="utf-8")
     (query / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+
+
+class Beginnings:
+    """Of the queries of a node. needs: by name of those whose batches Spark records."""
+
+    def __init__(self, spark: SparkSession, shuffle_partitions: int, needs: Mapping[str, QueryNeeds]) -> None:
+        self._spark, self._shuffle_partitions, self._needs = spark, shuffle_partitions, needs
+
+    def after(self, step: int) -> Callable[[str, Path], None]:
+        """Given a query's name and its empty directory, makes it one that Spark opens after `step`, greater than 0. Raises
+        as `plan_settings`."""
+
+        def begin(name: str, query: Path) -> None:
+            settings = plan_settings(self._spark, self._shuffle_partitions)
+            write_beginning(query, step, self._needs[name].sources, settings)
+
+        return begin

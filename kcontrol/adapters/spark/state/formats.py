@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kcontrol.adapters.spark.internals import NOT_RUN
 from kcontrol.errors import ConfigurationError
 
 OFFSETS_VERSION = "v1"
@@ -26,6 +27,7 @@ _OPERATOR_VERSIONS = ("v1", "v2")
 """Of what is written down of an operator: once, or for each batch from which on it is otherwise."""
 
 _NO_OFFSET = "-"
+_SHUFFLE = "spark.sql.shuffle.partitions"
 
 
 def plan_text(settings: str, ends: Sequence[int]) -> str:
@@ -42,6 +44,15 @@ def planned_ends(plan: Path) -> list[int]:
     return [int(json.loads(line)["step"]) for line in ends if line != _NO_OFFSET]
 
 
+def recorded_settings(plan: Path) -> dict[str, str]:
+    """Spark's settings that a batch was planned with and that hold for its state.
+
+    Raises FileNotFoundError, and ConfigurationError for a version that is not known.
+    """
+    told = json.loads(_lines(plan, OFFSETS_VERSION)[0])
+    return {str(name): str(value) for name, value in (told.get("conf") or {}).items()}
+
+
 def record_text(watermark_ms: int, unique_ids: Mapping[str, Any]) -> str:
     """A batch's record. unique_ids: by operator, those of its state stores' versions."""
     return f"{COMMITS_VERSION}\n" + json.dumps(
@@ -50,24 +61,102 @@ def record_text(watermark_ms: int, unique_ids: Mapping[str, Any]) -> str:
 
 
 def unique_ids(record: Path) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none.
+    """By operator and partition, the ids of its state stores' versions; empty where Spark keeps none, () for a partition
+    that was not run.
 
     Raises FileNotFoundError, and ConfigurationError for a version that is not known.
     """
-    told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
+    return ids_in(record.read_text(encoding="utf-8"), record)
+
+
+def ids_in(record: str, where: object) -> dict[tuple[str, str], tuple[str, ...]]:
+    """As `unique_ids`, of a record that is at hand. where: it was found."""
+    told = json.loads((_lines_of(record, COMMITS_VERSION, where) or ["{}"])[0])
     return {
-        (operator, str(partition)): tuple(each for each in ids if each)
+        (operator, str(partition)): tuple(each for each in ids if each and each != NOT_RUN)
         for operator, partitions in (told.get("stateUniqueIds") or {}).items()
         for partition, ids in enumerate(partitions)
     }
 
 
+def partition_counts(record: Path) -> dict[int, int]:
+    """By operator with state, how many partitions it has, run or not. Raises as `unique_ids`."""
+    told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
+    ids = told.get("stateUniqueIds") or {}
+    return {int(operator): len(partitions) for operator, partitions in ids.items()}
+
+
+def record_with_ids(record: Path, held: Mapping[tuple[int, int], Sequence[str]]) -> str:
+    """The record of a batch as it is where these state stores are held, and no others: by operator and partition the ids
+    of their versions.
+
+    Raises as `unique_ids`.
+    """
+    told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
+    if told.get("stateUniqueIds"):
+        told["stateUniqueIds"] = {
+            operator: [
+                list(held.get((int(operator), partition), [NOT_RUN] * len(ids)))
+                for partition, ids in enumerate(partitions)
+            ]
+            for operator, partitions in told["stateUniqueIds"].items()
+        }
+    return f"{COMMITS_VERSION}\n" + json.dumps(told)
+
+
+def record_with_all_ids(record: Path, ids: Mapping[int, Sequence[Sequence[str]]]) -> str:
+    """The record of a batch as it is where the state has these versions instead: by operator and partition, of each store.
+    Raises as `unique_ids`."""
+    told = json.loads((_lines(record, COMMITS_VERSION) or ["{}"])[0])
+    told["stateUniqueIds"] = {
+        str(operator): [list(stores) for stores in partitions] for operator, partitions in ids.items()
+    }
+    return f"{COMMITS_VERSION}\n" + json.dumps(told)
+
+
+def with_shuffle_partitions(plan: Path, partitions: int) -> str:
+    """The plan of a batch as it would be with so many partitions of shuffles and state. Raises as `planned_ends`."""
+    settings, *ends = _lines(plan, OFFSETS_VERSION)
+    told = json.loads(settings)
+    told.setdefault("conf", {})[_SHUFFLE] = str(partitions)
+    return "\n".join([OFFSETS_VERSION, json.dumps(told, separators=(",", ":")), *ends])
+
+
+def with_partitions(metadata: Path, partitions: int) -> str:
+    """What is written down of an operator as it would be with so many partitions.
+
+    Raises FileNotFoundError, and ConfigurationError for a version that is not known.
+    """
+    version = metadata.read_text(encoding="utf-8").partition("\n")[0]
+    lines = _lines(metadata, version if version in _OPERATOR_VERSIONS else _OPERATOR_VERSIONS[-1])
+    told = json.loads(lines[0])
+    for store in told["stateStoreInfo"]:
+        store["numPartitions"] = partitions
+    return "\n".join([version, json.dumps(told, separators=(",", ":")), *lines[1:]])
+
+
+def operator_files(state: Path) -> list[Path]:
+    """What is written down of all operators with state."""
+    found = [*state.glob(f"*/{_OPERATOR}/metadata"), *state.glob(f"*/{_OPERATOR}/v2/*")]
+    return sorted(path for path in found if path.name == "metadata" or path.name.isdecimal())
+
+
+def with_sources(plan: Path, step: int, sources: int) -> str:
+    """The plan of a batch as it would be with so many sources, all of which end at a step. Raises as `planned_ends`."""
+    settings, *_ = _lines(plan, OFFSETS_VERSION)
+    return plan_text(settings, [step] * sources)
+
+
 def _lines(path: Path, version: str) -> list[str]:
     """What follows the version."""
-    found, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    return _lines_of(path.read_text(encoding="utf-8"), version, path)
+
+
+def _lines_of(text: str, version: str, where: object) -> list[str]:
+    found, *lines = text.splitlines() or [""]
     if found != version:
         raise ConfigurationError(
-            f"{path} is of format {found!r}, and kcontrol knows {version!r}: it was written by another "
+            f"{where} is of format {found!r}, and kcontrol knows {version!r}: it was written by another "
             "Spark, or with other settings; start the node with an empty working directory, and its state "
             "comes from a checkpoint or is replayed"
         )

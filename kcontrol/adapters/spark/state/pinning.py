@@ -5,8 +5,8 @@ restart reads the last two (MicroBatchExecution.populateStartOffsets). The recor
 out on purpose: the state of those batches is not in the pin, so nobody must think that they can be opened. Of
 each state store: the newest snapshot that the batch's version builds on with the files it shares, and the
 changelogs after it; where a store's files don't read as RocksDB's of checkpoint format 2, everything that the
-store has, which is too much but never too little. Everything else (schemas, operators' metadata, the query's
-id) is small and is needed whole.
+store has, which is too much but never too little. Of a partition that another node owns, nothing. Everything
+else (schemas, operators' metadata, the query's id) is small and is needed whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from kcontrol.adapters.spark.state.formats import unique_ids
 from kcontrol.adapters.spark.state.lineage import SHARED, STATE, StateVersion, lineage, shared_files
@@ -29,6 +29,18 @@ _STORE_FILE = re.compile(r"[0-9]+(_[0-9A-Fa-f-]+)?\.(zip|changelog|delta|snapsho
 def is_stray(name: str) -> bool:
     """Whether it is a temporary file that is being written, or that a killed process left."""
     return ".tmp" in name
+
+
+def store_of(path: PurePath) -> tuple[int, int] | None:
+    """By a file's path in a query's directory, operator and partition of the state store that it is a file of; None: it
+    tells of stores, or of other things, and is the same on every node."""
+    top, operator, partition, *inner = (*path.parts, "", "", "")
+    *folders, name = [part for part in inner if part] or [""]
+    if top != STATE or not operator.isdecimal() or not partition.isdecimal():
+        return None
+    if not set(folders) & set(SHARED) and not _STORE_FILE.match(_without_checksum(name)):
+        return None
+    return int(operator), int(partition)
 
 
 def needed_files(query: Path, batch: int) -> list[Path]:
@@ -73,6 +85,8 @@ def _state_files(query: Path, batch: int) -> Iterator[Path]:
         if not store and not set(folders) & set(SHARED):
             continue
         operator, partition = (*directory.relative_to(query / STATE).parts, "", "")[:2]
+        if ids.get((operator, partition)) == ():  # Not run here: what there is, is of another time.
+            continue
         version = _version(store, batch + 1, ids.get((operator, partition), ()))
         if version is not None:
             found.add((operator, partition, version.unique_id))

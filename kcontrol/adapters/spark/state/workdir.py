@@ -4,7 +4,8 @@
 into another's directory: a zombie that wakes up late can only damage its own. A new incarnation is seeded
 with hard links from the newest older one, which costs no copying (`linking`). Each beginning, from nothing or
 from a checkpoint, gets a new history, because state stores of queries that have ended may still upload a
-snapshot to where they were, and Spark refuses to begin in a directory that is not empty.
+snapshot to where they were, and Spark refuses to begin in a directory that is not empty. A history is of one assignment of
+shards to nodes, which `assignment.json` in it names.
 `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved,
 whatever Spark deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
 """
@@ -17,7 +18,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.spark.state.formats import planned_ends
 from kcontrol.adapters.spark.state.linking import fit_restored, link_pin, link_tree
 from kcontrol.adapters.spark.state.pinning import LOGS, is_stray, needed_files
@@ -27,6 +27,7 @@ _PREFIX = "inc-"
 _HISTORY = "history-"
 _PINS = "pins"
 _HIGHEST = "highest-step.json"
+_ASSIGNMENT = "assignment.json"
 _PIN_TRIES = 3
 """Spark may delete, while a pin is made, a file of it that a newer snapshot has made superfluous."""
 
@@ -35,13 +36,22 @@ class WorkDir:
     """The directory of one incarnation."""
 
     def __init__(
-        self, root: Path, pipeline: str, node: int, incarnation: int, queries: Sequence[str], retained: int
+        self,
+        root: Path,
+        pipeline: str,
+        node: int,
+        incarnation: int,
+        queries: Sequence[str],
+        retained: int,
+        assignment: int = 0,
     ) -> None:
-        """retained: how many batches Spark keeps state for (`spark.sql.streaming.minBatchesToRetain`)."""
+        """retained: how many batches Spark keeps state for (`spark.sql.streaming.minBatchesToRetain`). assignment: number
+        of the one by which the node runs."""
+        self._assignment = assignment
         self._home = root / pipeline / f"node-{node}"
         self._incarnation = incarnation
         self._queries = tuple(queries)
-        self._retained = retained
+        self.retained = retained
         self.path = self._home / f"{_PREFIX}{incarnation}"
 
     def query_path(self, query: str) -> Path:
@@ -89,14 +99,17 @@ class WorkDir:
                 yield int(number), path
 
     def openable(self) -> tuple[int, ...]:
-        """Steps to which every query can be rolled back, newest first."""
+        """Steps to which every query can be rolled back, newest first. None of a history that was begun under another
+        assignment: it holds the shards that the node owned then."""
+        if self._begun_under() != self._assignment:
+            return ()
         common: set[int] | None = None
         for query in self._queries:
             steps = self._committed(query)
             common = steps if common is None else common & steps
         if not common:
             return ()
-        oldest = max(self._highest(), *common) - self._retained + 1
+        oldest = max(self._highest(), *common) - self.retained + 1
         return tuple(sorted((step for step in common if step > oldest), reverse=True))
 
     def _committed(self, query: str) -> set[int]:
@@ -109,6 +122,16 @@ class WorkDir:
         except FileNotFoundError:
             return 0
 
+    def _begun_under(self) -> int:
+        """The assignment of the history; one that does not say is of a time before there were any. -1: whoever began it was
+        killed while he wrote that down, and so before anything else was in it."""
+        try:
+            return int(json.loads((self._history() / _ASSIGNMENT).read_text())["number"])
+        except FileNotFoundError:
+            return 0
+        except ValueError:
+            return -1
+
     def create(self, step: int = 0, begin: Callable[[str, Path], None] | None = None) -> None:
         """Forget everything: the pipeline begins before step 1; or after `step`, of which
         `begin` writes a query's beginning.
@@ -116,43 +139,53 @@ class WorkDir:
         begin: given a query's name and its empty directory, makes it one that Spark opens after `step`.
         """
         before = _histories(self.path)
-        (self.path / f"{_HISTORY}{max(before, default=0) + 1}").mkdir()
+        history = self.path / f"{_HISTORY}{max(before, default=0) + 1}"
+        history.mkdir()
+        self._sign(history)
         self._forget(before)
         for query in self._queries:
             self.query_path(query).mkdir()
             if step > 0 and begin is not None:
                 begin(query, self.query_path(query))
 
-    def restore_from(self, store: CheckpointStore, location: str, manifest: str) -> int:
-        """Forget everything and begin with a part of a checkpoint. Its step, to which `roll_back` can then
-        go.
+    def begin_with(self, step: int, fill: Callable[[Path], None]) -> None:
+        """Forget everything and begin after `step` with what `fill` puts into an empty directory: one for each query, as
+        a pin has it. `roll_back` can then go there.
 
-        location, manifest: as `CheckpointStore.restore` takes them. Raises CheckpointError: the part is
-        missing or damaged, or is not of these queries. What was there then stays.
+        Raises what `fill` raises, and CheckpointError if there is nothing of a query. What was there then stays.
         """
         before = _histories(self.path)
         history = self.path / f"{_HISTORY}{max(before, default=0) + 1}"
         staging = self.path / f".{history.name}.{os.getpid()}"
         shutil.rmtree(staging, ignore_errors=True)
         try:
-            restored = store.restore(location, manifest, staging)
+            staging.mkdir()
+            fill(staging)
             missing = [
                 query
                 for query in self._queries
-                if not (staging / query / "commits" / str(restored.step - 1)).is_file()
+                if not (staging / query / "commits" / str(step - 1)).is_file()
             ]
             if missing:
                 raise CheckpointError(
-                    f"the checkpoint part {manifest} holds nothing of {', '.join(missing)} at step "
-                    f"{restored.step}: it is of other queries than pipeline {restored.pipeline!r} has now; "
-                    "open another checkpoint or create anew"
+                    f"the checkpoint holds nothing of {', '.join(missing)} at step {step}: it is of other queries than "
+                    "the pipeline has now; open another checkpoint or create anew"
                 )
             fit_restored(staging, history)
+            self._sign(staging)
             staging.rename(history)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         self._forget(before)
-        return restored.step
+
+    def at_hand(self) -> Callable[[str], Iterator[Path]]:
+        """By a file's path in a part of a checkpoint: where it may be in a directory of any node of the pipeline on this
+        machine."""
+        histories = sorted(self._home.parent.glob(f"node-*/{_PREFIX}*/{_HISTORY}*"))
+        return lambda path: (history / path for history in histories)
+
+    def _sign(self, history: Path) -> None:
+        (history / _ASSIGNMENT).write_text(json.dumps({"number": self._assignment}), encoding="utf-8")
 
     def _forget(self, histories: Sequence[int]) -> None:
         for number in histories:

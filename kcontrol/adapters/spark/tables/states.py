@@ -1,14 +1,14 @@
 """The state of all nodes as tables, through Spark's state data source, out of the parts of a checkpoint.
 
-Each node holds other keys, so a table is the union of what the nodes have. Spark gives a key and a value as structs;
-here their fields are columns.
+Each node holds other keys, so a table is the union of what the nodes have, if that is not in one directory. Spark gives a
+key and a value as structs; here their fields are columns.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from kcontrol.adapters.spark.state.formats import StatefulOperator, operators
 from kcontrol.adapters.spark.state.lineage import STATE
+from kcontrol.adapters.spark.tables.gathering import GatheredState
 
 SHARD, NODE = "shard", "node"
 """Columns of every table of state."""
@@ -40,26 +41,22 @@ _NOT_OF_NAMES = re.compile(r"[^A-Za-z0-9_]")
 @dataclass(frozen=True)
 class StateTable:
     """One table. operator: its number in the query. options: of Spark's data source. places: by node, the query's
-    directory."""
+    directory. nodes: by shard, where one directory has the shards of several."""
 
     name: str
     what: str
     operator: int
     options: Mapping[str, str]
     places: Mapping[int, Path]
+    nodes: Mapping[int, int] = field(default_factory=dict)
 
 
-def state_tables(parts: Mapping[int, Path], step: int) -> list[StateTable]:
-    """Those of all queries, as of a step. parts: by node, the directory of its part.
+def state_tables(states: Mapping[str, GatheredState], step: int) -> list[StateTable]:
+    """Those of all queries, as of a step. states: by query.
 
     Raises ConfigurationError: the state was written by another Spark.
     """
-    places: dict[str, dict[int, Path]] = {}
-    for node, part in sorted(parts.items()):
-        for query in sorted(part.iterdir()):
-            if (query / STATE).is_dir():
-                places.setdefault(query.name, {})[node] = query
-    return [table for query, where in sorted(places.items()) for table in _of_query(query, where, step)]
+    return [table for query, state in sorted(states.items()) for table in _of_query(query, state, step)]
 
 
 def read_state(spark: SparkSession, table: StateTable, step: int) -> DataFrame:
@@ -67,14 +64,18 @@ def read_state(spark: SparkSession, table: StateTable, step: int) -> DataFrame:
     frames = []
     for node, place in sorted(table.places.items()):
         options = {"batchId": str(step - 1), "operatorId": str(table.operator), **table.options}
+        whose = _node_of(table.nodes) if table.nodes else sf.lit(node)
         frame = spark.read.format("statestore").options(**options).load(place.as_uri())
-        frames.append(
-            frame.select(*_columns(frame), sf.col(_PARTITION).alias(SHARD), sf.lit(node).alias(NODE))
-        )
+        frames.append(frame.select(*_columns(frame), sf.col(_PARTITION).alias(SHARD), whose.alias(NODE)))
     return reduce(DataFrame.unionByName, frames)
 
 
-def _of_query(query: str, places: Mapping[int, Path], step: int) -> Iterator[StateTable]:
+def _node_of(nodes: Mapping[int, int]) -> Column:
+    return sf.create_map(*(sf.lit(number) for pair in nodes.items() for number in pair))[sf.col(_PARTITION)]
+
+
+def _of_query(query: str, state: GatheredState, step: int) -> Iterator[StateTable]:
+    places, nodes = state.places, state.nodes
     found = operators(next(iter(places.values())) / STATE, step - 1)
     named = [(each, suffix, what, options) for each in found for suffix, what, options in _tables_of(each)]
     suffixes = [suffix for _, suffix, _, _ in named]
@@ -83,7 +84,7 @@ def _of_query(query: str, places: Mapping[int, Path], step: int) -> Iterator[Sta
         there = {
             node: place for node, place in places.items() if (place / STATE / str(operator.number)).is_dir()
         }
-        yield StateTable(f"{query}__{own}", f"query {query}: {what}", operator.number, options, there)
+        yield StateTable(f"{query}__{own}", f"query {query}: {what}", operator.number, options, there, nodes)
 
 
 def _tables_of(operator: StatefulOperator) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -113,16 +114,16 @@ def _columns(frame: DataFrame) -> Iterator[Column]:
         taken.add(chosen.lower())
         return chosen
 
-    for field in frame.schema.fields:
-        if field.name == _PARTITION:
+    for column in frame.schema.fields:
+        if column.name == _PARTITION:
             continue
-        if not isinstance(field.dataType, StructType):
-            yield sf.col(field.name).alias(free(field.name, "value"))
+        if not isinstance(column.dataType, StructType):
+            yield sf.col(column.name).alias(free(column.name, "value"))
             continue
         # By place: an aggregate's value may have two fields of one name.
-        inner = field.dataType.fields
+        inner = column.dataType.fields
         whole = StructType([StructField(f"c{place}", each.dataType) for place, each in enumerate(inner)])
         for place, each in enumerate(inner):
             if not isinstance(each.dataType, NullType):
-                value = sf.col(field.name).cast(whole).getField(f"c{place}")
-                yield value.alias(free(each.name, field.name))
+                value = sf.col(column.name).cast(whole).getField(f"c{place}")
+                yield value.alias(free(each.name, column.name))

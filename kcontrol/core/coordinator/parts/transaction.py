@@ -22,7 +22,10 @@ class TransactionState:
     takes nothing of the next transaction."""
     proved: bool = False
     """Whether all that is committed in the log of steps is known once it is read again: since it fenced all others
-    this owner has written there itself, and knows what became of it."""
+    this owner has written there itself, and knows what became of it. And nothing was heard since that may come of a write
+    of somebody else's, which nobody tells an owner of who writes nothing."""
+    doubted: bool = False
+    """Such a thing was heard while something was on its way to the log, whose answer therefore proves nothing."""
 
     def owner(self) -> tuple[int, int]:
         """(producer id, producer epoch), where there must be one. Raises LookupError: there is none."""
@@ -48,19 +51,21 @@ class TransactionState:
 
     def acknowledged(self) -> TransactionState:
         """What was written to the log of steps lies there, and so does all that was before."""
-        return replace(self, proved=True)
+        return replace(self, proved=not self.doubted, doubted=False)
 
     def following(self, producer_id: int, producer_epoch: int, steps_end: int) -> TransactionState:
         """This owner's commit was answered with the next one. Nobody can have committed anything between: he would
         have fenced this owner, whose commit had failed then."""
-        return replace(
-            self, producer=(producer_id, producer_epoch), steps_end=steps_end, followed=True, proved=True
-        )
+        return replace(self, producer=(producer_id, producer_epoch), steps_end=steps_end, followed=True)
 
     def in_doubt(self) -> TransactionState:
         """Something may have been committed there that nobody has acknowledged."""
         return replace(self, proved=False)
 
+    def overtaken(self, *, writing: bool) -> TransactionState:
+        """Somebody else may have written there since. writing: what was asked to be written is not answered yet."""
+        return replace(self, proved=False, doubted=writing)
+
     def gone(self) -> TransactionState:
         """The producer must not be used any more; another owner may write to the log of steps."""
-        return replace(self, producer=None, proved=False, followed=False)
+        return replace(self, producer=None, proved=False, doubted=False, followed=False)

@@ -1,0 +1,178 @@
+"""The plans of a query with state: kept for each way to run a step, and told before each run which version of the state it
+is on.
+
+A step that runs again, after an abort or in a replay, begins on a directory that was rolled back, in a query that was
+started anew: so nothing is kept here that a failed attempt could leave behind. What an attempt made of the state counts when
+its job has ended well (`ran`), and is written down when the step is committed (`decided`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kcontrol.adapters.spark.channel.attempt import AttemptLedger
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.engine.ahead import Shape
+from kcontrol.adapters.spark.internals import KeptPlan, KeptQuery, StateSession, StoreIds
+from kcontrol.adapters.spark.query.bound import BoundQuery
+from kcontrol.adapters.spark.sink.writer_plan import Ways, WriterPlan
+from kcontrol.adapters.spark.state.batch_log import BatchLog
+from kcontrol.adapters.spark.state.lineage import STATE
+from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
+from kcontrol.core.model import FailureKind
+from kcontrol.errors import StepFailedError
+
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+"""Spark's streaming sets it for itself, and writes it down under the name of the other."""
+_SHUFFLE = "spark.sql.shuffle.partitions"
+_OWN_SETTINGS = {
+    # Partitions are run as the layout says, whatever they hold.
+    "spark.sql.adaptive.enabled": "false",
+    # It is for batches that Spark's streaming follows.
+    COMMIT_VALIDATION: "false",
+}
+
+
+class StatePlans:
+    """Of one query, from its start, after `step`, to its end. settings: more of Spark's for it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        bound: BoundQuery,
+        address: ChannelAddress,
+        log: BatchLog,
+        directory: Path,
+        step: int,
+        settings: Mapping[str, str],
+    ) -> None:
+        """Raises FileNotFoundError, and ConfigurationError, if the directory can't be read."""
+        assert bound.raw_of is not None
+        self._bound, self._raw_of, self._log, self._step = bound, bound.raw_of, log, step
+        log.open()
+        recorded = log.settings(step)
+        if _SHUFFLE in recorded:
+            recorded[STATE_PARTITIONS] = recorded[_SHUFFLE]
+        self._settings = {**settings, **recorded, **_OWN_SETTINGS}
+        self._ids: dict[int, StoreIds] = log.ids(step)
+        self._session = StateSession(spark, self._settings)
+        self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode)
+        self._writer = WriterPlan(address, bound.name, bound.frame.schema)
+        self._plans: dict[Shape, KeptPlan] = {}
+        self._sources: dict[tuple[str, int], DataFrame] = {}
+        self._job: tuple[int, dict[int, StoreIds]] | None = None
+        """The step whose job was run last, and what it made of the state."""
+        self._unrecorded: dict[int, dict[int, StoreIds]] = {}
+        self._told = self._session.told()
+
+    def shape_of(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+        """See `StepPlans`. A shape's partitions are the source tasks of each input."""
+        shape = Shape(ways, self._tasks_of(attempt))
+        return shape if shape in self._plans else None
+
+    def run(self, shape: Shape, step: int) -> None:
+        """See `StepPlans`."""
+        if step != self._step + 1:
+            raise StepFailedError(
+                FailureKind.LOST, f"{self._name}: step {step} can't follow step {self._step}"
+            )
+        plan = self._plans[shape]
+        plan.begin(self._step, self._ids)
+        plan.run()
+        self._job = (
+            step,
+            {
+                operator: checked_ids(self._name, operator, step, self._ids.get(operator), told)
+                for operator, told in plan.ids().items()
+            },
+        )
+
+    def run_step(self, attempt: AttemptLedger, ways: Ways) -> Shape | None:
+        """See `StepPlans`."""
+        shape = Shape(ways, self._tasks_of(attempt))
+        if shape not in self._plans:
+            self._plans[shape] = self._planned(shape)
+        self.run(shape, attempt.work.step)
+        return shape
+
+    def ran(self, step: int) -> None:
+        """See `StepPlans`."""
+        if self._job is None or self._job[0] != step:
+            raise StepFailedError(FailureKind.LOST, f"{self._name}: no job was run for step {step}")
+        self._step, self._ids = self._job
+        self._unrecorded[step] = self._ids
+
+    def decided(self, attempt: AttemptLedger) -> None:
+        """See `StepPlans`. Raises OSError."""
+        work = attempt.work
+        settings = json.dumps({**self._told, "batchTimestampMs": work.now_ms}, separators=(",", ":"))
+        self._log.write(work.step, settings, self._unrecorded.pop(work.step))
+
+    def settings(self) -> Mapping[str, str]:
+        """See `StepPlans`."""
+        return self._settings
+
+    def close(self) -> None:
+        """See `StepPlans`."""
+        self._session.close()
+
+    @property
+    def _name(self) -> str:
+        return f"query {self._bound.name!r}"
+
+    def _tasks_of(self, attempt: AttemptLedger) -> tuple[int, ...]:
+        """By input. One without records has a task that finds nothing: a state is also run without rows."""
+        return tuple(max(1, len(attempt.source_tasks(name))) for name in self._bound.inputs)
+
+    def _planned(self, shape: Shape) -> KeptPlan:
+        assert shape.partitions is not None
+        tasks = dict(zip(self._bound.inputs, shape.partitions, strict=True))
+        writing: Callable[[DataFrame], DataFrame] = lambda rows: self._writer.writing(rows, shape.ways)  # noqa: E731
+        first = not self._plans
+        plan = (self._session, self._query, lambda name: self._source(name, tasks[name]), tasks, writing)
+        return KeptPlan(*plan, self._step, self._ids, first=first)
+
+    def _source(self, name: str, tasks: int) -> DataFrame:
+        """With at least so many tasks, of which the first ones are run."""
+        most = max(tasks, self._bound.most_tasks)
+        if (name, most) not in self._sources:
+            self._sources[name, most] = self._raw_of(name, most)
+        return self._sources[name, most]
+
+
+def checked_ids(
+    who: str, operator: int, version: int, before: StoreIds | None, told: Sequence[Mapping[str, Any]]
+) -> StoreIds:
+    """The ids of the stores of an operator as of `version`, which the tasks of its partitions have told.
+
+    before: those that the partitions were on; None if there was no state. told: as `KeptPlan.ids` gives it.
+    Raises StepFailedError (LOST) unless each partition has made this version, on exactly the ids that it was given: Spark's
+    streaming would go on with what it is told.
+    """
+    if before is not None and len(told) != len(before):
+        raise StepFailedError(
+            FailureKind.LOST,
+            f"{who}: {len(told)} of {len(before)} partitions of operator {operator} were run",
+        )
+    found: list[tuple[str, ...]] = []
+    for number, one in enumerate(told):
+        ids, base = one["stateStoreCkptId"], one["baseStateStoreCkptId"]
+        expected = None if before is None else before[number]
+        wrong = (
+            (one["partitionId"], one["batchVersion"]) != (number, version)
+            or not ids
+            or (expected is not None and tuple(base or ()) != expected)
+        )
+        if wrong:
+            raise StepFailedError(
+                FailureKind.LOST,
+                f"{who}: partition {number} of operator {operator} was to make version {version} of its state "
+                f"on {expected}, and made {dict(one)}",
+            )
+        found.append(tuple(ids))
+    return tuple(found)

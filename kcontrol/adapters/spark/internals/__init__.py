@@ -1,0 +1,118 @@
+"""The one door to what of Spark is no API: PySpark's handles of objects in the JVM, and
+members of Spark's own classes.
+
+Nobody else touches `_jvm`, `_jdf`, `_jsq`, `_gateway` and their like; ruff's SLF001 sees to it. The plans and
+executions that come through this door are Scala objects, and what is asked of them anywhere in kcontrol
+stands in `USED`. `check` looks for all of it as soon as there is a session, so that another Spark is one
+sentence at the start and not a failing step.
+"""
+
+from __future__ import annotations
+
+from kcontrol.adapters.spark.internals.checking import (
+    check,
+    check_version,
+    field_of,
+    has_field,
+    lack_of,
+    lacking_for_shards,
+)
+from kcontrol.adapters.spark.internals.errors import Thrown, thrown_by
+from kcontrol.adapters.spark.internals.frames import (
+    PlannedFrame,
+    analyzed,
+    has_current_like,
+    java_column,
+    map_in_arrow,
+    rewritten,
+)
+from kcontrol.adapters.spark.internals.kept import (
+    KeptPlan,
+    KeptQuery,
+    StateSession,
+    StoreIds,
+    lacking_for_kept,
+)
+from kcontrol.adapters.spark.internals.queries import execution_of
+from kcontrol.adapters.spark.internals.rewriting import (
+    AS_STORED,
+    PARTITION_KEY,
+    check_rewrites,
+    rewrite_state,
+)
+from kcontrol.adapters.spark.internals.session import (
+    active_context,
+    gateway_of,
+    hadoop_configuration,
+    java_session,
+    jvm,
+    jvm_class,
+    own_gateway,
+    parsed,
+    spark_home,
+    use_gateway,
+)
+from kcontrol.adapters.spark.internals.state_partitions import (
+    NOT_RUN,
+    CurrentIds,
+    PlanPlaces,
+    SomePartitions,
+    StateWriter,
+    moves_after_state,
+    none,
+    nothing_of,
+    places_in,
+    shuffled,
+)
+from kcontrol.adapters.spark.internals.used import OFFSET_METADATA, SPARK_VERSION, USED, USED_OF_STATEMENTS
+
+__all__ = [
+    "AS_STORED",
+    "NOT_RUN",
+    "OFFSET_METADATA",
+    "PARTITION_KEY",
+    "SPARK_VERSION",
+    "USED",
+    "USED_OF_STATEMENTS",
+    "CurrentIds",
+    "KeptPlan",
+    "KeptQuery",
+    "PlanPlaces",
+    "PlannedFrame",
+    "SomePartitions",
+    "StateSession",
+    "StateWriter",
+    "StoreIds",
+    "Thrown",
+    "active_context",
+    "analyzed",
+    "check",
+    "check_rewrites",
+    "check_version",
+    "execution_of",
+    "field_of",
+    "gateway_of",
+    "hadoop_configuration",
+    "has_current_like",
+    "has_field",
+    "java_column",
+    "java_session",
+    "jvm",
+    "jvm_class",
+    "lack_of",
+    "lacking_for_kept",
+    "lacking_for_shards",
+    "map_in_arrow",
+    "moves_after_state",
+    "none",
+    "nothing_of",
+    "own_gateway",
+    "parsed",
+    "places_in",
+    "rewrite_state",
+    "rewritten",
+    "shuffled",
+    "spark_home",
+    "thrown_by",
+    "use_gateway",
+]

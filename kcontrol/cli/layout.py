@@ -1,0 +1,226 @@
+"""`kcontrol layout`: another number of nodes, or of shards, for a pipeline that keeps state."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from kcontrol.adapters.checkpoints.locations import own_checkpoints
+from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
+from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
+from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.core.model import Assignment
+from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
+
+
+class _Shards(click.ParamType):
+    name = "number or auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "auto":
+            return value
+        return click.IntRange(1).convert(value, param, ctx)
+
+
+@click.command()
+@click.argument("pipeline")
+@click.option("--nodes", type=click.IntRange(1), help="How many nodes there are to be.")
+@click.option(
+    "--without",
+    type=click.IntRange(0),
+    metavar="NODE",
+    help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number.",
+)
+@click.option(
+    "--shards",
+    type=_Shards(),
+    metavar="NUMBER|auto",
+    help="How many shards there are to be: as many as now, doubled or halved, again and again. auto: 4 for each node or more, "
+    "a power of two; fewer than now only if a quarter would do.",
+)
+@click.option(
+    "--max-minutes",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="With --shards: if cutting the state would take longer, or does, nothing is changed.",
+)
+@click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
+@click.option(
+    "--work-dir",
+    type=click.Path(path_type=Path),
+    help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
+    "data directory.",
+)
+@cluster_option
+@json_option
+@debug_option
+def layout(
+    pipeline: str,
+    nodes: int | None,
+    without: int | None,
+    shards: int | Literal["auto"] | None,
+    max_minutes: float,
+    master: str | None,
+    only_plan: bool,
+    work_dir: Path | None,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Divide the state, inputs and outputs of a stopped pipeline over another number of nodes, or its state into another
+    number of shards.
+
+    As little as possible moves: only shards that another node owns from then on. With --nodes and --without nothing is copied
+    yet; each node takes what it lacks from the checkpoint of the last step, which `kcontrol stop` has made, when it is started.
+    Start all of them with the new number (--nodes, or nodes= in the definition).
+
+    With --shards Spark writes the state of that checkpoint anew, here and now. Start the pipeline with the new number
+    (Layout(shuffle_partitions=) in the definition).
+
+    \b
+    Example:  kcontrol layout flights --nodes 3
+
+    It is one of three commands: kcontrol stop flights, then this, then kcontrol run flights.py --nodes 3.
+    """
+    if (nodes is None) + (without is None) + (shards is None) != 2:
+        raise ConfigurationError(
+            "say either --nodes, how many there are to be, or --without, which one is left out, or --shards, how many of "
+            "those: one after the other"
+        )
+    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    plan = asyncio.run(plan_layout(cluster, pipeline, nodes, without, own, shards))
+    _refuse_long(plan, max_minutes)
+    if only_plan:
+        _say(plan, None, None, as_json)
+        return
+    rewritten = None
+    if plan.saved is not None and plan.change.cuts:
+        if not as_json:
+            click.echo(_estimate(plan), err=True)
+        work = Recut(pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
+        rewritten = recut(work, own, master, max_minutes * 60)
+    made = _changed(cluster, plan, rewritten, own)
+    _say(plan, made, rewritten, as_json)
+
+
+def _changed(
+    cluster: ClusterSettings, plan: LayoutPlan, rewritten: Rewritten | None, own: Path
+) -> Assignment:
+    parts = () if rewritten is None else rewritten.parts
+    try:
+        return asyncio.run(change_layout(cluster, plan, parts))
+    except CommitUnknownError:
+        raise  # The record may be there, and name them.
+    except KcontrolError:
+        if plan.saved is not None:
+            dropped(plan.saved, parts, own)
+        raise
+
+
+def _refuse_long(plan: LayoutPlan, max_minutes: float) -> None:
+    seconds = estimated_s(plan.rewritten_bytes) if plan.rewritten_bytes > 0 else 0.0
+    if seconds > max_minutes * 60:
+        raise ConfigurationError(
+            f"pipeline {plan.pipeline!r}: {_estimate(plan)}, and --max-minutes is {max_minutes:g}: give it a larger number to "
+            "wait for so long. Nothing was changed"
+        )
+
+
+def _estimate(plan: LayoutPlan) -> str:
+    if plan.rewritten_bytes < 0:
+        return "how much state there is to be cut is not known here"
+    size_mb, seconds = plan.rewritten_bytes / MB, estimated_s(plan.rewritten_bytes)
+    return f"{size_mb:.1f} MB of state are to be cut anew, which takes about {seconds:.0f} s at {MB_PER_S:g} MB/s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Speed:
+    seconds: float
+    mb_per_s: float
+
+
+def _speed(plan: LayoutPlan, rewritten: Rewritten) -> _Speed:
+    size_mb = max(plan.rewritten_bytes, 0) / MB
+    return _Speed(round(rewritten.seconds, 3), round(size_mb / max(rewritten.seconds, 1e-6), 6))
+
+
+def _say(plan: LayoutPlan, made: Assignment | None, rewritten: Rewritten | None, as_json: bool) -> None:
+    done = made is not None
+    click.echo(json.dumps(_facts(plan, done, rewritten)) if as_json else _text(plan, done, rewritten))
+
+
+def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[str, Any]:
+    change, state_bytes = plan.change, plan.rewritten_bytes
+    speed = None if rewritten is None else _speed(plan, rewritten)
+    return {
+        "pipeline": plan.pipeline,
+        "changed": done,
+        "assignment": plan.number,
+        "after_step": plan.step,
+        "nodes_before": change.before,
+        "nodes": change.nodes,
+        "renumbered": None
+        if change.renumbered is None
+        else {"node": change.renumbered[0], "becomes": change.renumbered[1]},
+        "shards_before": change.shards_before,
+        "shards": len(change.owners),
+        "owners": list(change.owners),
+        "moves": [
+            {"shard": move.shard, "from": move.from_, "to": move.to, "bytes": bytes_moved(plan, move)}
+            for move in change.moves
+        ],
+        "moved_bytes": None if plan.moved_bytes < 0 else plan.moved_bytes,
+        "moved_input_partitions": change.moved_inputs,
+        "moved_output_partitions": change.moved_outputs,
+        "rewritten_bytes": None if state_bytes < 0 else state_bytes,
+        "estimated_seconds": round(estimated_s(state_bytes), 1) if state_bytes > 0 else None,
+        "seconds": None if speed is None else speed.seconds,
+        "mb_per_second": None if speed is None else speed.mb_per_s,
+    }
+
+
+def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> str:
+    change = plan.change
+    size = "bytes not known here" if plan.moved_bytes < 0 else f"{plan.moved_bytes:,} bytes"
+    what = f"{change.before} nodes -> {change.nodes}"
+    if change.cuts:
+        what = f"{change.shards_before} shards -> {len(change.owners)} on {change.nodes} nodes"
+    lines = [
+        (
+            f"pipeline {plan.pipeline}: {what} after step {plan.step}: "
+            f"{len(change.moves)} of {change.finer} shards move ({size}), {change.moved_inputs} partitions of inputs, "
+            f"{change.moved_outputs} of outputs"
+        )
+    ]
+    for move in change.moves:
+        known = bytes_moved(plan, move)
+        told = "" if known is None else f", {known:,} bytes"
+        lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
+    if change.renumbered is not None:
+        was, now = change.renumbered
+        lines.append(f"  node {was} keeps what it has, and is number {now} from now on")
+    if rewritten is not None:
+        speed = _speed(plan, rewritten)
+        lines.append(f"  its state was cut anew in {speed.seconds:.1f} s, {speed.mb_per_s:.1f} MB/s")
+    elif change.cuts and plan.saved is not None:
+        lines.append(f"  {_estimate(plan)}")
+    lines.append(_next(plan) if done else "nothing was changed")
+    return "\n".join(lines)
+
+
+def _next(plan: LayoutPlan) -> str:
+    change, command = plan.change, f"kcontrol layout {plan.pipeline}"
+    if change.cuts:
+        return (
+            f"changed; start it with Layout(shuffle_partitions={len(change.owners)}); {command} --shards "
+            f"{change.shards_before} goes back"
+        )
+    return f"changed; start it with nodes = {change.nodes}; {command} --nodes {change.before} before its next step goes back"
