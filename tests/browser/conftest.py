@@ -27,9 +27,11 @@ expect.set_options(timeout=PATIENCE_MS)
 
 @dataclass
 class Console:
-    """A page, the server that it comes from, and the cluster behind that."""
+    """A page, the server that it comes from, and the cluster behind that.
 
-    page: Page
+    The page is another one after it had to be loaded once more, so routes are the context's.
+    """
+
     context: BrowserContext
     server: Served
     cluster: Cluster
@@ -37,6 +39,10 @@ class Console:
     loading: Loading
     foreign: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+
+    @property
+    def page(self) -> Page:
+        return self.loading.page
 
     async def open(self, address: str = "clicks") -> None:
         """Go to `#/ADDRESS`, and wait until the pipeline is shown."""
@@ -70,9 +76,9 @@ class Console:
 
     def listen(self) -> None:
         """To what goes wrong, or elsewhere."""
-        self.page.on("console", lambda message: self._heard(message.type, message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on(
+        self.context.on("console", lambda message: self._heard(message.type, message.text))
+        self.context.on("weberror", lambda error: self.complaints.append(str(error.error)))
+        self.context.on(
             "request", lambda sent: sent.url.startswith(self.server.url) or self.foreign.append(sent.url)
         )
 
@@ -118,10 +124,10 @@ def run(running: tuple[asyncio.Runner, Browser]) -> Run:
                 served(cluster.kafka, token) as server,
                 httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_MS / 1000) as client,
             ):
-                page = await context.new_page()
-                page.set_default_timeout(PATIENCE_MS)
-                console = Console(page, context, server, cluster, client, Loading(page, server))
+                context.set_default_timeout(PATIENCE_MS)
+                console = Console(context, server, cluster, client, Loading(context, server))
                 console.listen()
+                await console.loading.begin()
                 await scenario(console)
                 await context.close()
         finally:

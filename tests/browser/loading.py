@@ -1,8 +1,9 @@
 """Brings a page to an address, and tells what it waits for when it does not get there.
 
 Now and then, on a machine that does much else, a browser begins a page and does not end it; why is not known yet. No
-test here is about that, so the page is loaded once more; what was under way is printed both times, on the page's side
-and on the server's, with what the browser's processes do and how long this one stood still.
+test here is about that, so it is loaded once more, in a page of its own: what was given up can come after all, and
+would take the place of what is asked for. What was under way is printed both times, on the page's side and on the
+server's, with what the browser's processes do and how long this one stood still.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import psutil
+from playwright.async_api import BrowserContext, Page, Request
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Page, Request
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.browser.served import Served
@@ -23,52 +24,50 @@ from tests.browser.served import Served
 LIMITS_MS = (60_000, 60_000)
 """Of each try at loading a page."""
 _BEAT_S = 0.1
-_EMPTY = "about:blank"
-_INTERRUPTIONS = 5
-"""Of one try: each navigation that was given up can come once, so two tries can make a few."""
-_INTERRUPTED = "is interrupted by another navigation"
+_CLOSING_S = 30.0
+"""Until a page that was given up is left to the end of its context."""
 
 
 class Loading:
-    """Of one page, from now on."""
+    """Of one page after the other in a context: `page` is the one that is used."""
 
-    def __init__(self, page: Page, server: Served, limits_ms: Sequence[float] = LIMITS_MS) -> None:
-        self._page = page
+    page: Page
+
+    def __init__(self, context: BrowserContext, server: Served) -> None:
+        self._context = context
         self._server = server
-        self._limits_ms = limits_ms
+        self.limits_ms: Sequence[float] = LIMITS_MS
         self._under_way: dict[Request, float] = {}
         self._ended = 0
-        page.on("request", lambda request: self._under_way.update({request: time.monotonic()}))
-        page.on("requestfinished", self._end)
-        page.on("requestfailed", self._end)
+        context.on("request", lambda request: self._under_way.update({request: time.monotonic()}))
+        context.on("requestfinished", self._end)
+        context.on("requestfailed", self._end)
+
+    async def begin(self) -> None:
+        """With a page that shows nothing yet."""
+        self.page = await self._context.new_page()
 
     async def go(self, url: str) -> None:
         """Until the page has loaded."""
-        for number, limit_ms in enumerate(self._limits_ms, 1):
-            if number > 1:
-                # To the same address with another fragment nothing would be loaded.
-                await self._reach(_EMPTY, limit_ms)
+        for number, limit_ms in enumerate(self.limits_ms, 1):
             async with _stillness() as still:
                 try:
-                    await self._reach(url, limit_ms)
+                    await self.page.goto(url, timeout=limit_ms)
                 except PlaywrightTimeoutError as error:
                     told = "\n".join(self._told(url, limit_ms, still))
                     print(told)  # noqa: T201 - shown by pytest when the test fails
-                    if number == len(self._limits_ms):
+                    if number == len(self.limits_ms):
                         raise AssertionError(told) from error
                 else:
                     return
+            await self._give_up()
 
-    async def _reach(self, url: str, limit_ms: float) -> None:
-        """Again, as long as what had been given up before comes after all, and takes the place of what is asked for."""
-        for left in reversed(range(_INTERRUPTIONS + 1)):
-            try:
-                await self._page.goto(url, timeout=limit_ms)
-            except PlaywrightError as error:
-                if _INTERRUPTED not in str(error) or not left:
-                    raise
-            else:
-                return
+    async def _give_up(self) -> None:
+        given_up = self.page
+        await self.begin()
+        with suppress(TimeoutError, PlaywrightError):
+            await asyncio.wait_for(given_up.close(), _CLOSING_S)
+        self._under_way.clear()
 
     def _end(self, request: Request) -> None:
         self._ended += 1
@@ -76,7 +75,7 @@ class Loading:
 
     def _told(self, url: str, limit_ms: float, still: list[float]) -> Iterator[str]:
         now = time.monotonic()
-        yield f"{url} did not load within {limit_ms / 1000:g} s; the page is at {self._page.url}"
+        yield f"{url} did not load within {limit_ms / 1000:g} s; the page is at {self.page.url}"
         yield f"  requests of the page that ended: {self._ended}; under way: {len(self._under_way)}"
         for request, since in self._under_way.items():
             yield f"    {request.method} {request.url}, for {now - since:.1f} s"

@@ -79,7 +79,7 @@ def test_a_refusal_is_shown_with_its_cause_and_remedy(run: Run) -> None:
     async def scenario(console: Console) -> None:
         paused, path = console.cluster.paused, "/v1/pipelines/daily-rollup"
         before = (await console.client.get(path)).text
-        await console.page.route(
+        await console.context.route(
             f"**{path}", lambda route: route.fulfill(body=before, content_type="application/json")
         )
         await console.open("daily-rollup")

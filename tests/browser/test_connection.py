@@ -66,7 +66,7 @@ def test_a_server_that_waits_for_kafka_says_so(run: Run) -> None:
             {"phase": "reading control partition 3", "since_ms": 0, "error": "broker 2 is not available"}
         ]
         body = {"status": "blocked", "blocked": waits, "broken": {}}
-        await console.page.route("**/health/ready", lambda route: route.fulfill(status=503, json=body))
+        await console.context.route("**/health/ready", lambda route: route.fulfill(status=503, json=body))
         await console.open()
         alert = console.page.get_by_role("alert")
         await expect(alert).to_contain_text("The server waits, and what is shown may be old.")
@@ -78,8 +78,8 @@ def test_a_server_that_waits_for_kafka_says_so(run: Run) -> None:
 
 def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
     async def scenario(console: Console) -> None:
-        page = console.page
         await console.go("/console/#/clicks")
+        page = console.page
         field = page.get_by_role("textbox", name="Token")
         await expect(field).to_be_focused()
         await field.fill("a-token-that-is-wrong")
@@ -105,9 +105,10 @@ def test_the_token_is_asked_for_and_kept_for_this_tab_only(run: Run) -> None:
         await page.reload()
         await expect(page.get_by_role("heading", level=1)).to_have_text("clicks")
         # Another tab has to be told; and once forgotten, nothing stays on the page.
-        other = await console.context.new_page()
-        await Loading(other, console.server).go(f"{console.server.url}/console/#/clicks")
-        await expect(other.get_by_role("textbox", name="Token")).to_be_visible()
+        other = Loading(console.context, console.server)
+        await other.begin()
+        await other.go(f"{console.server.url}/console/#/clicks")
+        await expect(other.page.get_by_role("textbox", name="Token")).to_be_visible()
         await console.button("Forget token").click()
         await expect(field).to_be_visible()
         await expect(page.get_by_role("heading", level=1, include_hidden=True)).to_have_count(0)

@@ -55,7 +55,7 @@ def test_without_a_query_server_the_page_says_what_to_start(run: Run) -> None:
             if request.url.endswith("/query"):
                 sent.append(request.post_data or "")
 
-        console.page.on("request", note)
+        console.context.on("request", note)
         await console.open()
         await console.page.get_by_text("Ask in SQL").click()
         await console.page.get_by_label("Statement").fill("SHOW TABLES")

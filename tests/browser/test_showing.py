@@ -310,7 +310,7 @@ def test_a_pipeline_whose_log_is_damaged_is_shown_as_broken_and_the_others_go_on
 
 def test_an_empty_cluster_says_how_a_pipeline_comes_to_be(run: Run) -> None:
     async def scenario(console: Console) -> None:
-        await console.page.route(
+        await console.context.route(
             "**/v1/pipelines?*",
             lambda route: route.fulfill(json={"pipelines": [], "broken": {}, "next_after": None}),
         )
