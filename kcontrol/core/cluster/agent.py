@@ -134,12 +134,14 @@ class AgentMachine:
         """From a confirmed snapshot, as what is before it was deleted from the log."""
         was = self.me.is_known_by(self.replica)
         self.replica = replica
-        self._marks = {replica.offset: digest(replica)}
+        sha = digest(replica)
+        self._marks = {replica.offset: sha}
+        self.saved = SavedReplica(replica.offset, sha, replica)
         self._look_for_oneself(was)
 
     def read(self, offset: int, entry: ClusterEntry | None) -> None:
         """One more entry of the log; None for one that nobody can read."""
-        if self.replica.level > self.me.levels[1]:
+        if not self._knows_level():
             self.ended = (
                 f"the cluster's level is {self.replica.level}, and this agent supports "
                 f"{self.me.levels[0]} to {self.me.levels[1]}: install a newer version"
@@ -150,6 +152,9 @@ class AgentMachine:
         if offset % self.replica.policy.digest_every == 0:
             self._mark()
         self._look_for_oneself(was)
+
+    def _knows_level(self) -> bool:
+        return self.replica.level <= self.me.levels[1]
 
     def _apply(self, offset: int, entry: ClusterEntry | None) -> None:
         if entry is None:
@@ -298,8 +303,10 @@ class AgentMachine:
         if not self._has_read:
             return Work()
         found = work(self.replica, self.me, running, now_ms, self._limits.handover_ms)
-        starts = self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
-        return found if starts else replace(found, start=())
+        return found if self._may_start(now_ms) else replace(found, start=())
+
+    def _may_start(self, now_ms: int) -> bool:
+        return self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
 
     def unit_failed(self, unit: Unit, generation: int, error: str, useless: bool = False) -> None:
         """A process of this placement has ended by itself. useless: another agent would do no better."""
