@@ -1,0 +1,328 @@
+"""An agent as a machine without I/O: what was read goes in, what to say and what to run comes out.
+
+The shell reads the log and the beats and tells it (`read`, `read_to_end`, `hear`), asks what is to be said
+(`beat`, `entry`) and what became of it, and asks what is to be run (`work`). Times are of the shell's
+monotonic clock, in ms. Nothing is queued: what is due is computed when it is about to be said, so nothing is
+said that was true before an outage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from kcontrol.core.cluster.canonical import digest
+from kcontrol.core.cluster.duties import Identity, duties, lives, snapshot_duties
+from kcontrol.core.cluster.entries import ClusterEntry, Leave, TaskFailed
+from kcontrol.core.cluster.liveness import (
+    Beat,
+    Liveness,
+    attend,
+    differs_from_most,
+    hear,
+    judges_nobody,
+)
+from kcontrol.core.cluster.model import EMPTY, AgentStage, Place, Replica, Unit
+from kcontrol.core.cluster.replica import apply
+from kcontrol.core.cluster.work import RunningUnit, Work, wanted, work
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """late_beats: what is this many beats old is late: a beat after the one before, what one knows of others,
+    of the log's end. unfit_ms: who could not read the log, or could not write it while it could be read, for
+    so long falls silent. append_ms: after so long without an answer an append is given up. ask_again_ms: what
+    was said is not said again for so long. handover_ms: a unit that moved is ended here after so long.
+    backoff_ms, longest_backoff_ms: before joining again, doubling. failures: so many of a unit in one
+    placement are reported. marks: digests that are kept.
+    """
+
+    late_beats: int = 4
+    unfit_ms: int = 15_000
+    append_ms: int = 5_000
+    ask_again_ms: int = 8_000
+    handover_ms: int = 120_000
+    backoff_ms: int = 2_000
+    longest_backoff_ms: int = 300_000
+    failures: int = 3
+    marks: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SavedReplica:
+    """The value at an offset at which snapshots may be taken."""
+
+    offset: int
+    digest: str
+    replica: Replica
+
+
+@dataclass(frozen=True, slots=True)
+class _Failures:
+    count: int
+    error: str
+    useless: bool
+
+
+class AgentMachine:
+    """One process of an agent, over all its incarnations.
+
+    removed: it was taken for dead, or left; the shell then calls `begin` with a new incarnation. ended: why
+    the process must end; '' as long as it need not. next_offset: of the log, to be read next.
+    """
+
+    def __init__(self, me: Identity, limits: AgentLimits, now_ms: int, before: str = "") -> None:
+        self.me = me
+        self.replica = EMPTY
+        self.removed = False
+        self.ended = ""
+        self.saved: SavedReplica | None = None
+        self.liveness = Liveness(me.who)
+        self._limits = limits
+        self._before = before
+        """The incarnation whose units it adopts, and for which it speaks until it is known itself."""
+        self._has_read = False
+        self._read_end_ms = now_ms
+        self._marks: dict[int, str] = {}
+        self._sent_ms: dict[int, int] = {}
+        self._seq = 0
+        self._in_touch_ms: int | None = None
+        self._beat_ms: int | None = None
+        self._flight: ClusterEntry | None = None
+        self._said_ms: dict[ClusterEntry, int] = {}
+        self._write_ms: int | None = None
+        self._mute_since_ms: int | None = None
+        self._not_before_ms = now_ms
+        self._member_since_ms: int | None = None
+        self._removals = 0
+        self._failures: dict[tuple[Unit, int], _Failures] = {}
+        self._leaving = ""
+
+    @property
+    def next_offset(self) -> int:
+        return self.replica.offset + 1
+
+    @property
+    def late_ms(self) -> int:
+        return self._limits.late_beats * self.replica.policy.beat_ms
+
+    def begin(self, incarnation: str, now_ms: int) -> None:
+        """After it was removed: as a new incarnation, which has nothing of the old one's, and joins after a
+        while."""
+        self.me = replace(self.me, incarnation=incarnation, earlier=(*self.me.earlier, self.me.incarnation))
+        self.removed = False
+        self._before, self._leaving = "", ""
+        self.liveness = attend(Liveness(self.me.who), lives(self.replica))
+        self._sent_ms, self._seq, self._in_touch_ms = {}, 0, None
+        self._flight = None
+        self._said_ms, self._failures = {}, {}
+        since, self._member_since_ms = self._member_since_ms, None
+        settled = since is not None and now_ms - since > self._limits.longest_backoff_ms
+        self._removals = 0 if settled else self._removals + 1
+        self._not_before_ms = now_ms + self._backoff_ms()
+
+    def _backoff_ms(self) -> int:
+        """Doubled each time, and within it a different one for each incarnation."""
+        longest = min(self._limits.longest_backoff_ms, self._limits.backoff_ms << min(self._removals, 16))
+        drawn = int.from_bytes(hashlib.sha256(self.me.incarnation.encode()).digest()[:4])
+        return self._limits.backoff_ms // 2 + drawn % longest
+
+    # --- what was read ------------------------------------------------------------------------------------
+
+    def restore(self, replica: Replica) -> None:
+        """From a confirmed snapshot, as what is before it was deleted from the log."""
+        was = self.me.is_known_by(self.replica)
+        self.replica = replica
+        sha = digest(replica)
+        self._marks = {replica.offset: sha}
+        self.saved = SavedReplica(replica.offset, sha, replica)
+        self._look_for_oneself(was)
+
+    def read(self, offset: int, entry: ClusterEntry | None) -> None:
+        """One more entry of the log; None for one that nobody can read."""
+        if not self._knows_level():
+            self.ended = (
+                f"the cluster's level is {self.replica.level}, and this agent supports "
+                f"{self.me.levels[0]} to {self.me.levels[1]}: install a newer version"
+            )
+            return
+        was = self.me.is_known_by(self.replica)
+        self._apply(offset, entry)
+        if offset % self.replica.policy.digest_every == 0:
+            self._mark()
+        self._look_for_oneself(was)
+
+    def _knows_level(self) -> bool:
+        return self.replica.level <= self.me.levels[1]
+
+    def _apply(self, offset: int, entry: ClusterEntry | None) -> None:
+        if entry is None:
+            self.replica = replace(self.replica, offset=offset)
+            return
+        self._said_ms.pop(entry, None)
+        self.replica, _ = apply(self.replica, offset, entry, self.me.levels[1])
+
+    def _mark(self) -> None:
+        sha = digest(self.replica)
+        self._marks[self.replica.offset] = sha
+        while len(self._marks) > self._limits.marks:
+            del self._marks[next(iter(self._marks))]
+        if self.replica.offset % self.replica.policy.snapshot_every == 0:
+            self.saved = SavedReplica(self.replica.offset, sha, self.replica)
+
+    def _look_for_oneself(self, was_known: bool) -> None:
+        self.liveness = attend(self.liveness, lives(self.replica))
+        if not was_known or self.me.is_known_by(self.replica):
+            return
+        if self.me.name in self.replica.agents:
+            self.ended = "another process of this agent has taken over"
+        else:
+            self.removed = True
+
+    def read_to_end(self, now_ms: int) -> None:
+        """All that the log held a moment ago was read."""
+        self._has_read = True
+        self._read_end_ms = now_ms
+        if self._member_since_ms is None and self.replica.stage(self.me.name) is AgentStage.MEMBER:
+            self._member_since_ms = now_ms
+
+    def hear(self, beat: Beat) -> None:
+        """One more beat, in the order of the log."""
+        own = self.liveness.own
+        self.liveness = hear(self.liveness, beat, self.replica.policy)
+        if self.liveness.own > own:
+            self._in_touch_ms = self._sent_ms.pop(beat.seq, None)
+            self._sent_ms = {seq: at for seq, at in self._sent_ms.items() if seq > beat.seq}
+        if differs_from_most(self.liveness, self._marks):
+            self.ended = "its value differs from that of most others: its digests say so"
+
+    # --- what to say --------------------------------------------------------------------------------------
+
+    def beat(self, now_ms: int) -> Beat | None:
+        """The next beat, if it is time. The shell says `beat_sent` once the log has it, and asks for no other
+        before."""
+        if self.ended or not self._fit(now_ms):
+            return None
+        if self._beat_ms is not None and now_ms - self._beat_ms < self.replica.policy.beat_ms:
+            return None
+        newest = max(self._marks, default=-1)
+        gap = self._beat_ms is None or now_ms - self._beat_ms > self.late_ms
+        self._sent_ms[self._seq] = now_ms
+        mark = (newest, self._marks.get(newest, ""))
+        self._seq += 1
+        return Beat(*self.me.who, self._seq - 1, gap, self.replica.offset, mark, self._before)
+
+    def beat_sent(self, now_ms: int) -> None:
+        self._beat_ms = now_ms
+
+    def _fit(self, now_ms: int) -> bool:
+        """Who can't do its work falls silent, so that another gets it: who can't read the log, or has tried
+        for long to write it, while it could be read, and not only long ago."""
+        if now_ms - self._read_end_ms > self._limits.unfit_ms:
+            return False
+        if self._mute_since_ms is None or self._write_ms is None:
+            return True
+        if now_ms - self._write_ms > 3 * self._limits.unfit_ms:
+            self._mute_since_ms = None
+            return True
+        return self._write_ms - self._mute_since_ms <= self._limits.unfit_ms
+
+    def in_touch(self, now_ms: int) -> bool:
+        """The newest of its own beats that came back was *sent* lately; when it came back says nothing, as
+        that may have been a backlog."""
+        return self._in_touch_ms is not None and now_ms - self._in_touch_ms <= self.late_ms
+
+    def up_to_date(self, now_ms: int) -> bool:
+        """The log was read to its end lately. Who has not, neither writes nor starts anything: what it knows
+        is old."""
+        return self._has_read and now_ms - self._read_end_ms <= self.late_ms
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye, as soon as it can be said."""
+        self._leaving = reason
+
+    def entry(self, now_ms: int) -> ClusterEntry | None:
+        """What to append now, or None. At most one append is under way: the shell says what became of it."""
+        if self.ended or self.removed or self._flight is not None or not self._may_write(now_ms):
+            return None
+        self._said_ms = {one: at for one, at in self._said_ms.items() if not self._may_be_said(one, now_ms)}
+        due = next((one for one in self._due(now_ms) if self._may_be_said(one, now_ms)), None)
+        if due is not None:
+            self._said_ms[due] = now_ms
+            self._flight = due
+        return due
+
+    def _may_be_said(self, entry: ClusterEntry, now_ms: int) -> bool:
+        at = self._said_ms.get(entry)
+        return at is None or now_ms - at >= self._limits.ask_again_ms
+
+    def _may_write(self, now_ms: int) -> bool:
+        if not self.up_to_date(now_ms):
+            return False
+        if self.me.is_known_by(self.replica) or self.me.was_known_by(self.replica):
+            return True
+        return now_ms >= self._not_before_ms and self._hears_itself(now_ms)
+
+    def _hears_itself(self, now_ms: int) -> bool:
+        """Nobody asks to join before its own beats come back: others would not hear it either."""
+        return self.in_touch(now_ms)
+
+    def _due(self, now_ms: int) -> list[ClusterEntry]:
+        if self._leaving and self.me.name in self.replica.members and self.me.is_known_by(self.replica):
+            return [Leave(*self.me.who, *self.me.who, self._leaving)]
+        liveness = self.liveness if self.in_touch(now_ms) else judges_nobody(self.liveness)
+        return [
+            *duties(self.replica, self.me, liveness),
+            *self._failed(),
+            *snapshot_duties(self.replica, self.me, self._marks),
+        ]
+
+    def appended(self) -> None:
+        """The entry that was under way is in the log."""
+        self._flight = None
+        self._mute_since_ms = None
+
+    def not_appended(self, now_ms: int, reads: bool) -> None:
+        """It was given up; it may be in the log all the same. reads: the log could be read meanwhile, so only
+        writing fails."""
+        if self._flight is not None:
+            self._said_ms.pop(self._flight, None)
+        self._flight = None
+        self._write_ms = now_ms
+        if not reads:
+            self._mute_since_ms = None
+        elif self._mute_since_ms is None:
+            self._mute_since_ms = now_ms
+
+    # --- what to run --------------------------------------------------------------------------------------
+
+    def work(self, running: Iterable[RunningUnit], now_ms: int) -> Work:
+        """What to end and to start. Nothing is ended before the log was read once, and nothing started while
+        it was not lately, or before this incarnation is in the log."""
+        if not self._has_read:
+            return Work()
+        found = work(self.replica, self.me, running, now_ms, self._limits.handover_ms)
+        return found if self._may_start(now_ms) else replace(found, start=())
+
+    def _may_start(self, now_ms: int) -> bool:
+        return self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
+
+    def unit_failed(self, unit: Unit, generation: int, error: str, useless: bool = False) -> None:
+        """A process of this placement has ended by itself. useless: another agent would do no better."""
+        before = self._failures.get((unit, generation))
+        count = 1 if before is None else before.count + 1
+        self._failures[unit, generation] = _Failures(count, error, useless)
+
+    def _failed(self) -> list[ClusterEntry]:
+        mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}
+        self._failures = {
+            (unit, generation): failures
+            for (unit, generation), failures in self._failures.items()
+            if mine.get(unit) == Place(self.me.name, generation)
+        }
+        return [
+            TaskFailed(*unit, generation, *self.me.who, failures.error, failures.useless)
+            for (unit, generation), failures in sorted(self._failures.items())
+            if failures.useless or failures.count >= self._limits.failures
+        ]

@@ -1,0 +1,49 @@
+"""The work of one entry: a replica as it will be, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kcontrol.core.cluster.model import Agent, ClusterJob, Replica
+
+T = TypeVar("T")
+
+
+class EntryRejectedError(Exception):
+    """The entry changes nothing; the text says why. It never leaves `apply`."""
+
+
+class Change:
+    """A replica while an entry is applied to it. reschedule: members, slots or jobs have changed."""
+
+    def __init__(self, replica: Replica, offset: int, level: int) -> None:
+        self.replica = replica
+        self.offset = offset
+        self.level = level
+        self.reschedule = False
+
+    def set(self, **parts: Any) -> None:
+        self.replica = replace(self.replica, **parts)
+
+    def put_agent(self, agent: Agent) -> None:
+        self.set(agents={**self.replica.agents, agent.name: agent})
+
+    def drop_agent(self, name: str) -> None:
+        self.set(agents=without(self.replica.agents, name))
+
+    def put_job(self, job: ClusterJob) -> None:
+        self.set(jobs={**self.replica.jobs, job.name: job})
+
+    def author(self, name: str, incarnation: str) -> Agent:
+        """Who speaks. Raises EntryRejectedError if the replica knows another incarnation by that name, or
+        none."""
+        agent = self.replica.agents.get(name)
+        if agent is None or agent.incarnation != incarnation:
+            raise EntryRejectedError("its author is not known, or an earlier incarnation")
+        return agent
+
+
+def without(mapping: Mapping[str, T], key: str) -> dict[str, T]:
+    return {one: value for one, value in mapping.items() if one != key}

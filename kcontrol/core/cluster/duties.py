@@ -1,0 +1,161 @@
+"""What an agent has to say, as a function of the newest replica and of whom it hears: duties, not reactions
+to single entries.
+
+A duty follows from the value, whatever led to it. So nothing is lost when entries were skipped, read late or
+rejected, and nothing has to be remembered or flushed: a duty is there until the value says that it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kcontrol.core.cluster import ring
+from kcontrol.core.cluster.entries import (
+    Abort,
+    Accept,
+    ClusterEntry,
+    ConfirmSnapshot,
+    Leave,
+    Notify,
+    Prepare,
+    ProposeSnapshot,
+)
+from kcontrol.core.cluster.joining import beside
+from kcontrol.core.cluster.liveness import Liveness, Who, is_heard, silent
+from kcontrol.core.cluster.model import FIRST_LEVEL, AgentStage, Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What an agent knows of itself. earlier: incarnations that its disk remembers, the oldest first."""
+
+    name: str
+    incarnation: str
+    slots: int
+    tags: tuple[str, ...] = ()
+    levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
+    earlier: tuple[str, ...] = ()
+    once: bool = False
+
+    @property
+    def who(self) -> Who:
+        return self.name, self.incarnation
+
+    def is_known_by(self, replica: Replica) -> bool:
+        """Whether this very incarnation is in the value."""
+        known = replica.agents.get(self.name)
+        return known is not None and known.incarnation == self.incarnation
+
+    def was_known_by(self, replica: Replica) -> bool:
+        """Whether an earlier one is."""
+        known = replica.agents.get(self.name)
+        return known is not None and known.incarnation in self.earlier
+
+
+def watched(replica: Replica, name: str) -> set[str]:
+    """Whose beats matter to an agent, so that no watch can be forgotten.
+
+    To a member: whom it watches in the ring, and every joiner that is to come between them, from `prepared`
+    on. To a joiner: both its neighbours to be. To who waits: all members, as it waits for one of them to
+    move.
+    """
+    match replica.stage(name):
+        case AgentStage.WAITING | AgentStage.COLLECTING:
+            return set(replica.members)
+        case AgentStage.PREPARED | AgentStage.ACCEPTED:
+            return set(beside(replica, name))
+        case AgentStage.MEMBER:
+            by = ring.watchers(replica)
+            joiners = {joiner for joiner, target in ring.joins(replica).items() if by[target] == name}
+            return joiners | ({replica.pairs[name]} if name in replica.pairs else set())
+        case AgentStage.UNKNOWN:
+            return set()
+
+
+def lives(replica: Replica) -> set[Who]:
+    """All that are known, each by its incarnation."""
+    return {(agent.name, agent.incarnation) for agent in replica.agents.values()}
+
+
+def duties(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEntry]:
+    """What to append to the log, the most urgent first."""
+    if not me.is_known_by(replica):
+        return _join(replica, me, liveness)
+    quiet = silent(liveness, replica.policy)
+    gone = {name for name in watched(replica, me.name) if (name, _incarnation(replica, name)) in quiet}
+    asked: list[ClusterEntry] = [
+        Leave(name, _incarnation(replica, name), *me.who, "silent")
+        for name in sorted(gone)
+        if name in replica.members
+    ]
+    match replica.stage(me.name):
+        case AgentStage.COLLECTING:
+            asked += _join(replica, me, liveness)
+        case AgentStage.PREPARED:
+            if _hears(replica, liveness, replica.prepared[me.name]):
+                asked.append(Notify(*me.who))
+        case AgentStage.MEMBER:
+            asked += _for_joiners(replica, me, liveness, gone)
+        case _:
+            pass
+    return asked
+
+
+def _incarnation(replica: Replica, name: str) -> str:
+    return replica.agents[name].incarnation
+
+
+def _hears(replica: Replica, liveness: Liveness, name: str) -> bool:
+    return is_heard(liveness, (name, _incarnation(replica, name)), replica.policy)
+
+
+def _join(replica: Replica, me: Identity, liveness: Liveness) -> list[ClusterEntry]:
+    """As nobody yet, as the next incarnation of who is known by this name, or in place of one that is silent.
+    None if another process has the name and lives."""
+    known = replica.agents.get(me.name)
+    ask = Prepare(*me.who, slots=me.slots, tags=me.tags, levels=me.levels, once=me.once)
+    if known is None or me.name in replica.collectors:
+        return [ask]
+    if me.was_known_by(replica):
+        return [replace(ask, previous=known.incarnation)]
+    if (me.name, known.incarnation) in silent(liveness, replica.policy):
+        return [replace(ask, previous=known.incarnation, lost=True)]
+    return []
+
+
+def _for_joiners(replica: Replica, me: Identity, liveness: Liveness, gone: set[str]) -> list[ClusterEntry]:
+    by = ring.watchers(replica)
+    asked: list[ClusterEntry] = []
+    for joiner, target in sorted(ring.joins(replica).items()):
+        if by[target] != me.name:
+            continue
+        if joiner in gone:
+            asked.append(Abort(joiner, _incarnation(replica, joiner), *me.who))
+        elif joiner in replica.accepted and _hears(replica, liveness, joiner):
+            asked.append(Accept(joiner, _incarnation(replica, joiner), *me.who))
+    return asked
+
+
+def snapshot_duties(replica: Replica, me: Identity, marks: Mapping[int, str]) -> list[ClusterEntry]:
+    """One member proposes, whom it watches confirms that it has the same value there; only then is the log
+    cut.
+
+    marks: digests of this agent's own replica, by offset. A taker that says nothing delays a snapshot to the
+    next mark, another's turn; a confirmer that says nothing, to when any member is past it.
+    """
+    if not me.is_known_by(replica) or me.name not in replica.members:
+        return []
+    every = replica.policy.snapshot_every
+    newest = max((at for at in marks if at % every == 0 and 0 < at <= replica.offset), default=-1)
+    proposed = replica.proposed
+    asked: list[ClusterEntry] = []
+    newer = newest > max(replica.base[0], proposed.offset if proposed else -1)
+    if newer and replica.members[newest // every % len(replica.members)] == me.name:
+        asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
+    if proposed is not None and marks.get(proposed.offset) == proposed.digest:
+        confirmer = replica.pairs.get(proposed.by, replica.members[0])
+        past = newest > proposed.offset and me.name != proposed.by
+        if confirmer == me.name or past:
+            asked.append(ConfirmSnapshot(*me.who, proposed.offset, proposed.digest))
+    return asked

@@ -1,0 +1,192 @@
+"""What the log of a cluster holds. An entry says who asks for what; what follows is computed from the
+replica, as whoever wrote it may have seen an older one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcontrol.core.cluster.model import FIRST_LEVEL, ClusterPolicy, Scheduler, TaskSpec
+
+# --- joining and leaving, by agents ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Asks to join, or goes on as the next incarnation of a known agent.
+
+    previous: the incarnation that it takes the place of, '' if none. lost: its disk does not remember that
+    one, which was silent; so its place in the ring and its units are given up.
+    """
+
+    agent: str
+    incarnation: str
+    previous: str = ""
+    lost: bool = False
+    slots: int = 1
+    tags: tuple[str, ...] = ()
+    levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """The joiner hears whom it will watch."""
+
+    agent: str
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The watcher-to-be hears the joiner: it is a member."""
+
+    agent: str
+    incarnation: str
+    by: str
+    by_incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """A join is given up, by the joiner or by one of the two members beside it."""
+
+    agent: str
+    incarnation: str
+    by: str
+    by_incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A member is no member any more."""
+
+    agent: str
+    incarnation: str
+    by: str
+    by_incarnation: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGc:
+    """Who is about to join says that it will look for the dead."""
+
+    by: str
+    by_incarnation: str
+    levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
+
+
+# --- jobs -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob:
+    """as_of: the user had read the log up to here; another wish about the job since then makes this one
+    void."""
+
+    job: str
+    request: str
+    as_of: int
+    package: str
+    tasks: tuple[TaskSpec, ...]
+    task_scheduler: Scheduler = Scheduler.BALANCED
+    percentage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KillJob:
+    """as_of: as of a submission."""
+
+    job: str
+    request: str
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTask:
+    """All that a task was to do is done."""
+
+    job: str
+    revision: int
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """An agent can't run what is placed on it. useless: no other agent would do better."""
+
+    job: str
+    task: str
+    index: int
+    generation: int
+    agent: str
+    incarnation: str
+    error: str
+    useless: bool = False
+
+
+# --- by operators -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """No units on this agent, or again some."""
+
+    agent: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Configure:
+    """Another policy, whole."""
+
+    policy: ClusterPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseLevel:
+    """From here on the function of that level is applied; it counts only if everybody known supports it."""
+
+    level: int
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeSnapshot:
+    """A member has saved the value at an offset."""
+
+    by: str
+    by_incarnation: str
+    offset: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmSnapshot:
+    """Another member has the same value there."""
+
+    by: str
+    by_incarnation: str
+    offset: int
+    digest: str
+
+
+ClusterEntry = (
+    Prepare
+    | Notify
+    | Accept
+    | Abort
+    | Leave
+    | PeerGc
+    | SubmitJob
+    | KillJob
+    | CompleteTask
+    | TaskFailed
+    | Drain
+    | Configure
+    | RaiseLevel
+    | ProposeSnapshot
+    | ConfirmSnapshot
+)

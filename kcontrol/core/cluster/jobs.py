@@ -1,0 +1,133 @@
+"""Jobs: submitted, submitted again, killed, completed, failed. A wish carries how far its author had read the
+log, so that the same wish that arrives twice, or late, is void without anybody remembering it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.cluster.change import Change, EntryRejectedError, without
+from kcontrol.core.cluster.entries import CompleteTask, KillJob, SubmitJob, TaskFailed
+from kcontrol.core.cluster.model import ClusterJob, JobState, Place, TaskSpec, bad_key
+
+
+def on_submit(change: Change, entry: SubmitJob) -> None:
+    up_to_date(change, entry)
+    _check(change, entry)
+    known = change.replica.jobs.get(entry.job)
+    job = ClusterJob(
+        *(entry.job, change.offset, change.offset, change.offset, entry.request),
+        *(entry.package, entry.tasks, entry.task_scheduler, entry.percentage),
+    )
+    if known is None or not known.active:
+        if len(change.replica.active()) >= change.replica.policy.jobs:
+            raise EntryRejectedError("as many jobs are active as may be")
+        change.put_job(job)
+    elif _asks_the_same(known, entry):
+        change.put_job(replace(known, touched=change.offset, request=entry.request))
+        return
+    else:
+        change.put_job(replace(job, id=known.id))
+        _place_anew(change, job)
+    _forget_bad(change, entry.job)
+    change.reschedule = True
+
+
+def up_to_date(change: Change, entry: SubmitJob | KillJob) -> None:
+    """Raises EntryRejectedError for a wish that was made before the newest one about its job counted."""
+    known = change.replica.jobs.get(entry.job)
+    if entry.as_of < (change.replica.forgotten if known is None else known.touched):
+        raise EntryRejectedError("the job was changed since this was asked for")
+    if entry.as_of >= change.offset:
+        raise EntryRejectedError("it says that it has read what comes after it")
+
+
+def _check(change: Change, entry: SubmitJob) -> None:
+    names = [task.name for task in entry.tasks]
+    if not names or len(set(names)) != len(names):
+        raise EntryRejectedError("no task, or two of one name")
+    if any(task.min < 0 or (task.max is not None and task.max < max(1, task.min)) for task in entry.tasks):
+        raise EntryRejectedError("a task's bounds make no sense")
+    if sum(task.min for task in entry.tasks) > change.replica.policy.job_nodes:
+        raise EntryRejectedError("more nodes than a job may have")
+    if any(not 0 <= one <= 100 for one in (entry.percentage, *(task.percentage for task in entry.tasks))):
+        raise EntryRejectedError("a percentage is from 0 to 100")
+    if sum(task.percentage for task in entry.tasks) > 100:
+        raise EntryRejectedError("the percentages of its tasks are more than 100 together")
+
+
+def _asks_the_same(known: ClusterJob, entry: SubmitJob) -> bool:
+    return (known.package, known.tasks, known.task_scheduler, known.percentage) == (
+        *(entry.package, entry.tasks, entry.task_scheduler, entry.percentage),
+    )
+
+
+def _place_anew(change: Change, job: ClusterJob) -> None:
+    """A new revision runs where the one before does, as new processes."""
+
+    def moved(task: TaskSpec) -> tuple[Place | None, ...]:
+        old = change.replica.allocations.get(job.name, {}).get(task.name, ())
+        return tuple(None if place is None else Place(place.agent, change.offset) for place in old)
+
+    places = {task.name: found for task in job.tasks if (found := moved(task))}
+    change.set(allocations={**change.replica.allocations, job.name: places})
+
+
+def on_kill(change: Change, entry: KillJob) -> None:
+    job = change.replica.jobs.get(entry.job)
+    if job is None or not job.active:
+        raise EntryRejectedError("no such job is active")
+    up_to_date(change, entry)
+    _finish(change, replace(job, state=JobState.KILLED, request=entry.request))
+
+
+def _finish(change: Change, job: ClusterJob) -> None:
+    """It gets no place any more. The newest finished jobs are kept, and how far what was forgotten
+    reached."""
+    change.put_job(replace(job, touched=change.offset))
+    _forget_bad(change, job.name)
+    finished = sorted(
+        (one for one in change.replica.jobs.values() if not one.active), key=lambda one: one.touched
+    )
+    for old in finished[: max(0, len(finished) - change.replica.policy.finished_jobs)]:
+        change.set(
+            jobs=without(change.replica.jobs, old.name), forgotten=max(change.replica.forgotten, old.touched)
+        )
+    change.reschedule = True
+
+
+def _forget_bad(change: Change, job: str) -> None:
+    kept = {key: agents for key, agents in change.replica.bad.items() if not key.startswith(f"{job}/")}
+    change.set(bad=kept)
+
+
+def on_complete(change: Change, entry: CompleteTask) -> None:
+    job = change.replica.jobs.get(entry.job)
+    if job is None or not job.active or job.revision != entry.revision:
+        raise EntryRejectedError("no such revision is active")
+    if entry.task not in [task.name for task in job.open_tasks]:
+        raise EntryRejectedError("no such task is open")
+    job = replace(job, done=(*job.done, entry.task))
+    if job.open_tasks:
+        change.put_job(job)
+        change.reschedule = True
+    else:
+        _finish(change, replace(job, state=JobState.COMPLETED))
+
+
+def on_task_failed(change: Change, entry: TaskFailed) -> None:
+    replica = change.replica
+    change.author(entry.agent, entry.incarnation)
+    unit = (entry.job, entry.task, entry.index)
+    job = replica.jobs.get(entry.job)
+    places = replica.allocations.get(entry.job, {}).get(entry.task, ())
+    place = places[entry.index] if 0 <= entry.index < len(places) else None
+    if job is None or not job.active or place != Place(entry.agent, entry.generation):
+        raise EntryRejectedError("it is not placed so any more")
+    bad = (*replica.bad.get(bad_key(unit), ()), entry.agent)
+    if entry.useless or len(bad) >= replica.policy.bad_agents:
+        where = ", ".join(bad)
+        error = f"node {entry.index} of task {entry.task} failed on {where}: {entry.error}"
+        _finish(change, replace(job, state=JobState.FAILED, error=error))
+        return
+    change.set(bad={**replica.bad, bad_key(unit): bad})
+    change.reschedule = True

@@ -1,0 +1,111 @@
+"""Who is silent, judged by order alone: one's own beats, read back from the same partition, are the clock.
+
+B is silent when, since B was last heard, so many of *my own* beats have come back to me. So nobody is judged
+while the log is away (my beats don't come back), while I am stopped (I make none), when I read late (B's
+beats lie between mine), or by a clock that jumps. A beat that says `gap` comes long after the one before it:
+its author, or the log, was away, so what was counted until then means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kcontrol.core.cluster.model import ClusterPolicy
+
+Who = tuple[str, str]
+"""An agent's name and incarnation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What an agent says of itself, again and again.
+
+    seq: counts the beats of this incarnation. gap: it comes late after the one before. applied: offset of the
+    newest entry that was applied. mark: offset and digest of the value at the newest offset at which digests
+    are made. before: the incarnation before this one, for which it speaks until it is in the log itself.
+    """
+
+    agent: str
+    incarnation: str
+    seq: int
+    gap: bool
+    applied: int
+    mark: tuple[int, str] = (-1, "")
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """What one agent has heard.
+
+    own: beats of its own that came back; back: the `seq` of the newest. at: by who is of interest, `own` when
+    it was heard last, or when it became of interest. heard: those of whom a beat was really heard. marks: by
+    agent. many_at: `own` when most seemed silent.
+    """
+
+    me: Who
+    own: int = 0
+    back: int = -1
+    at: Mapping[Who, int] = field(default_factory=dict)
+    heard: frozenset[Who] = frozenset()
+    marks: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    many_at: int | None = None
+
+
+def hear(liveness: Liveness, beat: Beat, policy: ClusterPolicy) -> Liveness:
+    """One more beat, in the order of the log."""
+    who = (beat.agent, beat.incarnation)
+    if who == liveness.me:
+        return _hear_oneself(liveness, beat, policy)
+    both = {who, (beat.agent, beat.before)} if beat.before else {who}
+    return replace(
+        liveness,
+        at={**liveness.at, **dict.fromkeys(both, liveness.own)},
+        heard=liveness.heard | both,
+        marks={**liveness.marks, beat.agent: beat.mark},
+    )
+
+
+def _hear_oneself(liveness: Liveness, beat: Beat, policy: ClusterPolicy) -> Liveness:
+    own = liveness.own + 1
+    at = dict.fromkeys(liveness.at, own) if beat.gap else liveness.at
+    others = [since for who, since in at.items() if who != liveness.me]
+    missing = sum(own - since >= policy.missing_after for since in others)
+    many = missing > 1 and 2 * missing > len(others)
+    return replace(liveness, own=own, back=beat.seq, at=at, many_at=own if many else liveness.many_at)
+
+
+def attend(liveness: Liveness, lives: Iterable[Who]) -> Liveness:
+    """From now on these are of interest and no others; who is new has the whole time to be heard."""
+    wanted = set(lives)
+    return replace(
+        liveness,
+        at={who: liveness.at.get(who, liveness.own) for who in sorted(wanted)},
+        heard=liveness.heard & wanted,
+    )
+
+
+def is_heard(liveness: Liveness, who: Who, policy: ClusterPolicy) -> bool:
+    """It was heard, and not long ago."""
+    return who in liveness.heard and liveness.own - liveness.at[who] < policy.silent_after
+
+
+def silent(liveness: Liveness, policy: ClusterPolicy) -> set[Who]:
+    """Who has missed too many of one's own beats. While most seemed silent, and for as many beats after as
+    that takes, it takes more: then it is rather the network, and they come back one by one."""
+    many = liveness.many_at is not None and liveness.own - liveness.many_at < policy.silent_after_many
+    patience = policy.silent_after_many if many else policy.silent_after
+    return {who for who, at in liveness.at.items() if liveness.own - at >= patience and who != liveness.me}
+
+
+def judges_nobody(liveness: Liveness) -> Liveness:
+    """For one who is out of touch: nobody is silent, and nobody is heard."""
+    return replace(liveness, at=dict.fromkeys(liveness.at, liveness.own), heard=frozenset())
+
+
+def differs_from_most(liveness: Liveness, marks: Mapping[int, str]) -> bool:
+    """Whether most of those that one can be compared with have another value at an offset, oneself among the
+    others."""
+    comparable = [digest == marks[offset] for offset, digest in liveness.marks.values() if offset in marks]
+    return comparable.count(False) > comparable.count(True) + 1

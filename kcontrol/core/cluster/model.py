@@ -1,0 +1,252 @@
+"""The replica as a value. Nothing in it is ever changed in place; integers, strings, tuples and mappings
+only, so that it has one canonical form.
+
+An *agent* is a process on a host that runs units of jobs in its *slots*; an *incarnation* is one life of it.
+A *job* is a submitted pipeline, a *task* a named set of equal nodes of it (a pipeline has one, `nodes`), and
+a *unit* one of them. A *place* says which agent runs a unit, and by which entry it was put there: its
+*generation*, which fences processes of earlier places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FIRST_LEVEL = 1
+LATEST_LEVEL = 2
+
+Unit = tuple[str, str, int]
+"""Job, task, index."""
+
+
+class AgentStage(StrEnum):
+    """How far an agent is in."""
+
+    UNKNOWN = "unknown"
+    COLLECTING = "collecting"
+    """Not joining yet, but it may report the dead."""
+    WAITING = "waiting"
+    """It wants to join, and no member is free to be joined to."""
+    PREPARED = "prepared"
+    """It has been given whom it will watch."""
+    ACCEPTED = "accepted"
+    """It hears whom it will watch; its watcher has yet to hear it."""
+    MEMBER = "member"
+
+
+class Scheduler(StrEnum):
+    """How slots are shared among jobs, or units among tasks of a job."""
+
+    GREEDY = "greedy"
+    BALANCED = "balanced"
+    PERCENTAGE = "percentage"
+
+
+class JobState(StrEnum):
+    """Whether a job may have places, and if not any more, why."""
+
+    ACTIVE = "active"
+    KILLED = "killed"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPolicy:
+    """What all agents must do alike, and so is in the value.
+
+    coordinators: processes of `kcontrol coordinator` that are wanted. beat_ms: between two beats of an agent.
+    silent_after: so many of one's own beats without one of another's make the other silent;
+    silent_after_many: while most seem silent. missing_after: so many for one to count among the missing when
+    it is looked whether most are. digest_every, snapshot_every: in entries. finished_jobs: how many of them
+    are kept. bad_agents: so many agents that could not run a unit fail its job. collectors: how many there
+    may be.
+    """
+
+    scheduler: Scheduler = Scheduler.BALANCED
+    coordinators: int = 2
+    beat_ms: int = 2_000
+    silent_after: int = 5
+    silent_after_many: int = 20
+    missing_after: int = 3
+    digest_every: int = 100
+    snapshot_every: int = 1_000
+    finished_jobs: int = 100
+    bad_agents: int = 3
+    collectors: int = 16
+    agents: int = 10_000
+    jobs: int = 1_000
+    job_nodes: int = 1_000
+
+    @property
+    def makes_sense(self) -> bool:
+        return (
+            min(self.coordinators, self.finished_jobs) >= 0
+            and min(self.beat_ms, self.digest_every, self.bad_agents, self.collectors) >= 1
+            and min(self.agents, self.jobs, self.job_nodes) >= 1
+            and 1 <= self.missing_after <= self.silent_after <= self.silent_after_many
+            and self.snapshot_every >= self.digest_every
+            and self.snapshot_every % self.digest_every == 0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One incarnation of an agent, whatever stage it is in.
+
+    since: offset of the entry by which it began. levels: the first and the last level of the value that its
+    code knows. once: it gives up where it would have to wait; otherwise it waits its turn.
+    """
+
+    name: str
+    incarnation: str
+    since: int
+    slots: int
+    tags: tuple[str, ...] = ()
+    levels: tuple[int, int] = (FIRST_LEVEL, FIRST_LEVEL)
+    once: bool = False
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """So many equal nodes, from `min` to `max` (None: as many as there is room for), on agents with all of
+    these tags.
+
+    percentage: of the job's nodes, where its tasks are shared out by percentage.
+    """
+
+    name: str
+    min: int = 1
+    max: int | None = None
+    tags: tuple[str, ...] = ()
+    percentage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who runs a unit or a coordinator, and the offset of the entry that put it there."""
+
+    agent: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """A submitted pipeline.
+
+    id: offset of the submission that began it; the smaller has precedence. revision: offset of the newest
+    submission. touched: offset of the newest entry of a user that counted; what somebody wished who had not
+    read as far is void. request: of that entry. package: what is run, by a name that says its content. done:
+    tasks that are complete.
+    """
+
+    name: str
+    id: int
+    revision: int
+    touched: int
+    request: str
+    package: str
+    tasks: tuple[TaskSpec, ...]
+    task_scheduler: Scheduler = Scheduler.BALANCED
+    percentage: int = 0
+    state: JobState = JobState.ACTIVE
+    done: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def open_tasks(self) -> tuple[TaskSpec, ...]:
+        return tuple(task for task in self.tasks if task.name not in self.done) if self.done else self.tasks
+
+    @property
+    def active(self) -> bool:
+        return self.state is JobState.ACTIVE
+
+
+Allocations = Mapping[str, Mapping[str, tuple[Place | None, ...]]]
+"""By job and task: the place of each index, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A snapshot that another member has to confirm."""
+
+    offset: int
+    digest: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """All of it.
+
+    level: of the function that is applied to it. offset: of the newest entry. agents: every known one, by
+    name. members: in the order of joining; needed beside `pairs`, as none and one member look alike there.
+    pairs: who watches whom, one ring of all members. prepared, accepted: joiner -> whom it will watch.
+    waiting: joiners, the next first. forgotten: the newest `touched` of finished jobs that are not kept. bad:
+    by unit, agents that could not run it. base: offset and digest of the newest confirmed snapshot; what is
+    before it may be deleted from the log.
+    """
+
+    level: int = FIRST_LEVEL
+    offset: int = -1
+    policy: ClusterPolicy = field(default_factory=ClusterPolicy)
+    agents: Mapping[str, Agent] = field(default_factory=dict)
+    members: tuple[str, ...] = ()
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    prepared: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
+    collectors: tuple[str, ...] = ()
+    jobs: Mapping[str, ClusterJob] = field(default_factory=dict)
+    forgotten: int = -1
+    allocations: Allocations = field(default_factory=dict)
+    bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    coordinators: tuple[Place, ...] = ()
+    proposed: Proposed | None = None
+    base: tuple[int, str] = (-1, "")
+
+    def stage(self, name: str) -> AgentStage:
+        if name in self.members:
+            return AgentStage.MEMBER
+        if name in self.prepared:
+            return AgentStage.PREPARED
+        if name in self.accepted:
+            return AgentStage.ACCEPTED
+        if name in self.waiting:
+            return AgentStage.WAITING
+        return AgentStage.COLLECTING if name in self.collectors else AgentStage.UNKNOWN
+
+    def joining(self, name: str) -> str | None:
+        """Whom a joiner will watch, if it has been given somebody."""
+        return self.prepared.get(name, self.accepted.get(name))
+
+    def active(self) -> list[ClusterJob]:
+        """By precedence."""
+        return sorted((job for job in self.jobs.values() if job.active), key=lambda job: job.id)
+
+    def usable(self) -> dict[str, Agent]:
+        """Members that may run units, by name."""
+        return {name: self.agents[name] for name in sorted(self.members) if not self.agents[name].draining}
+
+    def is_bad(self, unit: Unit, agent: str) -> bool:
+        """Whether that agent could not run that unit."""
+        return bool(self.bad) and agent in self.bad.get(bad_key(unit), ())
+
+    def places(self) -> dict[Unit, Place]:
+        """What is placed, by unit."""
+        return {
+            (job, task, index): place
+            for job, tasks in self.allocations.items()
+            for task, places in tasks.items()
+            for index, place in enumerate(places)
+            if place is not None
+        }
+
+
+EMPTY = Replica()
+
+
+def bad_key(unit: Unit) -> str:
+    return f"{unit[0]}/{unit[1]}/{unit[2]}"

@@ -1,0 +1,74 @@
+"""`apply(replica, offset, entry)`: what one more entry of the log makes of the value.
+
+What does not fit is rejected, with a word why, and changes nothing: no entry can stop a replica. After what
+an entry says itself, joiners that wait are given members that are free, and units are placed if members,
+slots or jobs have changed. So nobody volunteers for anything: all agents compute the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from kcontrol.core.cluster import jobs, joining, upkeep
+from kcontrol.core.cluster.change import Change, EntryRejectedError
+from kcontrol.core.cluster.entries import (
+    Abort,
+    Accept,
+    ClusterEntry,
+    CompleteTask,
+    Configure,
+    ConfirmSnapshot,
+    Drain,
+    KillJob,
+    Leave,
+    Notify,
+    PeerGc,
+    Prepare,
+    ProposeSnapshot,
+    RaiseLevel,
+    SubmitJob,
+    TaskFailed,
+)
+from kcontrol.core.cluster.model import LATEST_LEVEL, Replica
+from kcontrol.core.cluster.schedule.schedule import schedule
+
+HANDLERS: dict[type, Callable[[Change, Any], None]] = {
+    Prepare: joining.on_prepare,
+    Notify: joining.on_notify,
+    Accept: joining.on_accept,
+    Abort: joining.on_abort,
+    Leave: joining.on_leave,
+    PeerGc: joining.on_peer_gc,
+    SubmitJob: jobs.on_submit,
+    KillJob: jobs.on_kill,
+    CompleteTask: jobs.on_complete,
+    TaskFailed: jobs.on_task_failed,
+    Drain: upkeep.on_drain,
+    Configure: upkeep.on_configure,
+    RaiseLevel: upkeep.on_raise_level,
+    ProposeSnapshot: upkeep.on_propose_snapshot,
+    ConfirmSnapshot: upkeep.on_confirm_snapshot,
+}
+
+
+def apply(
+    replica: Replica, offset: int, entry: ClusterEntry, code_level: int = LATEST_LEVEL
+) -> tuple[Replica, str]:
+    """The replica after the entry at `offset`, and why that was rejected; '' if it was not.
+
+    code_level: the newest level that the code knows. A replica of a newer one must not be given to it: an
+    agent ends instead.
+    """
+    change = Change(replica, offset, min(replica.level, code_level))
+    try:
+        HANDLERS[type(entry)](change, entry)
+        joining.match_waiting(change)
+        if change.reschedule:
+            allocations, coordinators = schedule(change.replica, offset)
+            change.set(allocations=allocations, coordinators=coordinators)
+    except EntryRejectedError as why:
+        return replace(replica, offset=offset), str(why)
+    change.set(offset=offset)
+    return change.replica, ""

@@ -1,0 +1,59 @@
+"""The ring of watchers: who may be joined to, who watches whom, what a death closes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kcontrol.core.cluster.model import Replica
+
+Pairs = Mapping[str, str]
+"""Watcher -> watched."""
+
+
+def watchers(replica: Replica) -> dict[str, str]:
+    """By member, who watches it. A lone member is its own watcher where joins are concerned."""
+    if len(replica.members) == 1:
+        return {replica.members[0]: replica.members[0]}
+    return {watched: watcher for watcher, watched in replica.pairs.items()}
+
+
+def joins(replica: Replica) -> dict[str, str]:
+    """Joiner -> whom it will watch, of all joins under way."""
+    return {**replica.prepared, **replica.accepted}
+
+
+def candidates(replica: Replica) -> list[str]:
+    """Members that take part in no join, neither as who will be watched nor as who watches that one now; by
+    name."""
+    if not replica.prepared and not replica.accepted:
+        return sorted(replica.members)
+    by = watchers(replica)
+    targets = joins(replica).values()
+    busy = {*targets, *(by[target] for target in targets)}
+    return sorted(member for member in replica.members if member not in busy)
+
+
+def insert(pairs: Pairs, joiner: str, target: str, watcher: str) -> dict[str, str]:
+    """watcher -> target becomes watcher -> joiner -> target; two of a lone member and its joiner."""
+    return {**pairs, watcher: joiner, joiner: target}
+
+
+def close(pairs: Pairs, gone: str) -> dict[str, str]:
+    """Without a member: its watcher watches whom it watched. Who is left alone watches nobody."""
+    after = {watcher: watched for watcher, watched in pairs.items() if watcher != gone}
+    if len(after) <= 1:
+        return {}
+    return {watcher: pairs[gone] if watched == gone else watched for watcher, watched in after.items()}
+
+
+def is_ring(pairs: Pairs, members: Sequence[str]) -> bool:
+    """One circle through all members; no pairs for fewer than two."""
+    if len(members) < 2:
+        return not pairs
+    if set(pairs) != set(members):
+        return False
+    seen, at = {members[0]}, pairs[members[0]]
+    while at not in seen and at in pairs:
+        seen.add(at)
+        at = pairs[at]
+    return at == members[0] and len(seen) == len(members)

@@ -1,0 +1,192 @@
+"""From counts to places, with the fewest moves.
+
+What is well placed stays, with its generation. Of fewer units the highest indices go; an index that is
+missing takes the agent of one that goes. The rest is put where fewest of the same job are, then where most
+room is. A unit that is well placed moves only if another could not be placed otherwise, which tags can bring
+about.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Mapping
+
+from kcontrol.core.cluster.model import Agent, Allocations, ClusterJob, Place, Replica, TaskSpec, Unit
+from kcontrol.core.cluster.schedule.room import Tags
+
+Missing = list[tuple[Unit, TaskSpec]]
+_Preference = tuple[int, int, str]
+
+
+class Placing:
+    """Places while they are being found. offset: the generation of new ones."""
+
+    def __init__(self, replica: Replica, offset: int) -> None:
+        self.places: dict[Unit, Place] = {}
+        self.used: Counter[str] = Counter()
+        self._replica = replica
+        self._offset = offset
+        self._agents = replica.usable()
+        self._tags = {name: frozenset(agent.tags) for name, agent in self._agents.items()}
+        self._by_job: Counter[tuple[str, str]] = Counter()
+        self._units: dict[str, set[Unit]] = {name: set() for name in self._agents}
+        self._tasks = {(job.name, task.name): task for job in replica.active() for task in job.open_tasks}
+
+    # --- one unit ---------------------------------------------------------------------------------------
+
+    def _may_run(self, unit: Unit, agent: str) -> bool:
+        tags = self._tasks[unit[0], unit[1]].tags
+        return self._tags[agent].issuperset(tags) and not self._replica.is_bad(unit, agent)
+
+    def _has_room(self, agent: str) -> bool:
+        return self.used[agent] < self._agents[agent].slots
+
+    def _stays(self, unit: Unit, place: Place) -> bool:
+        return (
+            place.agent in self._agents and self._has_room(place.agent) and self._may_run(unit, place.agent)
+        )
+
+    def _put(self, unit: Unit, agent: str, generation: int | None = None) -> None:
+        self.places[unit] = Place(agent, self._offset if generation is None else generation)
+        self.used[agent] += 1
+        self._by_job[unit[0], agent] += 1
+        self._units[agent].add(unit)
+
+    def _take(self, unit: Unit) -> None:
+        agent = self.places.pop(unit).agent
+        self.used[agent] -= 1
+        self._by_job[unit[0], agent] -= 1
+        self._units[agent].discard(unit)
+
+    # --- what is there ----------------------------------------------------------------------------------
+
+    def keep(self, job: ClusterJob, counts: Mapping[str, int]) -> Missing:
+        """Hold what is well placed; what is missing, lowest index first, all tasks in turn."""
+        missing = [one for task in job.open_tasks for one in self._keep_task(job, task, counts[task.name])]
+        return sorted(missing, key=lambda one: one[0][2])
+
+    def _keep_task(self, job: ClusterJob, task: TaskSpec, count: int) -> Missing:
+        now = self._replica.allocations.get(job.name, {}).get(task.name, ())
+        holes = []
+        for index in range(count):
+            unit, place = (job.name, task.name, index), now[index] if index < len(now) else None
+            if place is not None and self._stays(unit, place):
+                self._put(unit, place.agent, place.generation)
+            else:
+                holes.append(unit)
+        spare = [place.agent for place in now[count:] if place is not None and place.agent in self._agents]
+        return [(unit, task) for unit in holes if not self._take_over(unit, spare)]
+
+    def _take_over(self, unit: Unit, spare: list[str]) -> bool:
+        """The agent of an index that goes runs this one."""
+        agent = next((one for one in spare if self._has_room(one) and self._may_run(unit, one)), None)
+        if agent is None:
+            return False
+        spare.remove(agent)
+        self._put(unit, agent)
+        return True
+
+    def linger(self, job: ClusterJob) -> None:
+        """A job that can't run keeps what it has where nobody else needs it, so that less has to start when
+        it can."""
+        for task in job.open_tasks:
+            for index, place in enumerate(self._replica.allocations.get(job.name, {}).get(task.name, ())):
+                unit = (job.name, task.name, index)
+                if place is not None and self._stays(unit, place) and (task.max is None or index < task.max):
+                    self._put(unit, place.agent, place.generation)
+
+    # --- what is missing --------------------------------------------------------------------------------
+
+    def fill(self, missing: Missing) -> bool:
+        """Place what is missing of one job; False if agents that could not run it stand in the way."""
+        heaps: dict[Tags, list[_Preference]] = {}
+        for unit, task in missing:
+            tags = frozenset(task.tags)
+            if tags not in heaps:
+                heaps[tags] = [
+                    self._preference(unit[0], agent) for agent in self._agents if tags <= self._tags[agent]
+                ]
+                heapq.heapify(heaps[tags])
+            if not self._put_best(unit, heaps[tags]) and not self._make_room(unit):
+                return False
+        return True
+
+    def _preference(self, job: str, agent: str) -> _Preference:
+        used = 1_000 * self.used[agent] // max(1, self._agents[agent].slots)
+        return self._by_job[job, agent], used, agent
+
+    def _put_best(self, unit: Unit, heap: list[_Preference]) -> bool:
+        refused = []
+        found = False
+        while heap and not found:
+            preference = heapq.heappop(heap)
+            agent = preference[2]
+            now = self._preference(unit[0], agent)
+            if preference != now:
+                heapq.heappush(heap, now)
+            elif self._has_room(agent):
+                found = self._may_run(unit, agent)
+                if found:
+                    self._put(unit, agent)
+                refused.append(agent)
+        for agent in refused:
+            heapq.heappush(heap, self._preference(unit[0], agent))
+        return found
+
+    def _make_room(self, unit: Unit) -> bool:
+        """Move as few units that were there before as will do: 0-1 breadth first, units that are new move for
+        nothing."""
+        cost: dict[str, int] = {}
+        came: dict[str, tuple[Unit, str | None]] = {}
+        queue: deque[tuple[int, Unit, str | None]] = deque([(0, unit, None)])
+        best: tuple[int, str] | None = None
+        while queue:
+            so_far, at, origin = queue.popleft()
+            if best is not None and so_far >= best[0]:
+                continue
+            for agent in self._agents:
+                if agent == origin or not self._may_run(at, agent):
+                    continue
+                if agent in cost and cost[agent] <= so_far:
+                    continue
+                cost[agent], came[agent] = so_far, (at, origin)
+                if self._has_room(agent):
+                    if best is None or so_far < best[0]:
+                        best = (so_far, agent)
+                    continue
+                for other in sorted(self._units[agent]):
+                    if self.places[other].generation == self._offset:
+                        queue.appendleft((so_far, other, agent))
+                    else:
+                        queue.append((so_far + 1, other, agent))
+        if best is None:
+            return False
+        self._shift(came, best[1])
+        return True
+
+    def _shift(self, came: Mapping[str, tuple[Unit, str | None]], agent: str) -> None:
+        at: str | None = agent
+        while at is not None:
+            unit, origin = came[at]
+            if origin is not None:
+                self._take(unit)
+            self._put(unit, at)
+            at = origin
+
+    # --- the result -------------------------------------------------------------------------------------
+
+    def allocations(self) -> Allocations:
+        sizes: Counter[tuple[str, str]] = Counter()
+        for job, task, index in self.places:
+            sizes[job, task] = max(sizes[job, task], index + 1)
+        found: dict[str, dict[str, tuple[Place | None, ...]]] = {}
+        for (job, task), size in sorted(sizes.items()):
+            places = tuple(self.places.get((job, task, index)) for index in range(size))
+            found.setdefault(job, {})[task] = places
+        return found
+
+    def free(self, taken: set[str]) -> list[Agent]:
+        """Agents that are not among these, the least used first."""
+        names = sorted((self.used[name], name) for name in self._agents if name not in taken)
+        return [self._agents[name] for _, name in names]

@@ -1,0 +1,38 @@
+"""Places of all units and of the coordinators: a function of the replica alone."""
+
+from __future__ import annotations
+
+from kcontrol.core.cluster.model import Allocations, Place, Replica
+from kcontrol.core.cluster.schedule.placing import Placing
+from kcontrol.core.cluster.schedule.sizes import Sizes
+
+
+def schedule(replica: Replica, offset: int) -> tuple[Allocations, tuple[Place, ...]]:
+    """After an entry at `offset` has changed members, slots or jobs."""
+    passed_over: frozenset[str] = frozenset()
+    while True:
+        sizes, placing = Sizes(replica, passed_over), Placing(replica, offset)
+        stuck = _place(sizes, placing)
+        if stuck is None:
+            break
+        passed_over |= {stuck}
+    for job in replica.active():
+        if job.name not in sizes.counts and job.name not in sizes.beyond:
+            placing.linger(job)
+    return placing.allocations(), _coordinators(replica, placing, offset)
+
+
+def _place(sizes: Sizes, placing: Placing) -> str | None:
+    """The first job that agents which could not run it keep from being placed. All keep what they have before
+    any takes more."""
+    missing = {job.name: placing.keep(job, sizes.counts[job.name]) for job in sizes.jobs}
+    return next((job.name for job in sizes.jobs if not placing.fill(missing[job.name])), None)
+
+
+def _coordinators(replica: Replica, placing: Placing, offset: int) -> tuple[Place, ...]:
+    """As many as are wanted, on agents of their own; they take no slot, and stay where they are."""
+    usable = replica.usable()
+    kept = [place for place in replica.coordinators if place.agent in usable]
+    kept = kept[: replica.policy.coordinators]
+    free = placing.free({place.agent for place in kept})[: replica.policy.coordinators - len(kept)]
+    return (*kept, *(Place(agent.name, offset) for agent in free))

@@ -1,0 +1,255 @@
+"""Hosts: the disk, the node processes, and the agent, whose shell this is. Any of it may stop between any two
+acts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.canonical import digest
+from kcontrol.core.cluster.duties import Identity
+from kcontrol.core.cluster.entries import ClusterEntry, ProposeSnapshot
+from kcontrol.core.cluster.model import AgentStage, Place, Unit
+from kcontrol.core.cluster.work import RunningUnit
+from tests.simulation.cluster.invariants import (
+    CUT_IS_SAVED,
+    DIGESTS_AGREE,
+    KNOWN_LEVEL,
+    MOST_IN_VAIN,
+    NOT_IN_VAIN,
+    NOT_STOPPED,
+    SAME_VALUE,
+)
+from tests.simulation.cluster.world import TICK_MS, ClusterWorld
+from tests.simulation.invariants import require
+
+LIMITS = AgentLimits(
+    unfit_ms=40 * TICK_MS,
+    append_ms=5 * TICK_MS,
+    ask_again_ms=8 * TICK_MS,
+    handover_ms=40 * TICK_MS,
+    backoff_ms=2 * TICK_MS,
+    longest_backoff_ms=20 * TICK_MS,
+    failures=2,
+)
+WAYS = ("log write", "log read", "beats write", "beats read", "control")
+"""What a host may be cut off from."""
+
+
+@dataclass
+class Process:
+    """A node of a pipeline."""
+
+    pid: int
+    unit: Unit
+    generation: int
+    joined: bool = False
+    moved_ms: int | None = None
+
+    def running(self) -> RunningUnit:
+        return RunningUnit(self.unit, self.generation, self.moved_ms)
+
+
+@dataclass
+class Host:
+    """gone: for good. lasting_cut: what it never reaches again. broken_for: jobs that can't run here."""
+
+    name: str
+    slots: int
+    tags: tuple[str, ...]
+    code_level: int
+    disk: list[str] = field(default_factory=list)
+    processes: dict[int, Process] = field(default_factory=dict)
+    agent: HostAgent | None = None
+    frozen_until_ms: int = 0
+    agent_frozen_until_ms: int = 0
+    cut_until_ms: dict[str, int] = field(default_factory=dict)
+    broken_for: set[str] = field(default_factory=set)
+    gone: bool = False
+    lasting_cut: str = ""
+
+    def reaches(self, way: str, world: ClusterWorld) -> bool:
+        return self.cut_until_ms.get(way, 0) <= world.now_ms
+
+
+class HostAgent:
+    """One process of an agent."""
+
+    def __init__(self, world: ClusterWorld, host: Host, incarnation: str, random: Random) -> None:
+        self.world, self.host, self.random = world, host, random
+        self.incarnations = 0
+        earlier = tuple(host.disk)
+        me = Identity(host.name, incarnation, host.slots, host.tags, (1, host.code_level), earlier)
+        host.disk.append(incarnation)
+        self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
+        self.beats_at = len(world.beats)
+        self.flight: tuple[ClusterEntry, int] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.host.name
+
+    @property
+    def incarnation(self) -> str:
+        return self.machine.me.incarnation
+
+    def act(self, pids: list[int]) -> None:
+        """Its tasks, in any order, each of which does as much as it likes."""
+        random = self.random
+        acts = [
+            lambda: self.read_log(random.choice((1, 3, 100))),
+            lambda: self.read_beats(random.choice((2, 100, 100))),
+            self.beat,
+            self.speak,
+            self.send,
+            lambda: self.reconcile(pids),
+            self.cut_log if random.random() < 0.2 else self.send,
+        ]
+        random.shuffle(acts)
+        for one in acts:
+            if self.host.agent is self:
+                one()
+                self.look()
+
+    def look(self) -> None:
+        """Whether it goes on, and as whom."""
+        if self.machine.ended:
+            self.world.counts[f"agent ends: {self.machine.ended.split(',')[0][:40]}"] += 1
+            self.host.agent = None
+        elif self.machine.removed:
+            self.incarnations += 1
+            incarnation = f"{self.host.disk[0]}/{self.incarnations}/{self.random.randrange(10**6)}"
+            self.host.disk.append(incarnation)
+            self.machine.begin(incarnation, self.world.now_ms)
+            self.flight = None
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def read_log(self, most: int) -> None:
+        world = self.world
+        if not world.log_up or not self.host.reaches("log read", world):
+            return
+        if self.machine.next_offset < world.start:
+            self.restore()
+        while most and self.machine.next_offset < len(world.log) and self.host.agent is self:
+            self.read_one()
+            self.look()
+            most -= 1
+        if self.machine.next_offset == len(world.log):
+            self.machine.read_to_end(world.now_ms)
+
+    def read_one(self) -> None:
+        offset, level = self.machine.next_offset, self.machine.replica.level
+        self.machine.read(offset, self.world.log[offset])
+        require(level <= self.host.code_level or bool(self.machine.ended), KNOWN_LEVEL, (offset, level))
+        replica = self.machine.replica
+        if replica.offset in self.world.marks and not self.machine.ended:
+            same = digest(replica) == self.world.marks[replica.offset]
+            require(same, SAME_VALUE, (replica.offset, self.name))
+
+    def restore(self) -> None:
+        saved = self.world.snapshots.get(self.world.truth.base)
+        require(saved is not None, CUT_IS_SAVED, self.world.truth.base)
+        assert saved is not None
+        self.world.counts["read from a snapshot"] += 1
+        self.machine.restore(saved.replica)
+        self.look()
+
+    def read_beats(self, most: int) -> None:
+        world = self.world
+        if not world.beats_up or not self.host.reaches("beats read", world):
+            return
+        for beat in world.beats[self.beats_at : self.beats_at + most]:
+            offset, sha = beat.mark
+            require(offset not in world.marks or sha == world.marks[offset], DIGESTS_AGREE, beat)
+            self.machine.hear(beat)
+            self.beats_at += 1
+
+    # --- speaking -----------------------------------------------------------------------------------------
+
+    def beat(self) -> None:
+        world = self.world
+        if not world.beats_up or not self.host.reaches("beats write", world):
+            return
+        beat = self.machine.beat(world.now_ms)
+        if beat is not None:
+            world.beats.append(beat)
+            self.machine.beat_sent(world.now_ms)
+
+    def speak(self) -> None:
+        """Ask for what is due; it is on its way then."""
+        if self.flight is None:
+            entry = self.machine.entry(self.world.now_ms)
+            if entry is not None:
+                self.save(entry)
+                self.flight = (entry, self.world.now_ms)
+
+    def send(self) -> None:
+        """One append at a time, given up after a short while."""
+        world, flight = self.world, self.flight
+        if flight is None:
+            return
+        entry, since_ms = flight
+        if world.log_up and self.host.reaches("log write", world):
+            self.flight = None
+            if world.append(entry):
+                world.in_vain[entry] += 1
+                require(world.in_vain[entry] <= MOST_IN_VAIN, NOT_IN_VAIN, (entry, world.in_vain[entry]))
+            self.machine.appended()
+        elif world.now_ms - since_ms > LIMITS.append_ms:
+            self.flight = None
+            if self.random.random() < 0.2 and not self.host.lasting_cut:
+                world.late.append(entry)
+            reads = world.log_up and self.host.reaches("log read", world)
+            self.machine.not_appended(world.now_ms, reads)
+
+    def save(self, entry: ClusterEntry) -> None:
+        """A snapshot is there before it is proposed."""
+        saved = self.machine.saved
+        if isinstance(entry, ProposeSnapshot):
+            assert saved is not None
+            assert saved.offset == entry.offset
+            self.world.snapshots[saved.offset, saved.digest] = saved
+
+    def cut_log(self) -> None:
+        """Whoever sees a confirmed snapshot may delete what it makes needless."""
+        base = self.machine.replica.base[0]
+        is_member = self.machine.replica.stage(self.name) is AgentStage.MEMBER
+        if base > 0 and is_member and self.world.start <= base:
+            self.world.cut(base + 1)
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    def reconcile(self, pids: list[int]) -> None:
+        """Make what runs on the host what the machine wants of it."""
+        world, host = self.world, self.host
+        by_unit = {(one.unit, one.generation): one for one in host.processes.values()}
+        found = self.machine.work([one.running() for one in host.processes.values()], world.now_ms)
+        for process in host.processes.values():
+            process.moved_ms = process.moved_ms if process.running() in found.handed_over else None
+        for one in found.handed_over:
+            process = by_unit[one.unit, one.generation]
+            process.moved_ms = world.now_ms if one.moved_ms is None else one.moved_ms
+        for one in found.stop:
+            process = by_unit[one.unit, one.generation]
+            del host.processes[process.pid]
+            world.counts["process ended by its agent"] += 1
+            self.check_stopped(process)
+        for unit, place in found.start:
+            self.start(unit, place, pids)
+
+    def check_stopped(self, process: Process) -> None:
+        known = self.world.truth.agents.get(self.name)
+        is_mine = known is not None and known.incarnation in self.host.disk
+        place = self.world.truth.places().get(process.unit)
+        rightly = is_mine and place == Place(self.name, process.generation)
+        require(not rightly, NOT_STOPPED, (self.name, process))
+
+    def start(self, unit: Unit, place: Place, pids: list[int]) -> None:
+        if unit[0] in self.host.broken_for:
+            self.machine.unit_failed(unit, place.generation, "it can't run here")
+            return
+        pids[0] += 1
+        self.host.processes[pids[0]] = Process(pids[0], unit, place.generation)
+        self.world.counts["process started"] += 1

@@ -1,0 +1,92 @@
+"""Whether a cluster is at rest, and as it should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcontrol.core.cluster.liveness import is_heard
+from kcontrol.core.cluster.model import Place
+from tests.simulation.cluster.hosts import Host, HostAgent, Process
+from tests.simulation.cluster.invariants import SAME_AT_REST
+from tests.simulation.invariants import require
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.schedule import ClusterSchedule
+
+
+def not_at_rest(s: ClusterSchedule) -> str | None:
+    """What is not as it should be yet; None if all is. Starts agents that have ended, as a process manager
+    does."""
+    agents = [host.agent for host in s.hosts if host.agent is not None and _counts(s, host)]
+    return _not_running(s) or _not_said(s, agents) or _not_joined(s, agents) or _not_placed(s) or _too_many(s)
+
+
+def _counts(s: ClusterSchedule, host: Host) -> bool:
+    """Who can't be heard, or can't read, is no member; who can't write is until it has something to say."""
+    if not host.lasting_cut:
+        return True
+    return host.lasting_cut == "log write" and host.name in s.world.truth.members
+
+
+def _not_running(s: ClusterSchedule) -> str | None:
+    for host in s.hosts:
+        if not host.gone and not host.lasting_cut and host.agent is None:
+            host.code_level = max(host.code_level, s.world.truth.level)
+            s.start_agent(host)
+            return f"{host.name} has no agent"
+    return None
+
+
+def _not_said(s: ClusterSchedule, agents: list[HostAgent]) -> str | None:
+    for agent in agents:
+        reads = agent.machine.next_offset < len(s.world.log)
+        if reads or (agent.flight and not agent.host.lasting_cut):
+            return f"{agent.name} has not read or said all"
+    return None
+
+
+def _not_joined(s: ClusterSchedule, agents: list[HostAgent]) -> str | None:
+    truth = s.world.truth
+    joining = truth.prepared or truth.accepted or truth.waiting
+    if set(truth.members) != {agent.name for agent in agents} or joining:
+        return f"members {truth.members}, alive {sorted(one.name for one in agents)}, joining {joining}"
+    for agent in agents:
+        if truth.agents[agent.name].incarnation != agent.incarnation:
+            return f"{agent.name} is known by an earlier incarnation"
+        watched = truth.pairs.get(agent.name)
+        if watched is not None:
+            who = (watched, truth.agents[watched].incarnation)
+            if not is_heard(agent.machine.liveness, who, truth.policy):
+                return f"{agent.name} does not hear {watched}"
+        require(agent.machine.replica == truth, SAME_AT_REST, agent.name)
+    return None
+
+
+def _not_placed(s: ClusterSchedule) -> str | None:
+    by_name = {host.name: host for host in s.hosts}
+    for unit, place in s.world.truth.places().items():
+        running = [
+            one
+            for one in by_name[place.agent].processes.values()
+            if one.unit == unit and one.generation == place.generation and one.joined
+        ]
+        if len(running) != 1 or s.world.rightful[unit].pid != running[0].pid:
+            return f"{unit} does not run where it is placed: {place}, {running}, {s.world.rightful.get(unit)}"
+    return None
+
+
+def _too_many(s: ClusterSchedule) -> str | None:
+    placed = s.world.truth.places()
+    for host in s.hosts:
+        for process in host.processes.values():
+            as_placed = placed.get(process.unit) == Place(host.name, process.generation)
+            if not as_placed and not _nobody_ends_it(s, host, process):
+                return f"a process too many: {host.name} {process}"
+    return None
+
+
+def _nobody_ends_it(s: ClusterSchedule, host: Host, process: Process) -> bool:
+    """No agent of its host reads the log, its job is active, and no other process takes its place."""
+    job = s.world.truth.jobs.get(process.unit[0])
+    waits = job is not None and job.active and process.unit not in s.world.truth.places()
+    return waits and (host.agent is None or bool(host.lasting_cut))

@@ -1,0 +1,208 @@
+"""One schedule: a part with faults, then a world without them that must come to rest in the right state.
+
+Each schedule has some of the faults only, chosen by its seed (swarm testing, Groce et al. 2012). All that is
+random comes from one generator, so a seed is a schedule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+from random import Random
+
+from kcontrol.core.cluster.entries import (
+    ClusterEntry,
+    Configure,
+    ConfirmSnapshot,
+    Leave,
+    ProposeSnapshot,
+)
+from kcontrol.core.cluster.model import ClusterPolicy, Scheduler
+from tests.simulation.cluster.faults import FAULTS, Fault
+from tests.simulation.cluster.hosts import Host, HostAgent, Process
+from tests.simulation.cluster.invariants import COMES_TO_REST, QUIET, STAYS_AT_REST
+from tests.simulation.cluster.rest import not_at_rest
+from tests.simulation.cluster.users import JOBS, TAGS, User
+from tests.simulation.cluster.world import FOR_EVER_MS, TICK_MS, ClusterWorld
+from tests.simulation.invariants import require
+
+REST_LIMIT_TICKS = 900
+REST_TICKS = 90
+POLICY = ClusterPolicy(beat_ms=3 * TICK_MS, digest_every=10, snapshot_every=40, finished_jobs=2)
+LASTING_CUTS = ("log read", "log write", "beats write")
+
+
+class ClusterSchedule:
+    """likely: faults that this schedule has in any case."""
+
+    def __init__(self, seed: int, likely: Collection[Fault] = (), two_codes: bool | None = None) -> None:
+        self.random = Random(seed)
+        self.world = ClusterWorld()
+        self.world.is_alive = self._is_alive
+        self.hosts: list[Host] = []
+        self.on_their_way: list[ClusterEntry] = []
+        self.history: list[ClusterEntry] = []
+        self.done: Counter[str] = Counter()
+        self._pids = [0]
+        self._agents = 0
+        self.tagged = self.random.random() < 0.4
+        drawn = self.random.random() < 0.3
+        self.two_codes = drawn if two_codes is None else two_codes
+        self._faults = [one for one in FAULTS if self.random.random() < 0.35] + 3 * list(likely)
+        self._rate = 0.25 * self.random.random()
+        self._user = User(self)
+        scheduler = self.random.choice(tuple(Scheduler))
+        self.say(Configure(replace(POLICY, scheduler=scheduler)))
+        for _ in range(self.random.randint(1, 7)):
+            self.add_host()
+
+    # --- what there is ------------------------------------------------------------------------------------
+
+    def add_host(self) -> Host:
+        random = self.random
+        tags = tuple(tag for tag in TAGS if random.random() < 0.4) if self.tagged else ()
+        level = random.choice((1, 2)) if self.two_codes else 1
+        host = Host(f"h{len(self.hosts)}", random.randint(1, 3), tags, level)
+        self.hosts.append(host)
+        self.start_agent(host)
+        return host
+
+    def start_agent(self, host: Host) -> None:
+        self._agents += 1
+        host.gone = False
+        host.agent = HostAgent(self.world, host, f"{host.name}#{self._agents}", self.random)
+
+    def _is_alive(self, name: str, incarnation: str) -> bool:
+        return any(
+            host.agent is not None and (host.name, host.agent.incarnation) == (name, incarnation)
+            for host in self.hosts
+        )
+
+    def any_host(self) -> Host:
+        return self.random.choice(self.hosts)
+
+    def any_job(self) -> str:
+        return self.random.choice(JOBS)
+
+    def trouble(self, host: Host, until_ms: int = 0) -> None:
+        """Something is wrong with this host, which explains its death for a while."""
+        now = max(self.world.now_ms, until_ms)
+        self.world.trouble_ms[host.name] = max(now, self.world.trouble_ms.get(host.name, 0))
+
+    def say(self, entry: ClusterEntry) -> None:
+        if self.world.log_up:
+            self.world.append(entry)
+            self.history.append(entry)
+
+    # --- what happens -------------------------------------------------------------------------------------
+
+    def go_on(self, ticks: int) -> None:
+        """For so long nothing new goes wrong."""
+        for _ in range(ticks):
+            self.tick(False)
+
+    def tick(self, faults: bool) -> None:
+        world, random = self.world, self.random
+        world.now_ms += TICK_MS
+        if faults:
+            self._disturb()
+        self.on_their_way += world.late
+        world.late.clear()
+        if self.on_their_way and world.log_up and random.random() < 0.1:
+            at = random.randrange(len(self.on_their_way))
+            world.append(self.on_their_way.pop(at), late=True)
+        order = list(self.hosts)
+        random.shuffle(order)
+        for host in order:
+            if host.frozen_until_ms <= world.now_ms:
+                self._let_run(host, faults)
+
+    def _disturb(self) -> None:
+        if self._faults and self.random.random() < self._rate:
+            fault = self.random.choice(self._faults)
+            if fault(self):
+                self.done[fault.__name__] += 1
+        if self.random.random() < 0.08:
+            self._user.wishes()
+
+    def _let_run(self, host: Host, faults: bool) -> None:
+        awake = host.agent_frozen_until_ms <= self.world.now_ms
+        if host.agent is not None and awake and (not faults or self.random.random() < 0.8):
+            before = len(self.world.log)
+            host.agent.act(self._pids)
+            self.history.extend(entry for entry in self.world.log[before:] if entry is not None)
+        for process in list(host.processes.values()):
+            self._run(host, process)
+
+    def _run(self, host: Host, process: Process) -> None:
+        """A node joins, and goes on until a newer one has joined, or its pipeline has stopped."""
+        world = self.world
+        if not host.reaches("control", world) or not world.log_up:
+            return
+        job = world.truth.jobs.get(process.unit[0])
+        if job is None or not job.active:
+            host.processes.pop(process.pid, None)
+        elif not process.joined:
+            if self.random.random() < 0.3:
+                process.joined = True
+                world.join(process.unit, process.generation, process.pid)
+        elif world.rightful[process.unit].pid != process.pid:
+            host.processes.pop(process.pid, None)
+            world.counts["process replaced"] += 1
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Raises Violation at the first invariant that does not hold."""
+        for _ in range(self.random.choice((60, 120, 200, 350))):
+            self.tick(True)
+        self._end_faults()
+        require(self._come_to_rest() is None, COMES_TO_REST, not_at_rest(self))
+        entries = len(self.world.log)
+        self.go_on(REST_TICKS)
+        # That a host can't write, it may find out only when it has something to say.
+        weak = {host.name for host in self.hosts if host.lasting_cut}
+        more = [one for one in self.world.log[entries:] if one is not None]
+        more = [one for one in more if not (isinstance(one, Leave) and one.agent in weak)]
+        upkeep = all(isinstance(one, ProposeSnapshot | ConfirmSnapshot) for one in more)
+        require(upkeep and len(more) <= 4, QUIET, more[:5])
+        require(
+            (self._come_to_rest() if weak else not_at_rest(self)) is None, STAYS_AT_REST, not_at_rest(self)
+        )
+
+    def _come_to_rest(self) -> str | None:
+        for _ in range(REST_LIMIT_TICKS):
+            self.tick(False)
+            if self.world.now_ms % (10 * TICK_MS) == 0 and not_at_rest(self) is None:
+                return None
+        return not_at_rest(self)
+
+    def _end_faults(self) -> None:
+        """Some hosts are gone for good, a few never reach something; all others work."""
+        world, random = self.world, self.random
+        world.log_up = world.beats_up = True
+        living = [host for host in self.hosts if random.random() < 0.8] or self.hosts[:1]
+        for host in self.hosts:
+            host.cut_until_ms.clear()
+            host.frozen_until_ms = host.agent_frozen_until_ms = 0
+            host.broken_for.clear()
+            self.trouble(host)
+            if host not in living:
+                self._lose(host)
+                continue
+            if host is not living[0] and random.random() < 0.12:
+                host.lasting_cut = random.choice(LASTING_CUTS)
+                host.cut_until_ms[host.lasting_cut] = FOR_EVER_MS
+                self.trouble(host, FOR_EVER_MS)
+            if host.agent is None:
+                host.code_level = 2 if self.two_codes else host.code_level
+                self.start_agent(host)
+        world.brokers_trouble_ms = world.now_ms
+        self.on_their_way.clear()
+        world.late.clear()
+
+    def _lose(self, host: Host) -> None:
+        host.gone, host.agent = True, None
+        if self.random.random() < 0.5:
+            host.processes.clear()

@@ -1,0 +1,77 @@
+"""What users ask of a cluster: jobs submitted, killed, completed, hosts drained, another scheduler, another
+level, an old wish again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kcontrol.core.cluster.entries import CompleteTask, Configure, Drain, KillJob, RaiseLevel, SubmitJob
+from kcontrol.core.cluster.model import Scheduler, TaskSpec
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.schedule import ClusterSchedule
+
+TAGS = ("gpu", "ssd")
+JOBS = ("flights", "orders", "taxis", "waves")
+
+
+class User:
+    """All of them."""
+
+    def __init__(self, schedule: ClusterSchedule) -> None:
+        self._schedule = schedule
+        self._requests = 0
+
+    def wishes(self) -> None:
+        """One wish, as of what the log holds now."""
+        s = self._schedule
+        self._requests += 1
+        request, as_of = f"q{self._requests}", len(s.world.log) - 1
+        name, drawn = s.any_job(), s.random.random()
+        if drawn < 0.55:
+            s.say(self._submission(name, request, as_of))
+        elif drawn < 0.67:
+            s.say(KillJob(name, request, as_of))
+        elif drawn < 0.75:
+            self._complete(name)
+        elif drawn < 0.83:
+            s.say(Drain(s.any_host().name, s.random.random() < 0.4))
+        elif drawn < 0.88:
+            policy = s.world.truth.policy
+            scheduler = s.random.choice(tuple(Scheduler))
+            s.say(Configure(replace(policy, scheduler=scheduler, coordinators=s.random.choice((1, 2, 3)))))
+        elif drawn < 0.93 and s.two_codes:
+            s.say(RaiseLevel(2))
+        else:
+            self._again()
+
+    def _submission(self, name: str, request: str, as_of: int) -> SubmitJob:
+        random = self._schedule.random
+        nodes, elastic = random.randint(1, 3), random.random() < 0.4
+        most: int | None = nodes + (random.randint(0, 3) if elastic else 0)
+        if elastic and random.random() < 0.5:
+            most = None
+        tags = tuple(tag for tag in TAGS if self._schedule.tagged and random.random() < 0.3)
+        tasks = [TaskSpec("nodes", nodes, most, tags, random.choice((0, 50)))]
+        if random.random() < 0.2:
+            tasks.append(
+                TaskSpec(
+                    "side", random.randint(0, 1), random.choice((1, 2, None)), (), random.choice((0, 30))
+                )
+            )
+        schedulers = (Scheduler.BALANCED, *Scheduler)
+        return SubmitJob(
+            *(name, request, as_of, f"package-{random.randint(1, 3)}", tuple(tasks)),
+            *(random.choice(schedulers), random.choice((0, 20, 30, 40, 70))),
+        )
+
+    def _complete(self, name: str) -> None:
+        job = self._schedule.world.truth.jobs.get(name)
+        if job is not None and job.open_tasks:
+            self._schedule.say(CompleteTask(name, job.revision, job.open_tasks[0].name))
+
+    def _again(self) -> None:
+        before = [one for one in self._schedule.history if isinstance(one, SubmitJob | KillJob)]
+        if before:
+            self._schedule.say(self._schedule.random.choice(before))

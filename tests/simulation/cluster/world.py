@@ -1,0 +1,95 @@
+"""What survives a process: the log, the beats, snapshots, the joins of nodes; and an oracle that folds the
+log beside everybody.
+
+Every entry is applied by the oracle as soon as it is appended, and the invariants are checked on the value
+that it makes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kcontrol.core.cluster.agent import SavedReplica
+from kcontrol.core.cluster.canonical import digest
+from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.model import EMPTY, Unit
+from kcontrol.core.cluster.replica import apply
+from tests.simulation.cluster.invariants import OLDER_PLACEMENT, ONLY_CONFIRMED_CUT, Applied, check_entry
+from tests.simulation.invariants import require
+
+TICK_MS = 1_000
+NEVER_MS = -(10**12)
+FOR_EVER_MS = 10**12
+
+
+@dataclass(frozen=True)
+class NodeLife:
+    """A process of a node that has joined its pipeline."""
+
+    generation: int
+    position: int
+    pid: int
+
+
+class ClusterWorld:
+    """Kafka, as far as a cluster sees it, and what is true."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.log: list[ClusterEntry | None] = []
+        """None: deleted."""
+        self.start = 0
+        self.beats: list[Beat] = []
+        self.snapshots: dict[tuple[int, str], SavedReplica] = {}
+        self.rightful: dict[Unit, NodeLife] = {}
+        self.truth = EMPTY
+        self.marks: dict[int, str] = {}
+        self.log_up = self.beats_up = True
+        self.trouble_ms: dict[str, int] = {}
+        """By agent, until when something was wrong with its host."""
+        self.brokers_trouble_ms = NEVER_MS
+        self.counts: Counter[str] = Counter()
+        self.late: list[ClusterEntry] = []
+        """Appends that were given up, and arrive all the same."""
+        self.carried_out: Counter[tuple[str, str]] = Counter()
+        self.in_vain: Counter[ClusterEntry] = Counter()
+        self.is_alive: Callable[[str, str], bool] = lambda name, incarnation: False
+        self._positions = 0
+
+    def append(self, entry: ClusterEntry, late: bool = False) -> str:
+        """Why it was rejected. late: it was on its way for long, or came twice, so that it may have been true
+        once."""
+        offset = len(self.log)
+        self.log.append(entry)
+        before = self.truth
+        self.truth, why = apply(before, offset, entry)
+        kind = type(entry).__name__
+        self.counts[f"{kind} rejected" if why else kind] += 1
+        if offset % self.truth.policy.digest_every == 0:
+            self.marks[offset] = digest(self.truth)
+        check_entry(self, Applied(before, self.truth, entry, offset, why, late))
+        return why
+
+    def cut(self, to: int) -> None:
+        """Delete what is before an offset."""
+        require(to <= self.truth.base[0] + 1, ONLY_CONFIRMED_CUT, (to, self.truth.base))
+        self.log[self.start : to] = [None] * (to - self.start)
+        self.start = max(self.start, to)
+        self.counts["log cut"] += 1
+
+    def join(self, unit: Unit, generation: int, pid: int) -> None:
+        """A node's process says in its pipeline's control topic that it is there."""
+        self._positions += 1
+        mine, now = NodeLife(generation, self._positions, pid), self.rightful.get(unit)
+        if now is None or self.is_newer(mine, now):
+            older = now is not None and mine.generation < now.generation
+            require(not older, OLDER_PLACEMENT, (unit, mine, now))
+            self.rightful[unit] = mine
+
+    @staticmethod
+    def is_newer(one: NodeLife, other: NodeLife) -> bool:
+        """The newest placement counts, then the newest join."""
+        return (one.generation, one.position) > (other.generation, other.position)

@@ -1,0 +1,97 @@
+"""Who is silent: by the order of beats alone."""
+
+from __future__ import annotations
+
+from kcontrol.core.cluster.liveness import (
+    Beat,
+    Liveness,
+    Who,
+    attend,
+    differs_from_most,
+    hear,
+    is_heard,
+    silent,
+)
+from kcontrol.core.cluster.model import ClusterPolicy
+
+POLICY = ClusterPolicy(silent_after=5, missing_after=3, silent_after_many=20)
+A, B, C, D = (("a", "1"), ("b", "1"), ("c", "1"), ("d", "1"))
+
+
+def beats(liveness: Liveness, *who: Who, gap: bool = False) -> Liveness:
+    for one in who:
+        liveness = hear(liveness, Beat(*one, seq=0, gap=gap and one == A, applied=0), POLICY)
+    return liveness
+
+
+def hearing(*others: Who) -> Liveness:
+    """All of them were heard just now."""
+    return beats(attend(Liveness(A), [A, *others]), A, *others)
+
+
+def test_who_misses_five_of_mine_is_silent_and_comes_back_with_one_beat() -> None:
+    liveness = hearing(B, C, D)
+    for _ in range(5):
+        assert silent(liveness, POLICY) == set()
+        liveness = beats(liveness, A, C, D)
+    assert silent(liveness, POLICY) == {B}
+    assert not is_heard(liveness, B, POLICY)
+    assert silent(beats(liveness, B), POLICY) == set()
+
+
+def test_a_gap_begins_everybodys_time_anew() -> None:
+    liveness = hearing(B, C, D)
+    for _ in range(4):
+        liveness = beats(liveness, A, C, D)
+    liveness = beats(liveness, A, gap=True)
+    for _ in range(4):
+        liveness = beats(liveness, A, C, D)
+        assert silent(liveness, POLICY) == set()
+    assert silent(beats(liveness, A), POLICY) == {B}
+
+
+def test_what_is_read_late_counts_by_its_order() -> None:
+    liveness = hearing(B, C, D)
+    for _ in range(30):
+        liveness = beats(liveness, A, B, C, D)
+    assert silent(liveness, POLICY) == set()
+
+
+def test_without_own_beats_nobody_is_silent() -> None:
+    liveness = hearing(B, C)
+    for _ in range(100):
+        liveness = beats(liveness, C)
+    assert silent(liveness, POLICY) == set()
+
+
+def test_while_most_are_missing_it_takes_more_but_not_for_ever() -> None:
+    liveness = hearing(B, C, D)
+    for _ in range(19):
+        liveness = beats(liveness, A, D)
+        assert silent(liveness, POLICY) == set()
+    assert silent(beats(liveness, A, D), POLICY) == {B, C}
+
+
+def test_the_patience_lasts_while_they_come_back_one_by_one() -> None:
+    liveness = hearing(B, C, D)
+    for _ in range(4):
+        liveness = beats(liveness, A, D)
+    for _ in range(8):
+        liveness = beats(liveness, A, C, D)
+        assert silent(liveness, POLICY) == set()
+
+
+def test_the_next_incarnation_speaks_for_the_one_that_is_in_the_log() -> None:
+    liveness = attend(Liveness(A), [A, ("b", "2")])
+    liveness = hear(liveness, Beat("b", "3", 0, False, 0, before="2"), POLICY)
+    assert is_heard(liveness, ("b", "2"), POLICY)
+
+
+def test_who_differs_from_most_knows_it_and_of_two_neither_does() -> None:
+    def marked(*digests: str) -> Liveness:
+        return Liveness(A, marks={str(at): (100, digest) for at, digest in enumerate(digests)})
+
+    assert differs_from_most(marked("x", "x"), {100: "mine"})
+    assert not differs_from_most(marked("x"), {100: "mine"})
+    assert not differs_from_most(marked("x", "x", "mine"), {100: "mine"})
+    assert not differs_from_most(marked("x", "x", "x"), {200: "mine"})
