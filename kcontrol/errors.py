@@ -175,3 +175,8 @@ class TargetAwayError(KcontrolError):
     """A delivery's target can't be reached or can't do it now; the same may succeed later."""
 
     exit_code = 17
+
+    def __init__(self, message: str, wait_s: float = 0.0) -> None:
+        """wait_s: so long the target has asked to be left alone."""
+        super().__init__(message)
+        self.wait_s = wait_s

@@ -5,35 +5,37 @@ from __future__ import annotations
 import json
 import logging
 import os
-import secrets
 import signal
-import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes, ToldDelivery
 from kcontrol.adapters.kafka.client.background import client_for
 from kcontrol.apps.ask import definition
-from kcontrol.apps.deliver.delivery import FIRST, NEXT, Delivery, DeliveryOptions
+from kcontrol.apps.deliver.delivery import Delivery
 from kcontrol.apps.deliver.log_watch import LogWatch
 from kcontrol.apps.deliver.progress import DeliveryObserver, DeliveryState, Progress
-from kcontrol.apps.deliver.target import Target
 from kcontrol.apps.deliver.telling import telling
 from kcontrol.apps.supervisor.lifeline import lifeline_option
+from kcontrol.cli.delivery_targets import (
+    BATCH_ROWS,
+    PART_RECORDS,
+    AskedDelivery,
+    AskedTarget,
+    check_options,
+    target_of,
+)
 from kcontrol.cli.listening import listen, listen_options
 from kcontrol.cli.options import cluster_option, debug_option, json_option
 from kcontrol.core.model import OutputSpec, PipelineSpec
-from kcontrol.errors import ConfigurationError, NotFoundError
-from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.errors import NotFoundError
 
 _log = logging.getLogger("kcontrol.deliver")
-
-_POSTGRES = ("postgresql://", "postgres://")
 
 
 @click.command()
@@ -43,15 +45,20 @@ _POSTGRES = ("postgresql://", "postgres://")
     "address",
     required=True,
     metavar="URL",
-    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full. Without "
-    "a password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file.",
+    help="Where to: postgresql://USER@HOST:PORT/DATABASE, with libpq's parameters such as ?sslmode=verify-full; or, for a "
+    "webhook, https://HOST/PATH. Without a password: give it as PGPASSWORD, in ~/.pgpass, or with --password-file; for a "
+    "webhook in a header, with --headers-file.",
 )
 @click.option("--output", required=True, metavar="NAME", help="The pipeline's output that is delivered.")
 @click.option(
     "--table",
-    required=True,
     metavar="NAME",
-    help="The table, with its schema if it needs one. It must exist.",
+    help="For a database: the table, with its schema if it needs one. It must exist.",
+)
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="For a webhook: the name of this delivery. Two to the same host and path need two. Default: host and path.",
 )
 @click.option(
     "--mode",
@@ -95,15 +102,11 @@ _POSTGRES = ("postgresql://", "postgres://")
 )
 @click.option(
     "--start",
-    default=FIRST,
-    show_default=True,
     metavar="first|next|STEP",
     help="Where a target begins to which nothing was delivered yet: with step 1, with the step after the newest, or with "
-    "this one.",
+    "this one. Default: first, for a database; for a webhook it must be said.",
 )
-@click.option(
-    "--resync", is_flag=True, help="Begin anew: forget what was delivered. The table must be empty."
-)
+@click.option("--resync", is_flag=True, help="Begin anew: forget what was delivered. A table must be empty.")
 @click.option(
     "--adopt", is_flag=True, help="The table was restored, and holds the steps that were delivered."
 )
@@ -111,11 +114,47 @@ _POSTGRES = ("postgresql://", "postgres://")
     "--password-file", type=click.Path(path_type=Path), help="File whose first line is the password."
 )
 @click.option(
+    "--headers-file",
+    type=click.Path(path_type=Path),
+    help="For a webhook: file of lines NAME: VALUE, which every request has as headers, such as Authorization.",
+)
+@click.option(
+    "--signing-key-file",
+    type=click.Path(path_type=Path),
+    help="For a webhook: file whose first line is the key by which bodies are signed, as Standard Webhooks have it.",
+)
+@click.option(
+    "--ca-file",
+    type=click.Path(path_type=Path),
+    help="For a webhook: the authorities that its certificate may be of, in PEM. Default: the system's.",
+)
+@click.option(
+    "--certificate-file",
+    type=click.Path(path_type=Path),
+    help="For a webhook: this client's own certificate, in PEM.",
+)
+@click.option(
+    "--key-file", type=click.Path(path_type=Path), help="For a webhook: the key of --certificate-file."
+)
+@click.option(
     "--batch-rows",
     type=click.IntRange(1, 1_000_000),
-    default=10_000,
+    help=f"Rows that are sent at a time. Default: {BATCH_ROWS:,}, and {PART_RECORDS} in a request of a webhook.",
+)
+@click.option(
+    "--max-body-bytes",
+    type=click.IntRange(1 << 10, 1 << 30),
+    default=1 << 20,
     show_default=True,
-    help="Rows that are sent at a time.",
+    help="For a webhook: bytes of records in a request.",
+)
+@click.option(
+    "--request-timeout",
+    "request_s",
+    type=click.FloatRange(0.1, 3_600),
+    default=15.0,
+    show_default=True,
+    help="For a webhook: seconds to connect, and then to wait for the answer.",
 )
 @click.option(
     "--max-bytes-held",
@@ -178,67 +217,26 @@ _POSTGRES = ("postgresql://", "postgres://")
 @json_option
 @debug_option
 def deliver(**given: Any) -> None:
-    """Deliver an output of PIPELINE to a table of PostgreSQL until Ctrl-C: each committed step in one transaction of the
-    database, together with its number, so that it is there once, in order, whoever dies when.
+    """Deliver an output of PIPELINE until Ctrl-C. To a table of PostgreSQL: each committed step in one transaction of the
+    database, together with its number, so that it is there once, in order, whoever dies when. To a webhook: each committed
+    step in order, at least once, by requests that are the same when they come again.
 
-    Any number may run for the same table: one delivers, the others stand by. What was delivered is in the table
-    kcontrol_steps beside it.
+    Any number may run for the same target: one delivers, the others stand by. What was delivered is in the table
+    kcontrol_steps beside the table, or, for a webhook, in a consumer group of Kafka.
 
     \b
     Examples:  kcontrol deliver orders --to postgresql://etl@db:5432/shop --output totals --table totals
                kcontrol deliver orders --to postgresql://etl@db/shop --output totals --table totals --mode upsert --key customer
+               kcontrol deliver orders --to https://hooks.example.com/orders --output totals --start next
     """
+    context = click.get_current_context()
+    check_options(
+        given["address"],
+        {name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT},
+    )
     asked = AskedDelivery(**given)
     spec = client_for(asked.cluster).start(definition(asked.cluster, asked.pipeline)).result()
-    target = postgres_target(asked, output_of(spec, asked.output))
-    run_delivery(asked, target)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedDelivery:
-    """The options, as click has read them."""
-
-    pipeline: str
-    address: str
-    output: str
-    table: str
-    mode: str
-    keys: str | None
-    columns: str | None
-    value_format: str | None
-    schema_file: Path | None
-    delete_when: str | None
-    on_bad_row: str
-    start: str
-    resync: bool
-    adopt: bool
-    password_file: Path | None
-    batch_rows: int
-    max_bytes_held: int
-    connect_s: int
-    statement_s: float
-    lock_s: float
-    silence_s: float
-    longest_wait_s: float
-    give_up_s: float
-    host: str
-    port: int | None
-    token_file: Path | None
-    cluster: ClusterSettings
-    as_json: bool
-
-    def delivery_options(self) -> DeliveryOptions:
-        """Raises ConfigurationError."""
-        if self.start not in (FIRST, NEXT) and not (self.start.isdecimal() and int(self.start) >= 1):
-            raise ConfigurationError(f"--start {self.start}: give first, next, or the number of a step")
-        return DeliveryOptions(
-            start=self.start,
-            resync=self.resync,
-            give_up_s=self.give_up_s,
-            longest_wait_s=self.longest_wait_s,
-            poll_s=min(2.0, self.silence_s / 4),
-            max_bytes_held=self.max_bytes_held,
-        )
+    run_delivery(asked, target_of(asked, output_of(spec, asked.output)))
 
 
 def output_of(spec: PipelineSpec, name: str) -> OutputSpec:
@@ -250,47 +248,9 @@ def output_of(spec: PipelineSpec, name: str) -> OutputSpec:
     return found
 
 
-def postgres_target(asked: AskedDelivery, output: OutputSpec) -> Target:
-    """Raises ConfigurationError."""
-    from kcontrol.adapters.postgres.library import load_psycopg
-
-    if not asked.address.startswith(_POSTGRES):
-        raise ConfigurationError("--to must begin with postgresql://")
-    load_psycopg()
-    from kcontrol.adapters.postgres.rows import RowRules
-    from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
-    from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
-
-    keys = _names(asked.keys)
-    if (asked.mode == "upsert") != bool(keys):
-        raise ConfigurationError("--mode upsert and --key COLUMN,... need each other: give both, or neither")
-    if asked.delete_when is not None and not keys:
-        raise ConfigurationError(
-            "--delete-when needs --mode upsert: a row that is deleted is found by its key"
-        )
-    rules = RowRules(
-        asked.value_format or output.value_format,
-        "" if asked.schema_file is None else asked.schema_file.read_text(encoding="utf-8"),
-        keys,
-        None if asked.delete_when is None else _when(asked.delete_when),
-    )
-    options = PostgresOptions(
-        DatabaseAddress(asked.address, asked.password_file),
-        asked.table,
-        rules,
-        columns=_names(asked.columns),
-        skips_bad_rows=asked.on_bad_row == "skip",
-        batch_rows=asked.batch_rows,
-        silence_s=asked.silence_s,
-        limits=SessionLimits(asked.connect_s, asked.statement_s, asked.lock_s),
-        adopts=asked.adopt,
-    )
-    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-    return PostgresTarget(options, asked.pipeline, asked.output, holder)
-
-
-def run_delivery(asked: AskedDelivery, target: Target) -> None:
+def run_delivery(asked: AskedDelivery, to: AskedTarget) -> None:
     """Until a signal ends it. Raises what `Delivery.run` does."""
+    target = to.target
     watch, options = LogWatch(asked.cluster, asked.pipeline), asked.delivery_options()
     progress = Progress()
 
@@ -298,7 +258,7 @@ def run_delivery(asked: AskedDelivery, target: Target) -> None:
         now = progress.facts
         return ToldDelivery(
             output=asked.output,
-            target=asked.table,
+            target=to.name,
             kind=target.kind,
             guarantee=target.guarantee.value,
             state=now.state.value,
@@ -310,7 +270,7 @@ def run_delivery(asked: AskedDelivery, target: Target) -> None:
 
     with ExitStack() as stack:
         if asked.port is not None:
-            stack.enter_context(_metrics(asked, target, progress, watch))
+            stack.enter_context(_metrics(asked, to, progress, watch))
         delivery = Delivery(asked.cluster, asked.pipeline, asked.output, target, options, progress, watch)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: delivery.stop())
@@ -331,7 +291,7 @@ def run_delivery(asked: AskedDelivery, target: Target) -> None:
         delivery.run()
 
 
-def _metrics(asked: AskedDelivery, target: Target, progress: Progress, watch: LogWatch) -> Any:
+def _metrics(asked: AskedDelivery, to: AskedTarget, progress: Progress, watch: LogWatch) -> Any:
     # Whoever serves nothing need not wait for the libraries of a server.
     from kcontrol.adapters.metrics.deliveries import DeliveryLevels, DeliveryMetrics
     from kcontrol.adapters.metrics.making import make_registry
@@ -344,23 +304,12 @@ def _metrics(asked: AskedDelivery, target: Target, progress: Progress, watch: Lo
         facts = progress.facts
         return DeliveryLevels(facts.state.value, facts.step, watch.lag_steps, watch.lag_s)
 
-    labels = (asked.pipeline, asked.output, asked.table)
+    labels = (asked.pipeline, asked.output, to.name)
     observer: DeliveryObserver = DeliveryMetrics(
-        registry, labels, target.guarantee.value, [each.value for each in DeliveryState], levels
+        registry, labels, to.target.guarantee.value, [each.value for each in DeliveryState], levels
     )
     progress.observe(observer)
     click.echo(
         json.dumps({"metrics": listener.url}) if asked.as_json else f"metrics at {listener.url}/metrics"
     )
     return listener.in_thread(lambda: serve_metrics(listener, registry))
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
-
-
-def _when(text: str) -> tuple[str, str]:
-    field, equals, value = text.partition("=")
-    if not field or not equals:
-        raise ConfigurationError(f"--delete-when {text}: give FIELD=TEXT, such as op=d")
-    return field, value

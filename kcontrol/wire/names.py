@@ -7,6 +7,7 @@ creates topics and grants rights.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ _PIPELINE = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _EXCHANGE = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+")
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
+_LONGEST_TARGET = 120
 _RESERVED = frozenset({"schema"})
 DEFAULT_NAMES = {
     "control_topic": "{prefix}.control",
@@ -179,7 +182,13 @@ class Names:
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""
-        return f"{self.prefix}.{check_pipeline_name(pipeline)}.deliver.{delivery}"
+        return f"{self.prefix}.{check_pipeline_name(pipeline)}.deliver.{_UNUSUAL.sub('_', delivery)}"
+
+    def standing_group(self, pipeline: str, output: str, target: str) -> str:
+        """The consumer group that holds where a delivery stands, if its target can't. Targets of two names have two."""
+        told_apart = hashlib.sha256(f"{output}\0{target}".encode()).hexdigest()[:8]
+        name = _UNUSUAL.sub("_", f"{output}.{target}")[:_LONGEST_TARGET]
+        return f"{self.prefix}.{check_pipeline_name(pipeline)}.standing.{name}.{told_apart}"
 
 
 def control_partition(pipeline: str, partitions: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,16 +13,20 @@ from kcontrol.adapters.postgres.record import HeldDelivery, StepRecord
 from kcontrol.adapters.postgres.rows import BadRowError, Row, RowMaker, RowRules
 from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
 from kcontrol.adapters.postgres.table import Table, look_at
-from kcontrol.core.step.following import Applied, Delivered, Guarantee, StepVerdict, judge_step
+from kcontrol.core.step.following import (
+    Applied,
+    Delivered,
+    Guarantee,
+    PlacedRecords,
+    StepVerdict,
+    judge_step,
+)
 from kcontrol.errors import DeliveryHaltedError, ReplacedError, TargetAwayError
 
 _log = logging.getLogger("kcontrol.deliver")
 
 BAD_ROWS_TOLD = 3
 """Of a step, one by one; of the others only how many they are."""
-
-Records = Iterable[tuple[bytes | None, bytes | None, str]]
-"""Key, value, and the record's place for messages."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class PostgresTarget:
             with errors_told(str(self)):
                 self._record.halted(self._fence, reason)
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: Records) -> Delivered:
+    def apply(self, step: int, its_print: str, committed_ms: int, records: PlacedRecords) -> Delivered:
         """Apply a step whole, with its number, in one transaction; or nothing of it.
 
         records: read once, and to their end if the step is applied. Raises ReplacedError: another has taken over.
@@ -169,7 +173,7 @@ class PostgresTarget:
             self._record.applied(now, committed_ms, rows, bad_rows)
         return Delivered(verdict, held.applied, rows, bad_rows)
 
-    def _load(self, step: int, records: Records) -> tuple[int, int]:
+    def _load(self, step: int, records: PlacedRecords) -> tuple[int, int]:
         self._loader.begin()
         rows = bad_rows = 0
         for batch, bad in self._batches(step, records):
@@ -182,7 +186,7 @@ class PostgresTarget:
             _log.warning("step %d: %d bad rows were left out", step, bad_rows)
         return rows, bad_rows
 
-    def _batches(self, step: int, records: Records) -> Iterator[tuple[Sequence[Row], int]]:
+    def _batches(self, step: int, records: PlacedRecords) -> Iterator[tuple[Sequence[Row], int]]:
         """Rows, and how many records on their way were none."""
         batch: list[Row] = []
         bad = told = 0

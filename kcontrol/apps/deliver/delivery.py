@@ -14,13 +14,15 @@ from dataclasses import dataclass
 
 from kcontrol.apps.deliver.log_watch import LogWatch
 from kcontrol.apps.deliver.progress import Progress
-from kcontrol.apps.deliver.target import Records, Target
+from kcontrol.apps.deliver.target import Target
 from kcontrol.apps.step_consumer import StepConsumer
 from kcontrol.apps.step_stream import StreamedStep
 from kcontrol.backoff import Backoff, Tries
 from kcontrol.core.step.following import (
     Applied,
     LogFacts,
+    PlacedRecords,
+    RecordPlace,
     StepVerdict,
     judge_log,
     sentence,
@@ -117,7 +119,8 @@ class Delivery:
                 error,
                 self._watch.lag_steps,
             )
-        self._stopped.wait(self._tries.failed() / 1000)
+        asked_s = min(getattr(error, "wait_s", 0.0), self._options.longest_wait_s)
+        self._stopped.wait(max(self._tries.failed() / 1000, asked_s))
 
     def _deliver(self) -> None:
         self._target.open()
@@ -218,13 +221,13 @@ class Delivery:
         self._progress.delivered(max(step.number, done.before.step), done)
         self._recovered()
 
-    def _records(self, step: StreamedStep) -> Records:
-        def every() -> Iterator[tuple[bytes | None, bytes | None, str]]:
+    def _records(self, step: StreamedStep) -> PlacedRecords:
+        def every() -> Iterator[tuple[bytes | None, bytes | None, RecordPlace]]:
             for _, chunk in step.chunks():
                 for record in chunk:
                     if self._stopped.is_set():
                         raise TargetAwayError("stopped")
-                    yield record.key, record.value, f"partition {record.partition}, offset {record.offset}"
+                    yield record.key, record.value, RecordPlace(record.partition, record.offset)
 
         return every()
 

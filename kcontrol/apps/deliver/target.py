@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
-from kcontrol.core.step.following import Applied, Delivered, Guarantee
-
-Records = Iterable[tuple[bytes | None, bytes | None, str]]
+from kcontrol.core.step.following import Applied, Delivered, Guarantee, PlacedRecords
 
 
 class Target(Protocol):
@@ -55,6 +52,6 @@ class Target(Protocol):
         """For whoever looks at the target."""
         ...
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: Records) -> Delivered:
+    def apply(self, step: int, its_print: str, committed_ms: int, records: PlacedRecords) -> Delivered:
         """Apply a step; its records are read once and to their end if it is the next one. Raises ReplacedError."""
         ...

@@ -6,6 +6,7 @@ The commit of the boundary is the decision; a target is brought in line after it
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,6 +76,21 @@ class Delivered:
     before: Applied
     rows: int = 0
     bad_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPlace:
+    """Of a record of an output."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}, offset {self.offset}"
+
+
+PlacedRecords = Iterable[tuple[bytes | None, bytes | None, RecordPlace]]
+"""Key, value and place of each, in order of partition and offset."""
 
 
 def judge_log(applied: Applied, log: LogFacts) -> StepVerdict:

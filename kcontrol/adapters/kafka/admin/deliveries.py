@@ -7,7 +7,6 @@ The offset is that of the log of steps, counted in steps: the number of the next
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ TIMEOUT_S = 10.0
 _OVER_S = 2 * TIMEOUT_S
 """A client must not be let go while it still waits for an answer: librdkafka ends such requests after TIMEOUT_S."""
 MAX_REASON = 500
-_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class DeliveryNotes:
 
     def tell(self, told: ToldDelivery) -> None:
         """In place of what was told before."""
-        group = self._names.delivery_group(self._pipeline, _UNUSUAL.sub("_", f"{told.output}.{told.target}"))
+        group = self._names.delivery_group(self._pipeline, f"{told.output}.{told.target}")
         text = json.dumps({**asdict(told), "reason": told.reason[:MAX_REASON]})
         place = TopicPartition(self._topic, 0, max(told.step + 1, 0), metadata=text)
         asked = ConsumerGroupTopicPartitions(group, [place])

@@ -1,0 +1,207 @@
+"""The targets of `kcontrol deliver`, put together from its options."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcontrol.apps.deliver.delivery import FIRST, NEXT, DeliveryOptions
+from kcontrol.apps.deliver.target import Target
+from kcontrol.core.model import OutputSpec
+from kcontrol.errors import ConfigurationError
+from kcontrol.settings.cluster import ClusterSettings
+
+BATCH_ROWS, PART_RECORDS = 10_000, 500
+_POSTGRES, _WEBHOOK = ("postgresql://", "postgres://"), ("https://", "http://")
+_OF_POSTGRES = {
+    "table": "--table",
+    "mode": "--mode",
+    "keys": "--key",
+    "columns": "--columns",
+    "delete_when": "--delete-when",
+    "adopt": "--adopt",
+    "password_file": "--password-file",
+    "connect_s": "--connect-timeout",
+    "statement_s": "--statement-timeout",
+    "lock_s": "--lock-timeout",
+}
+_OF_WEBHOOKS = {
+    "name": "--name",
+    "headers_file": "--headers-file",
+    "signing_key_file": "--signing-key-file",
+    "ca_file": "--ca-file",
+    "certificate_file": "--certificate-file",
+    "key_file": "--key-file",
+    "max_body_bytes": "--max-body-bytes",
+    "request_s": "--request-timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDelivery:
+    """The options, as click has read them."""
+
+    pipeline: str
+    address: str
+    output: str
+    table: str | None
+    name: str | None
+    mode: str
+    keys: str | None
+    columns: str | None
+    value_format: str | None
+    schema_file: Path | None
+    delete_when: str | None
+    on_bad_row: str
+    start: str | None
+    resync: bool
+    adopt: bool
+    password_file: Path | None
+    headers_file: Path | None
+    signing_key_file: Path | None
+    ca_file: Path | None
+    certificate_file: Path | None
+    key_file: Path | None
+    batch_rows: int | None
+    max_body_bytes: int
+    max_bytes_held: int
+    request_s: float
+    connect_s: int
+    statement_s: float
+    lock_s: float
+    silence_s: float
+    longest_wait_s: float
+    give_up_s: float
+    host: str
+    port: int | None
+    token_file: Path | None
+    cluster: ClusterSettings
+    as_json: bool
+
+    def delivery_options(self) -> DeliveryOptions:
+        """Raises ConfigurationError."""
+        start = self.start or FIRST
+        if start not in (FIRST, NEXT) and not (start.isdecimal() and int(start) >= 1):
+            raise ConfigurationError(f"--start {start}: give first, next, or the number of a step")
+        return DeliveryOptions(
+            start=start,
+            resync=self.resync,
+            give_up_s=self.give_up_s,
+            longest_wait_s=self.longest_wait_s,
+            poll_s=min(2.0, self.silence_s / 4),
+            max_bytes_held=self.max_bytes_held,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTarget:
+    """name: by which deliveries of an output are told apart, in `kcontrol status` and metrics."""
+
+    target: Target
+    name: str
+
+
+def check_options(address: str, given: Collection[str]) -> None:
+    """given: the parameters that were given, not left to their defaults. Raises ConfigurationError: the address is of no
+    target, or an option is of another one."""
+    if address.startswith(_POSTGRES):
+        others, what = _OF_WEBHOOKS, "a database"
+    elif address.startswith(_WEBHOOK):
+        others, what = _OF_POSTGRES, "a webhook"
+    else:
+        raise ConfigurationError("--to must begin with postgresql://, https:// or http://")
+    for parameter, option in others.items():
+        if parameter in given:
+            raise ConfigurationError(f"{option} says nothing to {what}: leave it out")
+
+
+def target_of(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
+    """Raises ConfigurationError."""
+    return _postgres(asked, output) if asked.address.startswith(_POSTGRES) else _webhook(asked, output)
+
+
+def _postgres(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
+    """Raises ConfigurationError."""
+    from kcontrol.adapters.postgres.library import load_psycopg
+
+    load_psycopg()
+    from kcontrol.adapters.postgres.rows import RowRules
+    from kcontrol.adapters.postgres.session import DatabaseAddress, SessionLimits
+    from kcontrol.adapters.postgres.target import PostgresOptions, PostgresTarget
+
+    if asked.table is None:
+        raise ConfigurationError("--to names a database: give its table, too, with --table NAME")
+    keys = _names(asked.keys)
+    if (asked.mode == "upsert") != bool(keys):
+        raise ConfigurationError("--mode upsert and --key COLUMN,... need each other: give both, or neither")
+    if asked.delete_when is not None and not keys:
+        raise ConfigurationError(
+            "--delete-when needs --mode upsert: a row that is deleted is found by its key"
+        )
+    rules = RowRules(
+        asked.value_format or output.value_format,
+        _schema(asked),
+        keys,
+        None if asked.delete_when is None else _when(asked.delete_when),
+    )
+    options = PostgresOptions(
+        DatabaseAddress(asked.address, asked.password_file),
+        asked.table,
+        rules,
+        columns=_names(asked.columns),
+        skips_bad_rows=asked.on_bad_row == "skip",
+        batch_rows=asked.batch_rows or BATCH_ROWS,
+        silence_s=asked.silence_s,
+        limits=SessionLimits(asked.connect_s, asked.statement_s, asked.lock_s),
+        adopts=asked.adopt,
+    )
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+    return AskedTarget(PostgresTarget(options, asked.pipeline, asked.output, holder), asked.table)
+
+
+def _webhook(asked: AskedDelivery, output: OutputSpec) -> AskedTarget:
+    """Raises ConfigurationError."""
+    from kcontrol.adapters.kafka.admin.standing import GroupStanding
+    from kcontrol.adapters.webhook.address import WebhookAddress, read_secrets, tls
+    from kcontrol.adapters.webhook.bodies import Cut
+    from kcontrol.adapters.webhook.target import WebhookOptions, WebhookTarget
+
+    address = WebhookAddress(asked.address)
+    if 2 * asked.request_s > asked.silence_s:
+        raise ConfigurationError(
+            f"--request-timeout {asked.request_s:g} and --silence-timeout {asked.silence_s:g}: another process would take "
+            "the delivery over while this one waits for an answer; a request may take half of the silence at most"
+        )
+    options = WebhookOptions(
+        address,
+        asked.value_format or output.value_format,
+        _schema(asked),
+        Cut(asked.batch_rows or PART_RECORDS, asked.max_body_bytes),
+        read_secrets(asked.headers_file, asked.signing_key_file),
+        tls(asked.ca_file, asked.certificate_file, asked.key_file),
+        skips_bad_records=asked.on_bad_row == "skip",
+        timeout_s=asked.request_s,
+        has_start=asked.start is not None,
+    )
+    name = asked.name or address.name
+    standing = GroupStanding(asked.cluster, asked.pipeline, asked.output, name, asked.silence_s)
+    return AskedTarget(WebhookTarget(options, asked.pipeline, asked.output, standing), name)
+
+
+def _schema(asked: AskedDelivery) -> str:
+    return "" if asked.schema_file is None else asked.schema_file.read_text(encoding="utf-8")
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
+
+
+def _when(text: str) -> tuple[str, str]:
+    field, equals, value = text.partition("=")
+    if not field or not equals:
+        raise ConfigurationError(f"--delete-when {text}: give FIELD=TEXT, such as op=d")
+    return field, value
