@@ -48,7 +48,8 @@ def _check_output(client: RegistryClient, pipeline: Pipeline, output: KafkaOutpu
     where = f"pipeline {pipeline.name!r}, output {output.name!r}"
     definition: Any = json.loads(schema_text(output.schema))
     text = json.dumps(definition, separators=(",", ":"))
-    subject = output.subject_of(parse_schema(definition)["name"])
+    parsed: Any = parse_schema(definition)
+    subject = output.subject_of(parsed["name"])
     if client.registered(subject, AVRO, text) is not None:
         return
     if not output.register_schema:

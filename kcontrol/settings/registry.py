@@ -28,8 +28,10 @@ class RegistrySettings(BaseModel):
 
     url: `http(s)://host[:port][/path]`, or several, separated by commas, of one registry: the first that answers counts.
     client: settings by the names of KNOWN_SETTINGS; secrets included, so never shown.
-    request_timeout_ms: of one request. deadline_ms: of all tries at one question; then the registry is away.
-    max_schema_bytes: of a schema together with those that it needs. max_references: how many it may need.
+    request_timeout_ms: of one request, in milliseconds.
+    deadline_ms: of all tries at one question; then the registry is away.
+    max_schema_bytes: of a schema together with those that it needs.
+    max_references: how many others a schema may need.
     max_unknown_ids: of ids that are not known yet an attempt at a step asks for so many; others are unknown in it.
     """
 

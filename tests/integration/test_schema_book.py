@@ -33,7 +33,7 @@ def registry() -> Iterator[Registry]:
 def book(settings: ClusterSettings, registry: Registry) -> MakeBook:
     """`book()` is what a process has that has just started."""
     pipeline = f"p{secrets.token_hex(4)}"
-    ensure_topics(settings, pipeline, 1)
+    ensure_topics(settings, pipeline)
 
     def make(*, writes: bool = True, **limits: int) -> SchemaBook:
         asked = registry.settings.model_copy(update=limits)

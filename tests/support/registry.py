@@ -64,7 +64,7 @@ class Registry:
         self._next += count
 
     def _add(self, subject: str, text: str, kind: str, references: list[dict[str, Any]]) -> int:
-        whole = json.dumps([text, kind, references])
+        whole = json.dumps([json.loads(text), kind, references])
         if whole not in self._schemas:
             self._schemas[whole] = (self._next, kind, references)
             self._texts[self._next] = text

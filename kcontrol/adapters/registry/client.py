@@ -41,7 +41,7 @@ class FoundSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Reply:
     """code: the registry's own, which begins with the three digits of `status`."""
 
     status: int
@@ -145,12 +145,12 @@ class RegistryClient:
             self._follow(inner, what, found, depth + 1)
             found[name] = _text_in(inner, what)
 
-    def _body(self, answer: _Answer, what: str) -> dict[str, Any]:
+    def _body(self, answer: _Reply, what: str) -> dict[str, Any]:
         if answer.status >= httpx.codes.BAD_REQUEST or not isinstance(answer.body, dict):
             raise RegistryError(f"{self._where}: {what}: {_refusal(answer)}")
         return answer.body
 
-    def _ask(self, method: str, path: str, what: str, body: Any = None) -> _Answer:
+    def _ask(self, method: str, path: str, what: str, body: Any = None) -> _Reply:
         """The answer of the first address that gives one; asked again until `deadline_ms`. Raises RegistryAwayError."""
         deadline_s = time.monotonic() + self._settings.deadline_ms / 1000
         tries = 0
@@ -176,17 +176,17 @@ class RegistryClient:
             time.sleep(wait_s)
 
 
-def _answer(found: httpx.Response) -> _Answer:
+def _answer(found: httpx.Response) -> _Reply:
     try:
         body: Any = found.json()
     except ValueError:
         body = None
     said = body.get("message", "") if isinstance(body, dict) else found.text
     code = body.get("error_code", found.status_code) if isinstance(body, dict) else found.status_code
-    return _Answer(found.status_code, code if found.is_error else found.status_code, _short(str(said)), body)
+    return _Reply(found.status_code, code if found.is_error else found.status_code, _short(str(said)), body)
 
 
-def _refusal(answer: _Answer) -> str:
+def _refusal(answer: _Reply) -> str:
     match answer.status:
         case httpx.codes.UNAUTHORIZED | httpx.codes.FORBIDDEN:
             return (

@@ -27,7 +27,6 @@ from kcontrol.adapters.spark.channel.messages import (
     Heard,
     Job,
     KnownSchemas,
-    OutputId,
     OwnPartitions,
     Placement,
     Question,
@@ -46,6 +45,7 @@ from kcontrol.adapters.spark.channel.messages import (
     TakeTurns,
     TaskRuns,
     TaskSplits,
+    WrittenSchema,
     answer_of,
     question_from_plain,
     question_to_plain,
@@ -92,7 +92,7 @@ ASKED: list[tuple[Question[Any], Any]] = [
     ),
     (ReportTaken(1, "q", "x", 0, 2), Heard()),
     (AskSchemas("in", (3, 7, 9), (3,)), KnownSchemas((3, 7), (SCHEMA,))),
-    (AskOutputSchema("out", '"string"'), OutputId(7)),
+    (AskOutputSchema("out", '"string"'), WrittenSchema(7)),
     (ReportSent(1, "x.send", 0, 17, (SENT,)), Heard()),
 ]
 

@@ -196,7 +196,7 @@ class KnownSchemas:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputId:
+class WrittenSchema:
     """What values of an output begin with."""
 
     schema_id: int
@@ -392,7 +392,7 @@ class AskSchemas(Question[KnownSchemas]):
 
 
 @dataclass(frozen=True, slots=True)
-class AskOutputSchema(Question[OutputId]):
+class AskOutputSchema(Question[WrittenSchema]):
     """Which id has the schema of an output?"""
 
     output: str

@@ -11,7 +11,7 @@ from kcontrol.adapters.spark.channel.messages import (
     AskOutputSchema,
     AskSchemas,
     KnownSchemas,
-    OutputId,
+    WrittenSchema,
 )
 from kcontrol.core.failures import kind_of
 from kcontrol.core.model import InputSchema
@@ -73,10 +73,10 @@ def told_schemas(schemas: Schemas, node: int, attempt: AttemptLedger, asked: Ask
     return KnownSchemas(tuple(found), tuple(found[each] for each in found if each not in asked.held))
 
 
-def told_output(schemas: Schemas, attempt: AttemptLedger, asked: AskOutputSchema) -> OutputId:
+def told_output(schemas: Schemas, attempt: AttemptLedger, asked: AskOutputSchema) -> WrittenSchema:
     """Raises StepFailedError, and the attempt fails for the same reason."""
     try:
-        return OutputId(schemas.of_output(asked.output, asked.text))
+        return WrittenSchema(schemas.of_output(asked.output, asked.text))
     except KcontrolError as error:
         what = f"step {attempt.work.step}: output {asked.output!r}: {error}"
         raise attempt.fail(kind_of(error), what) from error
