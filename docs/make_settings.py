@@ -26,6 +26,8 @@ from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput,
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.sessions.health import DEFAULT_LIMITS, SHARES
 from kcontrol.settings.cluster import REFUSED_SETTINGS, ClusterSettings
+from kcontrol.settings.registry import KNOWN_SETTINGS as REGISTRY_SETTINGS
+from kcontrol.settings.registry import RegistrySettings
 from kcontrol.settings.toml import ENVIRONMENT_NAME
 from kcontrol.wire.batches.codec import CODEC_VARIABLE
 from kcontrol.wire.names import DEFAULT_NAMES
@@ -53,6 +55,11 @@ CLIENT = """### [kafka.client]
 
 By librdkafka's names, for every client in every process; what they mean: [security.md](../security.md#logging-in). These are
 known, and any other is refused:
+"""
+
+REGISTRY = """### [schema_registry]
+
+Needed by values of the format `confluent-avro` ([how to](../howto/schema-registry.md)).
 """
 
 NAMES = """### [kafka.names]
@@ -221,7 +228,21 @@ def _toml() -> str:
         f"{TOML}\n### [kafka]\n\n| setting | default | "
         f"|\n|---|---|---|\n{''.join(rows)}\n{CLIENT}\n{known}.\n\nThese can't be given, because "
         f"correctness depends on them:\n\n| setting | |\n|---|---|\n{refused}\n{NAMES}\n| name | default "
-        f"|\n|---|---|\n{names}"
+        f"|\n|---|---|\n{names}\n{_registry()}"
+    )
+
+
+def _registry() -> str:
+    texts = _texts(RegistrySettings)
+    rows = "".join(
+        f"| `{name}` | {'needed' if field.is_required() else f'{field.default:,}'} | {texts[name]} |\n"
+        for name, field in RegistrySettings.model_fields.items()
+        if name != "client"
+    )
+    known = ", ".join(f"`{name}`" for name in REGISTRY_SETTINGS)
+    return (
+        f"{REGISTRY}\n| setting | default | |\n|---|---|---|\n{rows}\n### [schema_registry.client]\n\nBy Confluent's "
+        f"names: {known}.\n"
     )
 
 

@@ -180,3 +180,16 @@ class TargetAwayError(KcontrolError):
         """wait_s: so long the target has asked to be left alone."""
         super().__init__(message)
         self.wait_s = wait_s
+
+
+class RegistryError(KcontrolError):
+    """The registry of schemas refuses the credentials or a schema, or answers with what can't be used; another try is of
+    no use before somebody has looked."""
+
+    exit_code = 18
+
+
+class RegistryAwayError(RegistryError):
+    """The registry of schemas can't be reached or can't answer now; the same may succeed later."""
+
+    exit_code = 19

@@ -1,5 +1,5 @@
 """What can be known to be wrong before Spark is started, which takes half a minute: the
-cluster, and the pipeline's topics."""
+cluster, the pipeline's topics, and the schemas of its outputs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.apps.schema_check import check_schemas
 from kcontrol.core.model import ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.topic_rules import check_own_topics
@@ -19,13 +20,14 @@ from kcontrol.settings.cluster import ClusterSettings
 
 
 async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:
-    """Raises ClusterError, TopicError, AccessError or ConfigurationError. Makes nothing.
+    """Raises ClusterError, TopicError, AccessError, RegistryError or ConfigurationError. Makes nothing.
 
     makes_outputs: an output topic that is missing will be made.
     """
     check_own_topics(pipeline, settings.names())
     await check_cluster(settings)
     await asyncio.to_thread(_check_topics, TopicAdmin(settings), pipeline, makes_outputs)
+    await asyncio.to_thread(check_schemas, settings, pipeline)
 
 
 async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:

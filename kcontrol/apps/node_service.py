@@ -26,6 +26,7 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.apps.presence import Presence
+from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import warm_up
@@ -87,6 +88,8 @@ class NodeService:
         self._environment = environment_of(spark)
         self.host = ChannelEndpoint(spark, settings)
         """The side channel; queries are bound to its address."""
+        self._book = SchemaBook(settings, pipeline.name)
+        self.host.schemas = self._book
         self.presence = Presence(options.work_dir, pipeline.name, options.node)
 
     async def until_free(self, bound: BoundQueries, say: Callable[[str], None]) -> WaitOver:
@@ -132,11 +135,17 @@ class NodeService:
         """Submit, join and work until this incarnation of the node is over; cancel it to end it earlier.
 
         joined: called when the spec is in the log. taken: the spec that is there, of whoever takes over what runs
-        and submits nothing. Raises what `submit` and `NodeSession.run` raise.
+        and submits nothing. Raises what `submit`, `SchemaBook.prepare` and `NodeSession.run` raise.
         """
         for warning in bound.warnings:
             _log.warning("%s", warning)
         facts, partitions = bound.facts(), self._options.output_partitions
+        if bound.schemas and taken is None:
+            # Schemas are put into the registry for a pipeline that is right alone.
+            await resolve(
+                self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
+            )
+        await asyncio.to_thread(self._book.prepare, bound.schemas)
         spec = taken or await submit(
             self._settings, self._pipeline, facts, bound.exchanges, output_partitions=partitions
         )

@@ -26,6 +26,7 @@ from kcontrol.adapters.spark.sink.spool import Spool, check_local
 from kcontrol.apps.before_spark import check_inputs
 from kcontrol.apps.phases import LOOKING, PLANNING, STARTING_SPARK, phase
 from kcontrol.apps.recorded import RecordedSteps
+from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.core.model import Environment, PipelineSpec, StepBoundary
 from kcontrol.core.step.differences import Difference
 from kcontrol.core.step.environments import made_otherwise
@@ -119,6 +120,7 @@ async def run_again(
         name = f"kcontrol {place.command} {definition.name}"
         spark = await asyncio.to_thread(session, name, place.master, hushed=True)
     host = ChannelEndpoint(spark, place.cluster)
+    host.schemas = SchemaBook(place.cluster, recorded.spec.pipeline, writes=False)
     differences: list[Difference] = []
     try:
         if deliver is not None:

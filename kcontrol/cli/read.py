@@ -78,6 +78,8 @@ def status(pipeline: str | None, verbose: bool, cluster: ClusterSettings, as_jso
         click.echo(f"clock      {difference_text(facts.clock_difference_ms)}")
     for waiting in facts.inputs:
         click.echo(f"input      {input_line(waiting)}")
+    for line in _schemas(facts):
+        click.echo(f"schemas    {line}")
     for planning in dict.fromkeys(filter(None, (each.planning for each in facts.nodes))):
         click.echo(f"planned    {planning}")
     for each in facts.nodes:
@@ -105,6 +107,15 @@ def _coordinator(facts: PipelineStatus) -> str:
     return f"coordinator {facts.coordinator} " + (
         f"(heard of {heard} ago)" if facts.has_coordinator else f"(not heard for {heard})"
     )
+
+
+def _schemas(facts: PipelineStatus) -> Iterable[str]:
+    met = [str(each.id) for each in facts.schemas if not each.output]
+    if met:
+        yield f"in values of inputs: {', '.join(met)}"
+    for each in facts.schemas:
+        if each.output:
+            yield f"of output {each.output}: {each.id}, {each.subject} in the registry"
 
 
 def _node(facts: NodeFacts) -> str:

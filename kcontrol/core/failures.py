@@ -18,6 +18,8 @@ from kcontrol.errors import (
     FencedError,
     InputGoneError,
     KcontrolError,
+    RegistryAwayError,
+    RegistryError,
     RetriableError,
     SparkLostError,
     StepFailedError,
@@ -31,6 +33,8 @@ KINDS: Mapping[type[BaseException], FailureKind] = {
     DigestMismatchError: FailureKind.DIGEST,
     InputGoneError: FailureKind.INPUT_GONE,
     SparkLostError: FailureKind.LOST,
+    RegistryAwayError: FailureKind.LOST,  # tried again, but not for ever
+    RegistryError: FailureKind.DENIED,
     CheckpointError: FailureKind.LOST,  # the disk, or where checkpoints are kept: not the query's doing
     KcontrolError: FailureKind.QUERY,  # settings, topics and records that are not as they must be
     BaseException: FailureKind.LOST,  # nobody foresaw it: it is tried again, but not for ever

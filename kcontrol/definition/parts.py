@@ -17,13 +17,13 @@ from pydantic import Field
 from kcontrol.core.model import IN_WORK_DIR, BadRecords, CheckpointSpec
 from kcontrol.definition.durations import Duration, PositiveDuration, duration_ms
 from kcontrol.definition.errors import definition
-from kcontrol.definition.schemas import check_schema
+from kcontrol.definition.schemas import check_schema, of_registry
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_part_name, check_topic_name
 
 _FLOAT_DIGEST = re.compile(r"float:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 
-ValueFormat = Literal["json", "avro"]
+ValueFormat = Literal["json", "avro", "confluent-avro"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Offset = Annotated[int, Field(ge=0)]
 
@@ -42,10 +42,12 @@ class KafkaInput:
     starting_offsets: where the first step begins: "earliest", "latest", or {partition: offset} (partitions
         that are not named begin at their earliest offset). Looked at once, when the pipeline is first
         started.
-    value_format: "json" or "avro" to have the value's fields as columns beside Kafka's
-    own; None leaves `value` as it is.
+    value_format: "json", "avro" or "confluent-avro" to have the value's fields as columns beside Kafka's
+    own; None leaves `value` as it is. "confluent-avro" is Avro behind the id of its schema in a registry, whose settings
+        are in [schema_registry] of kcontrol.toml.
     schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the
-        schema as a JSON string or a dictionary.
+        schema as a JSON string or a dictionary. With "confluent-avro" values may be written by others: each is read by
+        the schema of its id, and then as this one says.
     max_cells: an Avro value is bad if its arrays and maps unpack to more values of columns than
         this and 16 for each of its bytes.
     on_bad_record: what to do with a value that can't be parsed: "halt", "skip" (and count it in
@@ -84,7 +86,7 @@ class KafkaInput:
         check_schema(where, self.value_format, self.schema, needed=True)
         if self.value_format is None and self.on_bad_record != "halt":
             raise ConfigurationError(
-                f"{where}: on_bad_record = {self.on_bad_record!r} needs value_format='json' or 'avro': "
+                f"{where}: on_bad_record = {self.on_bad_record!r} needs a value_format such as 'json': "
                 "raw values are never bad"
             )
         if self.node is not None and self.partitioned_by is not None:
@@ -117,7 +119,8 @@ class KafkaOutput:
 
     name: what queries call it. topic: where the records go; it must exist.
     value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted);
-        "json" or "avro" to make the value of all columns, the key's too.
+        "json", "avro" or "confluent-avro" (Avro behind the id of its schema in a registry) to make the value of all
+        columns, the key's too.
     key: the column that becomes the record's key (with a value_format only).
     schema: the Avro schema of the value; by default it follows from the frame.
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
@@ -128,6 +131,10 @@ class KafkaOutput:
     partitioner: where rows with keys go on several nodes. "kafka": where any producer's would. "shard": behind an
         exchange, to the partition of the shard that they were brought together by, which the node that makes them
         writes itself; nobody else can tell the partition from the key.
+    subject: under which a registry keeps the schema of "confluent-avro", named after what: "topic" (TOPIC-value), "record"
+        (the schema's full name) or "topic-record" (TOPIC-NAME), as Confluent's strategies of these names have it.
+    register_schema: put the schema there when the pipeline starts and the subject does not have it. False: it must be
+        there, or nothing starts.
     """
 
     name: str
@@ -140,6 +147,8 @@ class KafkaOutput:
     compression: Compression = "none"
     node: Annotated[int, Field(ge=0)] | None = None
     partitioner: Literal["kafka", "shard"] = "kafka"
+    subject: Literal["topic", "record", "topic-record"] = "topic"
+    register_schema: bool = True
 
     def __post_init__(self) -> None:
         check_part_name("output", self.name)
@@ -148,13 +157,17 @@ class KafkaOutput:
         check_schema(where, self.value_format, self.schema, needed=False)
         if self.value_format == "json" and self.schema is not None:
             raise ConfigurationError(
-                f"{where}: schema is for value_format='avro'; JSON is made of the frame's columns: "
-                "leave it out"
+                f"{where}: schema is for Avro; JSON is made of the frame's columns: leave it out"
             )
         if self.key is not None and self.value_format is None:
             raise ConfigurationError(
-                f"{where}: key = {self.key!r} needs value_format='json' or 'avro'; without one, rows "
+                f"{where}: key = {self.key!r} needs a value_format such as 'json'; without one, rows "
                 "bring a column named key"
+            )
+        if not of_registry(self.value_format) and (self.subject != "topic" or not self.register_schema):
+            raise ConfigurationError(
+                f"{where}: subject and register_schema are for the format confluent-avro, and value_format = "
+                f"{self.value_format!r}: leave them out"
             )
         if self.partitioner == "shard" and self.node is not None:
             raise ConfigurationError(
@@ -167,6 +180,16 @@ class KafkaOutput:
                 f"{where}: digest = {self.digest!r}: must be 'exact', 'count' or 'float:TOLERANCE' such as "
                 "'float:1e-9', with a tolerance between 0 and 1"
             )
+
+    def subject_of(self, record: str) -> str:
+        """The registry's subject of its values. record: the full name of their schema."""
+        match self.subject:
+            case "topic":
+                return f"{self.topic}-value"
+            case "record":
+                return record
+            case "topic-record":
+                return f"{self.topic}-{record}"
 
 
 @definition

@@ -297,6 +297,7 @@ def _output_structure(sink: KafkaOutput) -> list[Any]:
         *(sink.name, sink.topic, sink.key, sink.value_format, schema_text(sink.schema), sink.digest),
         *_pin(sink.node),
         *([sink.partitioner] if sink.partitioner != "kafka" else []),
+        *([{"subject": sink.subject}] if sink.subject != "topic" else []),
     ]
 
 

@@ -12,13 +12,20 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 from kcontrol.definition.ddl import unknown_type
 from kcontrol.errors import ConfigurationError
 
+_OF_REGISTRY = ("confluent-avro",)
+
+
+def of_registry(value_format: str | None) -> bool:
+    """Whether values begin with the id that a registry of schemas has for theirs."""
+    return value_format in _OF_REGISTRY
+
 
 def check_schema(where: str, value_format: str | None, schema: Any, *, needed: bool) -> None:
     """Raise ConfigurationError if the two settings do not go together, or the schema is not one."""
     if value_format is None:
         if schema is not None:
             raise ConfigurationError(
-                f"{where}: schema is given without value_format: add value_format='json' or 'avro'"
+                f"{where}: schema is given without value_format: add value_format='json', 'avro' or 'confluent-avro'"
             )
         return
     if schema is None:
@@ -27,7 +34,7 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
                 f"{where}: value_format = {value_format!r} needs schema=: what the values look like"
             )
         return
-    if value_format == "avro":
+    if value_format in ("avro", "confluent-avro"):
         _check_avro(where, schema)
     elif not _is_ddl(schema) and not hasattr(schema, "jsonValue"):
         raise ConfigurationError(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from kcontrol.settings.registry import RegistrySettings
 from kcontrol.wire.names import INTERNAL_PREFIX, Names
 
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,60}\Z")
@@ -43,6 +44,7 @@ class ClusterSettings(BaseModel):
     replication_factor: of the topics that kcontrol makes for itself; 0: 3, or as many as there
     are brokers if they are fewer.
     min_insync_replicas: of the same; 0: 2 where there are 3 replicas, else the broker's default.
+    schema_registry: of the values whose format says so; None: there is none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -53,6 +55,7 @@ class ClusterSettings(BaseModel):
     name_overrides: Mapping[str, str] = Field(default_factory=dict)
     replication_factor: int = Field(default=0, ge=0, le=MAX_REPLICATION_FACTOR)
     min_insync_replicas: int = Field(default=0, ge=0, le=MAX_REPLICATION_FACTOR)
+    schema_registry: RegistrySettings | None = None
 
     @field_validator("bootstrap_servers")
     @classmethod
@@ -94,5 +97,5 @@ class ClusterSettings(BaseModel):
 
     def to_json(self) -> str:
         """For another process of the same pipeline; holds secrets, so only ever sent over the side
-        channel."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        channel. Without the registry, which only drivers ask."""
+        return json.dumps(self.model_dump(mode="json", exclude={"schema_registry"}), sort_keys=True)

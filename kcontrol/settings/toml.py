@@ -14,6 +14,12 @@ directory.
     [kafka.names]                       # only those that differ
     control_topic = "team.control"
 
+    [schema_registry]                   # for the formats confluent-...
+    url = "https://registry:8081"
+
+    [schema_registry.client]            # Confluent's names
+    "basic.auth.user.info" = "kcontrol:${REGISTRY_PASSWORD}"
+
 `${NAME}` is replaced from the environment, so that no secret needs to be in the file.
 """
 
@@ -29,6 +35,7 @@ from pydantic import ValidationError
 
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.registry import RegistrySettings
 from kcontrol.wire.names import Names
 
 FILE_NAME = "kcontrol.toml"
@@ -37,6 +44,7 @@ ENVIRONMENT_NAME = "KCONTROL_BOOTSTRAP_SERVERS"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCALARS = ("prefix", "replication_factor", "min_insync_replicas")
 _TABLE = ("bootstrap_servers", *_SCALARS, "client", "names")
+_KAFKA, _REGISTRY = "kafka", "schema_registry"
 
 
 def find_bootstrap_servers(option: str | None, env: Mapping[str, str], cwd: Path) -> str | None:
@@ -73,15 +81,31 @@ def resolve_settings(option: str | None, env: Mapping[str, str], cwd: Path) -> C
     rest = {"client": table.get("client"), "name_overrides": table.get("names")}
     rest |= {name: table.get(name) for name in _SCALARS}
     given = {name: value for name, value in rest.items() if value is not None}
+    registry = _registry(env, cwd)
     try:
-        settings = ClusterSettings(bootstrap_servers=servers, **given)
+        settings = ClusterSettings(bootstrap_servers=servers, schema_registry=registry, **given)
     except ValidationError as error:
-        problems = "; ".join(
-            _problem(detail) for detail in error.errors(include_input=False, include_url=False)
-        )
-        raise ConfigurationError(f"Kafka settings: {problems}") from None
+        raise ConfigurationError(f"Kafka settings: {_problems(error)}") from None
     settings.names()
     return settings
+
+
+def _registry(env: Mapping[str, str], cwd: Path) -> RegistrySettings | None:
+    """The table [schema_registry], if there is one."""
+    file = cwd / FILE_NAME
+    table = _content(file).get(_REGISTRY)
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{file}: {_REGISTRY} must be a table: [{_REGISTRY}]")
+    try:
+        return RegistrySettings(**_fill_in(table, env, file, _REGISTRY))
+    except ValidationError as error:
+        raise ConfigurationError(f"{file}: [{_REGISTRY}]: {_problems(error)}") from None
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(_problem(detail) for detail in error.errors(include_input=False, include_url=False))
 
 
 def _problem(detail: Any) -> str:
@@ -92,15 +116,13 @@ def _problem(detail: Any) -> str:
 def _read_table(env: Mapping[str, str], cwd: Path, wanted: Collection[str] = _TABLE) -> dict[str, Any]:
     """wanted: only these settings, so that variables for others need not be there."""
     file = cwd / FILE_NAME
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{file} can't be read: {error}") from error
-    table = content.get("kafka", {})
-    if unknown := [name for name in content if name != "kafka"]:
-        raise ConfigurationError(f"{file}: there is no table [{unknown[0]}]; settings belong into [kafka]")
+    content = _content(file)
+    table = content.get(_KAFKA, {})
+    if unknown := [name for name in content if name not in (_KAFKA, _REGISTRY)]:
+        raise ConfigurationError(
+            f"{file}: there is no table [{unknown[0]}]; settings belong into [{_KAFKA}], those of a registry of "
+            f"schemas into [{_REGISTRY}]"
+        )
     if not isinstance(table, dict):
         raise ConfigurationError(f"{file}: kafka must be a table: [kafka]")
     if unknown := [name for name in table if name not in _TABLE]:
@@ -110,6 +132,15 @@ def _read_table(env: Mapping[str, str], cwd: Path, wanted: Collection[str] = _TA
     chosen = {name: value for name, value in table.items() if name in wanted}
     filled: dict[str, Any] = _fill_in(chosen, env, file, "kafka")
     return filled
+
+
+def _content(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file} can't be read: {error}") from error
 
 
 def _fill_in(value: Any, env: Mapping[str, str], file: Path, where: str) -> Any:

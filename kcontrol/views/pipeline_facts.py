@@ -18,6 +18,7 @@ from kcontrol.views.life import SILENT, UNKNOWN, is_silent, life_of
 from kcontrol.views.node_facts import NodeFacts, nodes_of
 from kcontrol.views.pipeline_projection import PipelineProjection
 from kcontrol.views.retention import ReplayInput, replay_inputs
+from kcontrol.views.schema_facts import SchemaFacts, schemas_of
 from kcontrol.views.topic_safety import KnownSafety
 
 
@@ -60,6 +61,9 @@ class PipelineStatus(Facts):
     fingerprint: str
     inputs: list[WaitingInput]
     nodes: list[NodeFacts]
+    schemas: list[SchemaFacts] = Field(
+        description="Those of the schema registry that the log holds, so that its steps need no registry."
+    )
     unsafe: list[str] = Field(
         default=[],
         description="What is not safe about its topics, for a pipeline that claims exactly once, as far as "
@@ -116,6 +120,7 @@ def status_of(projection: PipelineProjection, now_ms: int) -> PipelineStatus:
         fingerprint=spec.fingerprint,
         inputs=waiting_inputs(projection, now_ms),
         nodes=nodes_of(projection, now_ms),
+        schemas=schemas_of(view),
     )
 
 

@@ -202,6 +202,12 @@ CLOCK_DIFFERENCE = _gauge(
     "The coordinator's wall clock less the time that steps go by, if they differ by more than half of "
     "clock_tolerance.",
 )
+SCHEMAS = _gauge(
+    Where.SERVER,
+    "kcontrol_schemas",
+    (*_PIPELINE, "use"),
+    "Schemas of a schema registry that the log holds: of use `input`, which values of inputs name, and `output`.",
+)
 CHECKPOINT_FAILED = _gauge(
     Where.SERVER,
     "kcontrol_checkpoint_failed",
@@ -358,7 +364,7 @@ CATALOGUE: Sequence[Metric] = (
         CHECKPOINT_SIZE,
     ),
     *(CHECKPOINT_DURATION, CHECKPOINT_FAILED, CLAIM_EPOCH, COORDINATOR, COORDINATED, COORDINATOR_HEARD),
-    *(LAG_KNOWN, CLOCK_DIFFERENCE, REJECTED),
+    *(LAG_KNOWN, CLOCK_DIFFERENCE, SCHEMAS, REJECTED),
     *(ACTIVE, COORDINATOR_PHASE, TRANSACTION_OPENED, ATTEMPTS, ABORTED, RECOVERY),
     *(NODE_PHASE_SECONDS, NODE_REPLAYED),
     *(DELIVERY_STATE, DELIVERED_STEP, DELIVERY_LAG_STEPS, DELIVERY_LAG_SECONDS),

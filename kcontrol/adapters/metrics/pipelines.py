@@ -38,7 +38,13 @@ _GAUGES = (
         catalogue.CHECKPOINT_DURATION,
     ),
     *(catalogue.CHECKPOINT_FAILED, catalogue.CLAIM_EPOCH, catalogue.COORDINATOR),
-    *(catalogue.COORDINATED, catalogue.COORDINATOR_HEARD, catalogue.LAG_KNOWN, catalogue.CLOCK_DIFFERENCE),
+    *(
+        catalogue.COORDINATED,
+        catalogue.COORDINATOR_HEARD,
+        catalogue.LAG_KNOWN,
+        catalogue.CLOCK_DIFFERENCE,
+        catalogue.SCHEMAS,
+    ),
 )
 
 
@@ -147,5 +153,8 @@ class PipelineMetrics(Collector):
         put(catalogue.CHECKPOINT_FAILED, bool(status.checkpoint_failure))
         put(catalogue.CLAIM_EPOCH, status.claim_epoch)
         put(catalogue.CLOCK_DIFFERENCE, status.clock_difference_ms / 1000)
+        of_outputs = sum(1 for each in status.schemas if each.output)
+        put(catalogue.SCHEMAS, len(status.schemas) - of_outputs, "input")
+        put(catalogue.SCHEMAS, of_outputs, "output")
         if claim is not None:
             put(catalogue.COORDINATOR, 1, claim.host, str(claim.process_id))

@@ -20,8 +20,10 @@ from kcontrol.core.model import (
     ControlRecord,
     Desired,
     InputDesired,
+    InputSchema,
     NodeJoin,
     NodeState,
+    OutputSchema,
     PipelineSpec,
     Received,
     Replaying,
@@ -86,6 +88,16 @@ def input_key(pipeline: str, input_name: str) -> str:
 def skip_key(pipeline: str, input_name: str, partition: int) -> str:
     """Of the newest request to pass over offsets of one partition."""
     return f"{pipeline}/skip/{input_name}/{partition}"
+
+
+def input_schema_key(pipeline: str, schema_id: int, node: int) -> str:
+    """Of a schema that values of inputs were written by, as one node got to know it."""
+    return f"{pipeline}/schema/in/{schema_id}/{node}"
+
+
+def output_schema_key(pipeline: str, output: str, schema_id: int) -> str:
+    """Of a schema that values of one output are written by."""
+    return f"{pipeline}/schema/out/{output}/{schema_id}"
 
 
 def claim_key(pipeline: str, uuid: str) -> str:
@@ -158,6 +170,8 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     Claim: lambda r: claim_key(r.pipeline, r.uuid),
     Command: lambda r: command_key(r.pipeline, r.claim_epoch, r.node),
     Status: lambda r: f"{r.pipeline}/status",
+    InputSchema: lambda r: input_schema_key(r.pipeline, r.schema_id, r.node),
+    OutputSchema: lambda r: output_schema_key(r.pipeline, r.output, r.schema_id),
     StepBoundary: lambda r: step_key(r.step),
     Checkpoint: lambda r: checkpoint_key(r.step),
     Assignment: lambda r: assignment_key(r.number),

@@ -274,6 +274,48 @@ class Status:
     word: one of them is wrong. Else 0."""
 
 
+# --- control records: what a registry of schemas has said -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """A schema that another one needs, whole. name: by which it is needed there."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputSchema:
+    """`p/schema/in/ID/N`: what the registry knows under an id that node N has met in the values of an input. It is in
+    the log before a step that needs it is committed, so that the step can be run again without the registry."""
+
+    pipeline: str
+    node: int
+    schema_id: int
+    known_from: int
+    """The first step in which the node knew it. In a step before it the id was unknown, and so it is when that is run
+    again."""
+    kind: str
+    """'AVRO' or 'JSON', as the registry says."""
+    text: str
+    references: tuple[SchemaReference, ...]
+    """Of the schemas that it needs: each comes after those that it needs itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSchema:
+    """`p/schema/out/O/ID`: under which id the registry keeps the schema by which values of an output are written."""
+
+    pipeline: str
+    output: str
+    schema_id: int
+    subject: str
+    kind: str
+    """'AVRO' or 'JSON'."""
+    text: str
+
+
 ControlRecord = (
     PipelineSpec
     | Desired
@@ -290,4 +332,6 @@ ControlRecord = (
     | Claim
     | Command
     | Status
+    | InputSchema
+    | OutputSchema
 )

@@ -15,10 +15,12 @@ from kcontrol.core.model import (
     Desired,
     DesiredMode,
     InputDesired,
+    InputSchema,
     Logged,
     NodeJoin,
     NodePhase,
     NodeState,
+    OutputSchema,
     PipelinePhase,
     Received,
     Replaying,
@@ -80,6 +82,10 @@ RECORDS: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(InputDesired, _PIPELINE, st.sampled_from("xy"), st.booleans(), _UUID),
     st.builds(
         SkipRequest, _PIPELINE, st.sampled_from("xy"), _SMALL, _SMALL, _SMALL, st.just("me"), _SMALL, _UUID
+    ),
+    st.builds(InputSchema, _PIPELINE, _SMALL, _SMALL, _SMALL, st.just("AVRO"), st.just("{}"), st.just(())),
+    st.builds(
+        OutputSchema, _PIPELINE, st.sampled_from("xy"), _SMALL, st.just("s"), st.just("AVRO"), st.just("{}")
     ),
     st.builds(_part, _PIPELINE, st.integers(0, 1), st.integers(0, 12), _SMALL),
 )

@@ -96,7 +96,10 @@ def test_what_happens_to_bad_records() -> None:
             "starting_offsets = 'newest': must be 'earliest' or 'latest'",
         ),
         ({"topic": "t", "starting_offsets": {0: -1}}, r"starting_offsets = .*greater than or equal to 0"),
-        ({"topic": "t", "value_format": "xml"}, "value_format = 'xml': must be 'json' or 'avro'"),
+        (
+            {"topic": "t", "value_format": "xml"},
+            "value_format = 'xml': must be 'json', 'avro' or 'confluent-avro'",
+        ),
         ({"topic": "t", "value_format": "json"}, "value_format = 'json' needs schema="),
         ({"topic": "t", "schema": DDL}, "schema is given without value_format"),
         (
@@ -147,8 +150,8 @@ def test_digests(digest: str) -> None:
         ({"digest": "float:2"}, "digest = 'float:2'"),
         ({"digest": "float:-1e-9"}, "digest = 'float:-1e-9'"),
         ({"compression": "brotli"}, "compression = 'brotli': must be 'none'"),
-        ({"key": "carrier"}, "key = 'carrier' needs value_format"),
-        ({"value_format": "json", "schema": DDL}, "schema is for value_format='avro'"),
+        ({"key": "carrier"}, "key = 'carrier' needs a value_format"),
+        ({"value_format": "json", "schema": DDL}, "schema is for Avro"),
         ({"value_format": "avro", "schema": "{"}, "schema is not an Avro schema"),
         ({"partition": 3}, "there is no setting 'partition'"),
     ],

@@ -13,7 +13,9 @@ from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
     AskJob,
+    AskOutputSchema,
     AskReaders,
+    AskSchemas,
     AskSettings,
     AskSplits,
     AwaitStep,
@@ -24,6 +26,7 @@ from kcontrol.adapters.spark.channel.messages import (
     Grant,
     Heard,
     Job,
+    KnownSchemas,
     OwnPartitions,
     Placement,
     Question,
@@ -42,15 +45,24 @@ from kcontrol.adapters.spark.channel.messages import (
     TakeTurns,
     TaskRuns,
     TaskSplits,
+    WrittenSchema,
     answer_of,
     question_from_plain,
     question_to_plain,
 )
-from kcontrol.core.model import ExchangeRun, ExchangeSlice, FailureKind, OutputSlice
+from kcontrol.core.model import (
+    ExchangeRun,
+    ExchangeSlice,
+    FailureKind,
+    InputSchema,
+    OutputSlice,
+    SchemaReference,
+)
 from kcontrol.wire.shapes import from_plain, to_plain
 
 SENT = ExchangeSlice("x", 3, 7, 9, (ExchangeRun(1, 7, 9, 2, "0" * 32),))
 SLICE = OutputSlice("out", "topic-ä", 3, 7, 9, 2, "0" * 32)
+SCHEMA = InputSchema("p", 1, 7, 12, "AVRO", '"string"', (SchemaReference("a.B", '"int"'),))
 ASKED: list[tuple[Question[Any], Any]] = [
     (AwaitStep(4), Released(5)),
     (AwaitStep(4), Released(None)),
@@ -79,6 +91,8 @@ ASKED: list[tuple[Question[Any], Any]] = [
         ),
     ),
     (ReportTaken(1, "q", "x", 0, 2), Heard()),
+    (AskSchemas("in", (3, 7, 9), (3,)), KnownSchemas((3, 7), (SCHEMA,))),
+    (AskOutputSchema("out", '"string"'), WrittenSchema(7)),
     (ReportSent(1, "x.send", 0, 17, (SENT,)), Heard()),
 ]
 

@@ -19,7 +19,9 @@ from kcontrol.adapters.spark.channel.messages import (
     Announce,
     AskGrant,
     AskJob,
+    AskOutputSchema,
     AskReaders,
+    AskSchemas,
     AskSettings,
     AskSplits,
     AwaitStep,
@@ -47,6 +49,7 @@ from kcontrol.adapters.spark.channel.messages import (
     TaskRuns,
     TaskSplits,
 )
+from kcontrol.adapters.spark.channel.schemas import NoSchemas, Schemas, told_output, told_schemas
 from kcontrol.adapters.spark.channel.settings import certificate_of, limits_of
 from kcontrol.adapters.spark.channel.step_gate import StepGate
 from kcontrol.core.model import ExchangeSpec, FailureKind, SourceSplit
@@ -74,6 +77,10 @@ class ChannelEndpoint:
         """By name: those of the pipeline; set by the engine."""
         self.checks_placing = False
         """Whether records must lie where `partitioned_by` says; set by the engine."""
+        self.schemas: Schemas = NoSchemas()
+        """Of values whose format says that a registry has them; set by whoever knows the log."""
+        self.node = 0
+        """Of the pipeline's nodes, which one this is; set by the engine."""
         conf = spark.sparkContext.getConf()
         address = _listen_on(spark)
         certificate = certificate_of(spark, elsewhere=address != LOOPBACK)
@@ -122,6 +129,10 @@ class ChannelEndpoint:
             case ReportSent(serial, query, writer, task_attempt, sent):
                 self.gate.attempt(serial).report_sent(query, writer, task_attempt, sent)
                 return Heard()
+            case AskSchemas() as asked:
+                return told_schemas(self.schemas, self.node, self._under_way(), asked)
+            case AskOutputSchema() as asked:
+                return told_output(self.schemas, self._under_way(), asked)
             case ReportFailure(serial, kind, message):
                 attempt = self.gate.attempt(serial)
                 attempt.fail(kind, f"step {attempt.work.step}: {message}")
@@ -140,6 +151,12 @@ class ChannelEndpoint:
         attempt = self.gate.current()
         if attempt is None or attempt.work.step != step:
             raise StepFailedError(FailureKind.LOST, f"Spark wants to run step {step}, which is not released")
+        return attempt
+
+    def _under_way(self) -> AttemptLedger:
+        attempt = self.gate.current()
+        if attempt is None:
+            raise StepFailedError(FailureKind.LOST, "a task asks for schemas, and no step is under way")
         return attempt
 
     def _begin_reading(self, attempt: AttemptLedger, begun: BeginReading) -> TaskRuns:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar, get_args
 
 from kcontrol.adapters.kafka.write.turns import WriteTurn
-from kcontrol.core.model import ExchangeSlice, FailureKind, OutputSlice
+from kcontrol.core.model import ExchangeSlice, FailureKind, InputSchema, OutputSlice
 from kcontrol.wire.shapes import from_plain, to_plain
 
 A = TypeVar("A")
@@ -185,6 +185,21 @@ class Dealt:
     """Turns that a writer has from now on; none yet: ask again."""
 
     turns: tuple[WriteTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSchemas:
+    """Those of the ids that the step knows, and the schemas of them that the task does not hold."""
+
+    known: tuple[int, ...]
+    told: tuple[InputSchema, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSchema:
+    """What values of an output begin with."""
+
+    schema_id: int
 
 
 # --- questions of planners ----------------------------------------------------------------------------------
@@ -367,10 +382,27 @@ class ReportFailure(Question[Heard]):
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskSchemas(Question[KnownSchemas]):
+    """What do these ids in values of an input stand for, in the attempt under way? held: those that need not be told."""
+
+    input: str
+    ids: tuple[int, ...]
+    held: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskOutputSchema(Question[WrittenSchema]):
+    """Which id has the schema of an output?"""
+
+    output: str
+    text: str
+
+
 QUESTIONS: tuple[type[Question[Any]], ...] = (
     *(AwaitStep, AskSplits, AskReaders, AskSettings),
     *(AskJob, Announce, BeginTask, ReportReads, AskGrant, TakeTurns, ReportWritten, ReportFailure),
-    *(BeginReading, ReportTaken, ReportSent),
+    *(BeginReading, ReportTaken, ReportSent, AskSchemas, AskOutputSchema),
 )
 """All that a driver answers."""
 

@@ -126,7 +126,7 @@ class SparkEngine:
         )
         self._beginnings = Beginnings(spark, spec.layout.shuffle_partitions, work.needs)
         self._deliveries = Deliveries(host.settings, work, schemas, spool)
-        host.own_partitions = work.own_partitions
+        host.own_partitions, host.node = work.own_partitions, place.node
         host.columns_used = lambda query, name: work.query(query).columns.get(name)
         host.exchanges = work.exchanges
         host.checks_placing = spec.nodes > 1 and any(query.keyed for query in bound.queries)

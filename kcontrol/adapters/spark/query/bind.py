@@ -21,7 +21,7 @@ from kcontrol.adapters.spark.query.exchanging import Exchanges, MakeSent, check_
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.adapters.spark.query.once import ONCE, SWITCHED_OFF, each_step, is_the_same, why_not_once
 from kcontrol.adapters.spark.query.once_with_state import why_not_with_state
-from kcontrol.adapters.spark.query.outputs import to_kafka_columns
+from kcontrol.adapters.spark.query.outputs import output_plans, to_kafka_columns
 from kcontrol.adapters.spark.query.parse import dead_letters, parsed
 from kcontrol.adapters.spark.query.placing import scattered
 from kcontrol.adapters.spark.query.plan import PlanFacts, inspect
@@ -53,12 +53,12 @@ class Frames:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
         beside them."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers), source)
+        return parsed(self._raw(source, source.include_headers), source, self._address)
 
     def read_batch(self, name: str, tasks: int) -> DataFrame:
         """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers, tasks), source)
+        return parsed(self._raw(source, source.include_headers, tasks), source, self._address)
 
     def _raw(
         self, source: KafkaInput, with_headers: bool, tasks: int = 0, *, needed: bool = False
@@ -156,14 +156,15 @@ class Frames:
     ) -> DataFrame | None:
         if stream is None:
             source = next(one for one in self._pipeline.inputs if one.dead_letter_output == query.name)
-            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source)
+            letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source, self._address)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
         if item is None or (item.outputs, item.mode) != (query.outputs, query.mode):
             return None
         if not is_the_same(stream, item.frame):
             return None
-        return to_kafka_columns(item.frame, [self._pipeline.output(name) for name in item.outputs])
+        outputs = [self._pipeline.output(name) for name in item.outputs]
+        return to_kafka_columns(item.frame, outputs, self._address)
 
     def bind(self, frames: Sequence[FrameQuery], allow_nondeterministic: bool = False) -> BoundQueries:
         """The queries to run: those of `frames`, and one for each input whose bad
@@ -190,12 +191,19 @@ class Frames:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
             if source.bad_records is BadRecords.DEAD_LETTER:
-                letters = dead_letters(self._raw(source, with_headers=True), source)
+                letters = dead_letters(self._raw(source, with_headers=True), source, self._address)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
         queries, deliveries = with_deliveries(self._pipeline, bound)
         exchanges = (*[sent.facts for sent in self.exchanges.sent], *deliveries)
-        return BoundQueries(self._pipeline.name, queries, tuple(warnings), exchanges=exchanges)
+        plans = [
+            plan
+            for item in frames
+            for plan in output_plans(item.frame, [self._pipeline.output(name) for name in item.outputs])
+        ]
+        return BoundQueries(
+            self._pipeline.name, queries, tuple(warnings), exchanges=exchanges, schemas=tuple(plans)
+        )
 
     def _written(self, item: FrameQuery) -> tuple[DataFrame, MakeSent | None]:
         """A query's rows as its writer tasks get them, or what they are made of, and how."""
@@ -204,7 +212,7 @@ class Frames:
             return self.exchanges.sending(item.sends, frame)
         outputs = [self._pipeline.output(name) for name in item.outputs]
         shard = shard_columns(item.frame, outputs, self._pipeline, self.exchanges.by_of(item.frame))
-        return to_kafka_columns(frame, outputs, shard), None
+        return to_kafka_columns(frame, outputs, self._address, shard), None
 
     def _bound(
         self, item: FrameQuery, facts: PlanFacts, frame: DataFrame, make_sent: MakeSent | None = None

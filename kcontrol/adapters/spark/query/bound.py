@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from kcontrol.adapters.spark.channel.schemas import OutputPlan
 from kcontrol.adapters.spark.query.grouping import Misplaced
 from kcontrol.core.model import SHARED_OUT, PipelineSpec, WatermarkPolicy
 from kcontrol.core.step.assignment import owners_of
@@ -117,6 +118,8 @@ class BoundQueries:
     """When Spark plans them: `once`, or `each step`, with the reason."""
     exchanges: tuple[ExchangeFacts, ...] = ()
     """Those between its queries, and then those that bring rows to the nodes that write them."""
+    schemas: tuple[OutputPlan, ...] = ()
+    """By which outputs are written whose values begin with the id that a registry has for them."""
 
     @property
     def names(self) -> tuple[str, ...]:

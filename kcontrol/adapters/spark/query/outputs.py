@@ -15,9 +15,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.channel.schemas import OutputPlan
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OUTPUT_COLUMN
+from kcontrol.adapters.spark.query.confluent_columns import confluent_value, plans_of
 from kcontrol.adapters.spark.values.avro_columns import avro_value
 from kcontrol.definition.parts import KafkaOutput
+from kcontrol.definition.schemas import of_registry
 from kcontrol.errors import ConfigurationError
 
 _HEADERS_TYPE = "array<struct<key: string, value: binary>>"
@@ -26,10 +30,10 @@ _BESIDE_VALUE = ("headers", "partition")
 
 
 def to_kafka_columns(
-    frame: DataFrame, outputs: Sequence[KafkaOutput], more: Sequence[Column] = ()
+    frame: DataFrame, outputs: Sequence[KafkaOutput], address: ChannelAddress, more: Sequence[Column] = ()
 ) -> DataFrame:
     """`frame` as key, value, headers, partition (those it has), `output` when it serves
-    several, the digest's column, and more of its columns.
+    several, the digest's column, and more of its columns. address: of the driver, whom tasks ask for schemas.
 
     Raises ConfigurationError naming the output and the column that is missing, unknown or of a wrong type.
     """
@@ -38,8 +42,18 @@ def to_kafka_columns(
     if routed:
         _check_alike(frame, outputs)
     kept = [sf.col(OUTPUT_COLUMN).cast("string")] if routed else []
-    make_columns = _raw_columns if first.value_format is None else _formatted_columns
-    return frame.select(*kept, *make_columns(frame, first, routed), *more)
+    if first.value_format is None:
+        return frame.select(*kept, *_raw_columns(frame, first, routed), *more)
+    return frame.select(*kept, *_formatted_columns(frame, first, routed, address), *more)
+
+
+def output_plans(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> list[OutputPlan]:
+    """The schemas by which a frame's values are written that a registry has, or is to have. Raises ConfigurationError."""
+    first = outputs[0]
+    if not of_registry(first.value_format):
+        return []
+    kind = _value_frame(frame, _value_fields(frame, routed=len(outputs) > 1)).schema
+    return plans_of(kind, outputs)
 
 
 def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
@@ -95,9 +109,19 @@ def _beside(frame: DataFrame) -> list[Column]:
     return [sf.col(name).cast(casts[name]).alias(name) for name in _BESIDE_VALUE if name in frame.columns]
 
 
-def _formatted_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> list[Column]:
+def _value_fields(frame: DataFrame, *, routed: bool) -> list[str]:
     apart = {*_BESIDE_VALUE, OUTPUT_COLUMN} if routed else {*_BESIDE_VALUE}
-    fields = [name for name in frame.columns if name not in apart]
+    return [name for name in frame.columns if name not in apart]
+
+
+def _value_frame(frame: DataFrame, fields: Sequence[str]) -> DataFrame:
+    return frame.select(*[_quoted(name) for name in fields])
+
+
+def _formatted_columns(
+    frame: DataFrame, output: KafkaOutput, routed: bool, address: ChannelAddress
+) -> list[Column]:
+    fields = _value_fields(frame, routed=routed)
     columns = []
     if output.key:
         if output.key not in frame.columns:
@@ -108,17 +132,20 @@ def _formatted_columns(frame: DataFrame, output: KafkaOutput, routed: bool) -> l
         columns.append(sf.col(_quoted(output.key)).cast("string").cast("binary").alias("key"))
     if not fields:
         raise ConfigurationError(f"output {output.name!r}: no column is left for the value")
-    columns.append(_value(frame, fields, output).alias("value"))
+    columns.append(_value(frame, fields, output, address).alias("value"))
     if output.digest.startswith("float:"):
         columns.append(_rounded(frame, fields, output).alias(DIGEST_COLUMN))
     return columns + _beside(frame)
 
 
-def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:
+def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput, address: ChannelAddress) -> Column:
     whole = sf.struct(*[sf.col(_quoted(name)) for name in fields])
     if output.value_format == "json":
         return sf.to_json(whole, {"ignoreNullFields": "false"}).cast("binary")
-    return avro_value(whole, frame.select(*[_quoted(name) for name in fields]).schema, output)
+    kind = _value_frame(frame, fields).schema
+    if output.value_format == "confluent-avro":
+        return confluent_value(whole, kind, output, address)
+    return avro_value(whole, kind, output)
 
 
 def _rounded(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:

@@ -12,6 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
+from kcontrol.adapters.spark.channel.client import ChannelAddress
+from kcontrol.adapters.spark.query.confluent_columns import confluent_fields
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
 from kcontrol.core.model import BadRecords
@@ -25,11 +27,14 @@ _WHOLE, _END = "__kcontrol_value", "__kcontrol_end"
 """Around a JSON value: an object that ends where the value does."""
 
 
-def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
-    """`raw` with the value's fields beside Kafka's columns, bad records treated as the input says."""
+def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataFrame:
+    """`raw` with the value's fields beside Kafka's columns, bad records treated as the input says.
+
+    address: of the driver, whom tasks ask for schemas.
+    """
     if source.value_format is None:
         return raw
-    schema, frame = _with_parsed(raw, source)
+    schema, frame = _with_parsed(raw, source, address)
     taken = [name for name in schema.fieldNames() if name in raw.columns]
     if taken:
         raise ConfigurationError(
@@ -48,12 +53,12 @@ def parsed(raw: DataFrame, source: KafkaInput) -> DataFrame:
     return frame.select(*[sf.col(name) for name in raw.columns], *fields)
 
 
-def dead_letters(raw: DataFrame, source: KafkaInput) -> DataFrame:
+def dead_letters(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataFrame:
     """The bad records of an input as they came, with headers that say from where and why.
 
     `raw` has the column headers. The columns are those of a raw output.
     """
-    _, frame = _with_parsed(raw, source)
+    _, frame = _with_parsed(raw, source, address)
     bad = sf.col(f"{_PARSED}.{_BAD}")
     told = {
         "kcontrol.error": bad,
@@ -83,9 +88,12 @@ def _complaint(source: KafkaInput, bad: Column) -> Column:
     )
 
 
-def _with_parsed(raw: DataFrame, source: KafkaInput) -> tuple[StructType, DataFrame]:
+def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> tuple[StructType, DataFrame]:
     if source.value_format == "avro":
         schema, column = avro_fields(sf.col("value"), source, _BAD)
+        return schema, raw.withColumn(_PARSED, column)
+    if source.value_format == "confluent-avro":
+        schema, column = confluent_fields(sf.col("value"), source, _BAD, address)
         return schema, raw.withColumn(_PARSED, column)
     schema = _struct_of(source)
     text = sf.col("value").cast("string")

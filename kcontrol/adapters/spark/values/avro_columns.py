@@ -28,7 +28,8 @@ from kcontrol.errors import ConfigurationError
 SINGLE_OBJECT = b"\xc3\x01"
 HEADER_BYTES = 10
 _MAX_REASON_CHARS = 200
-_PIECE_ROWS = 256
+PIECE_ROWS = 256
+"""So many values at a time, so that what they grow to in Python is never there for all of a batch at once."""
 
 
 def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[StructType, Column]:
@@ -41,7 +42,7 @@ def avro_fields(value: Column, source: KafkaInput, bad_name: str) -> tuple[Struc
     with_reason = StructType([*kind.fields, StructField(bad_name, StringType())])
     reader_of(parsed, where)
     decoder = _decoder(json.dumps(parsed), with_reason, bad_name, source.max_cells)
-    return kind, _udf(decoder, with_reason)(value)
+    return kind, value_udf(decoder, with_reason)(value)
 
 
 def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
@@ -50,6 +51,11 @@ def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
 
     Raises ConfigurationError when the schema asks for a field without a default that the frame does not have.
     """
+    return value_udf(_encoder(json.dumps(schema_of(kind, output))), BinaryType())(row)
+
+
+def schema_of(kind: StructType, output: KafkaOutput) -> dict[str, Any]:
+    """The Avro schema by which an output's values are written. Raises as `avro_value`."""
     where = f"output {output.name!r}"
     schema = avro_schema(kind, output.name, where) if output.schema is None else _parsed_schema(output.schema)
     for field in schema["fields"]:
@@ -58,11 +64,12 @@ def avro_value(row: Column, kind: StructType, output: KafkaOutput) -> Column:
                 f"{where}: its Avro schema needs the field {field['name']!r}, which the frame does not have; "
                 f"it has {', '.join(kind.fieldNames())}"
             )
-    return _udf(_encoder(json.dumps(schema)), BinaryType())(row)
+    return schema
 
 
-def _udf(function: Callable[[pa.Array], pa.Array], kind: DataType) -> Callable[[Column], Column]:
-    """Spark warns of a kind of function that is said and not hinted at; users can do nothing about ours."""
+def value_udf(function: Callable[[pa.Array], pa.Array], kind: DataType) -> Callable[[Column], Column]:
+    """A function of Arrow arrays as one of columns. Spark warns of a kind of function that is said and not hinted at;
+    users can do nothing about ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         made: Callable[[Column], Column] = arrow_udf(function, kind, ArrowUDFType.SCALAR)
@@ -81,12 +88,11 @@ def _decoder(
 
     def decode(values: pa.Array) -> pa.Array:
         reader = ValueReader(schema_text, bad_name, max_cells)
-        # In pieces, so that what values grow to in Python is never there for all of them at once.
         pieces = [
             pa.array(
                 [None if value is None else reader.read(value) for value in piece.to_pylist()], arrow_type
             )
-            for piece in (values.slice(at, _PIECE_ROWS) for at in range(0, len(values), _PIECE_ROWS))
+            for piece in (values.slice(at, PIECE_ROWS) for at in range(0, len(values), PIECE_ROWS))
         ]
         return pa.concat_arrays(pieces) if pieces else pa.array([], arrow_type)
 

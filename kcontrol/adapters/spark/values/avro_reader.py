@@ -79,7 +79,7 @@ Read = Callable[[Datum], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """How to read a type. least: bytes that one value takes at least. cells: values of columns that it
     becomes."""
 
@@ -108,23 +108,25 @@ def reader_of(schema: Mapping[str, Any], where: str) -> Callable[[bytes, int, in
     return read
 
 
-def _kind(schema: Any, named: dict[str, _Kind], where: str) -> _Kind:
+def kind_of(schema: Any, named: dict[str, Kind], where: str) -> Kind:
+    """How to read values of a schema. named: types that were defined before, by name; gets those of this one. Raises
+    ConfigurationError."""
     if isinstance(schema, list):
         return _union(schema, named, where)
     if isinstance(schema, str):
-        return named[schema] if schema in named else _PRIMITIVES[schema]
+        return named[schema] if schema in named else PRIMITIVES[schema]
     inner = schema["type"]
     if not isinstance(inner, str):
-        return _kind(inner, named, where)
+        return kind_of(inner, named, where)
     kind = _complex(schema, inner, named, where)
     if "logicalType" in schema:
-        kind = _logical(schema, inner, kind, where)
+        kind = with_logical_type(schema, inner, kind, where)
     if "name" in schema:
         named[schema["name"]] = kind
     return kind
 
 
-def _complex(schema: Mapping[str, Any], kind: str, named: dict[str, _Kind], where: str) -> _Kind:
+def _complex(schema: Mapping[str, Any], kind: str, named: dict[str, Kind], where: str) -> Kind:
     match kind:
         case "record":
             return _record(schema, named, where)
@@ -132,27 +134,29 @@ def _complex(schema: Mapping[str, Any], kind: str, named: dict[str, _Kind], wher
             return _enum(tuple(schema["symbols"]))
         case "fixed":
             size = int(schema["size"])
-            return _Kind(lambda datum: datum.take(size), size, 1)
+            return Kind(lambda datum: datum.take(size), size, 1)
         case "array":
-            return _array(_kind(schema["items"], named, where))
+            return _array(kind_of(schema["items"], named, where))
         case "map":
-            return _map(_kind(schema["values"], named, where))
-    return _kind(kind, named, where)
+            return _map(kind_of(schema["values"], named, where))
+    return kind_of(kind, named, where)
 
 
-def _record(schema: Mapping[str, Any], named: dict[str, _Kind], where: str) -> _Kind:
-    fields = [(f["name"], _kind(f["type"], named, f"{where}: field {f['name']!r}")) for f in schema["fields"]]
+def _record(schema: Mapping[str, Any], named: dict[str, Kind], where: str) -> Kind:
+    fields = [
+        (f["name"], kind_of(f["type"], named, f"{where}: field {f['name']!r}")) for f in schema["fields"]
+    ]
     reads = [(name, kind.read) for name, kind in fields]
 
     def read(datum: Datum) -> dict[str, Any]:
         return {name: read_field(datum) for name, read_field in reads}
 
     cells = sum(kind.cells for _, kind in fields)
-    return _Kind(read, sum(kind.least for _, kind in fields), max(1, cells))
+    return Kind(read, sum(kind.least for _, kind in fields), max(1, cells))
 
 
-def _union(schema: list[Any], named: dict[str, _Kind], where: str) -> _Kind:
-    branches = [_kind(branch, named, where) for branch in schema]
+def _union(schema: list[Any], named: dict[str, Kind], where: str) -> Kind:
+    branches = [kind_of(branch, named, where) for branch in schema]
     reads = [branch.read for branch in branches]
 
     def read(datum: Datum) -> Any:
@@ -161,21 +165,21 @@ def _union(schema: list[Any], named: dict[str, _Kind], where: str) -> _Kind:
             raise BadValueError(f"a union of {len(reads)} types has no type {index}")
         return reads[index](datum)
 
-    return _Kind(read, 1 + min(branch.least for branch in branches), max(branch.cells for branch in branches))
+    return Kind(read, 1 + min(branch.least for branch in branches), max(branch.cells for branch in branches))
 
 
-def _enum(symbols: tuple[str, ...]) -> _Kind:
+def _enum(symbols: tuple[str, ...]) -> Kind:
     def read(datum: Datum) -> str:
         index = datum.varint("int")
         if not 0 <= index < len(symbols):
             raise BadValueError(f"an enumeration of {len(symbols)} symbols has no symbol {index}")
         return symbols[index]
 
-    return _Kind(read, 1, 1)
+    return Kind(read, 1, 1)
 
 
-def _blocks(datum: Datum, least: int, cells: int, item: Callable[[Datum], None]) -> None:
-    """Call `item` for each item of an array or map, block by block."""
+def read_blocks(datum: Datum, least: int, cells: int, item: Callable[[Datum], None]) -> None:
+    """Call `item` for each item of an array or map, block by block. least, cells: of one item, see Kind."""
     while count := datum.varint():
         end = -1
         if count < 0:
@@ -196,16 +200,16 @@ def _blocks(datum: Datum, least: int, cells: int, item: Callable[[Datum], None])
             raise BadValueError("a block is longer or shorter than it says")
 
 
-def _array(items: _Kind) -> _Kind:
+def _array(items: Kind) -> Kind:
     def read(datum: Datum) -> list[Any]:
         found: list[Any] = []
-        _blocks(datum, items.least, items.cells, lambda datum: found.append(items.read(datum)))
+        read_blocks(datum, items.least, items.cells, lambda datum: found.append(items.read(datum)))
         return found
 
-    return _Kind(read, 1, 1)
+    return Kind(read, 1, 1)
 
 
-def _map(values: _Kind) -> _Kind:
+def _map(values: Kind) -> Kind:
     def read(datum: Datum) -> list[tuple[str, Any]]:
         found: dict[str, Any] = {}
 
@@ -213,10 +217,10 @@ def _map(values: _Kind) -> _Kind:
             key = _read_string(datum)
             found[key] = values.read(datum)
 
-        _blocks(datum, 1 + values.least, 1 + values.cells, item)
+        read_blocks(datum, 1 + values.least, 1 + values.cells, item)
         return list(found.items())
 
-    return _Kind(read, 1, 1)
+    return Kind(read, 1, 1)
 
 
 # --- primitives ---------------------------------------------------------------------------------------------
@@ -241,21 +245,22 @@ def _read_string(datum: Datum) -> str:
 
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-_PRIMITIVES = {
-    "null": _Kind(lambda _datum: None, 0, 1),
-    "boolean": _Kind(_read_boolean, 1, 1),
-    "int": _Kind(lambda datum: datum.varint("int"), 1, 1),
-    "long": _Kind(lambda datum: datum.varint(), 1, 1),
-    "float": _Kind(lambda datum: _FLOAT.unpack(datum.take(4))[0], 4, 1),
-    "double": _Kind(lambda datum: _DOUBLE.unpack(datum.take(8))[0], 8, 1),
-    "bytes": _Kind(_read_bytes, 1, 1),
-    "string": _Kind(_read_string, 1, 1),
+PRIMITIVES = {
+    "null": Kind(lambda _datum: None, 0, 1),
+    "boolean": Kind(_read_boolean, 1, 1),
+    "int": Kind(lambda datum: datum.varint("int"), 1, 1),
+    "long": Kind(lambda datum: datum.varint(), 1, 1),
+    "float": Kind(lambda datum: _FLOAT.unpack(datum.take(4))[0], 4, 1),
+    "double": Kind(lambda datum: _DOUBLE.unpack(datum.take(8))[0], 8, 1),
+    "bytes": Kind(_read_bytes, 1, 1),
+    "string": Kind(_read_string, 1, 1),
 }
 
 # --- logical types ------------------------------------------------------------------------------------------
 
 
-def _logical(schema: Mapping[str, Any], base: str, kind: _Kind, where: str) -> _Kind:
+def with_logical_type(schema: Mapping[str, Any], base: str, kind: Kind, where: str) -> Kind:
+    """`kind`, which reads the type `base`, with its values as those of the schema's logical type."""
     logical = schema["logicalType"]
     match (logical, base):
         case ("decimal", "bytes" | "fixed"):
@@ -275,7 +280,7 @@ def _logical(schema: Mapping[str, Any], base: str, kind: _Kind, where: str) -> _
                 f"{where}: the Avro logical type {logical!r} is not for {base}: declare it without "
                 "logicalType"
             )
-    return _Kind(lambda datum: change(kind.read(datum)), kind.least, kind.cells)
+    return Kind(lambda datum: change(kind.read(datum)), kind.least, kind.cells)
 
 
 def _decimal(precision: int, scale: int) -> Callable[[bytes], Decimal]:

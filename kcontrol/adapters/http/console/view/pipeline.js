@@ -11,6 +11,7 @@ import { inputs } from "./inputs.js";
 import { nodes } from "./nodes.js";
 import { question } from "./question.js";
 import { remarks } from "./remarks.js";
+import { schemas } from "./schemas.js";
 import { steps } from "./steps.js";
 import { summary } from "./summary.js";
 
@@ -35,6 +36,7 @@ export function pipeline() {
     steps(status),
     h("div", { class: "pair", key: "pair" }, inputs(state.pipeline), nodes(status)),
     checkpoints(state.pipeline),
+    schemas(status),
     question(status),
     remarks(status),
     h("p", { class: "asof", key: "asof" }, asOfWords(asOf)),
