@@ -11,7 +11,7 @@ state, and found out for the guards after it.
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import checkpointing, stopping
+from kcontrol.core.coordinator import changing, checkpointing, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -75,7 +75,8 @@ def _read_again(found: Findings) -> None:
 
 def _is_request_ahead(found: Findings) -> bool:
     """Nothing older than what its asker has read may answer a request."""
-    return _is_unproved(found, checkpointing.unread_by_request(found.turn.state))
+    state = found.turn.state
+    return _is_unproved(found, checkpointing.unread_by_request(state) or changing.unread_by_change(state))
 
 
 def _is_refusal_unproved(found: Findings) -> bool:
@@ -136,8 +137,19 @@ def _take_note(found: Findings) -> None:
         checkpointing.answer_request(turn, spec)
         if not state.trouble.halt:
             _halt_if(state, refused(state, spec))
+        changing.tend(turn, spec, _no_change_now(found))
     if found.mode is not DesiredMode.STOPPED:
         stopping.forget_stop(state)
+
+
+def _no_change_now(found: Findings) -> str:
+    """Why the layout can't be changed now while the pipeline runs, or ''."""
+    state = found.turn.state
+    if state.trouble.halt:
+        return f"pipeline {state.pipeline} has halted: {state.trouble.halt}"
+    if found.mode is not DesiredMode.RUNNING:
+        return f"pipeline {state.pipeline} is {found.mode.value}: let it run, or ask when it is stopped"
+    return ""
 
 
 def _halt_if(state: CoordinatorState, why: str) -> None:
@@ -218,6 +230,18 @@ def _is_saved(found: Findings) -> bool:
     return found.in_place and checkpointing.can_record(found.turn)
 
 
+def _switch(found: Findings) -> None:
+    changing.switch(found.turn, found.defined)
+
+
+def _is_recordable(found: Findings) -> bool:
+    return _is_saved(found) or (found.in_place and changing.can_record_alone(found.turn, found.defined))
+
+
+def _is_switching(found: Findings) -> bool:
+    return changing.is_switching(found.turn.state)
+
+
 def _open_log(found: Findings) -> CoordinatorEffect:
     return checkpointing.open_log(found.turn.state)
 
@@ -274,6 +298,8 @@ def _is_failure_unproved(found: Findings) -> bool:
 def _assemble(found: Findings) -> None:
     state, spec = found.turn.state, found.defined
     found.waiting = assemble(found.turn, spec.nodes)
+    if found.waiting:
+        changing.release(state)
     if not found.waiting and not state.trouble.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said it.
         found.gone = gone_input(spec, state.steps, state.view)
@@ -483,8 +509,16 @@ LOOK: tuple[Guard | Duty, ...] = (
     ),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
-    Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
+    Duty((_S.READY,), "once all have copied what the new layout gives them, the last step is saved", _switch),
+    Guard(
+        (_S.READY,),
+        "all nodes have saved the checkpoint, or the new layout needs none",
+        _is_recordable,
+        _C.SAVED,
+        _open_log,
+    ),
     Guard((_S.READY,), "a checkpoint was due, and not all nodes have pinned it", _is_pinning, None),
+    Guard((_S.READY,), "the new layout is not in the log yet", _is_switching, None),
     Duty((_S.READY,), "a step is planned if one is due", _plan),
     Duty(
         (_S.READY,), "under an epoch that a commit has told a planned step is shown to the nodes", _show_early

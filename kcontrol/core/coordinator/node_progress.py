@@ -81,6 +81,9 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
     incarnation = state.view.incarnation(node)
     if incarnation is None:
         return Standing(Readiness.ABSENT, ("join",), f"node {node} has not joined")
+    if incarnation < state.nodes.outdated:
+        text = f"node {node} has not joined by the newest definition"
+        return Standing(Readiness.ABSENT, ("outdated", incarnation), text)
     said = state.view.node_state(node)
     if said is None:
         # It reads the logs, and looks what it can restore.
