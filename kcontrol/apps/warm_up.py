@@ -20,6 +20,7 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
 from kcontrol.apps.rerun import ignore, run_node, scratch_engine
+from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.core.step.differences import Difference
 from kcontrol.errors import KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
@@ -29,6 +30,8 @@ _log = logging.getLogger("kcontrol.node")
 MAX_STEPS = 50
 MAX_RECORDS = 2_000_000
 """No more than this is run again to warm up: from the nearest checkpoint on, where there is state."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of state that is copied once more, only to open it."""
 
 
 async def warm_up(
@@ -57,6 +60,32 @@ async def warm_up(
     except KcontrolError as error:
         return f"not warm: {error}"
     return _said(recorded.last, found)
+
+
+async def open_once(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    node: int,
+    spec: PipelineSpec,
+    checkpoint: Checkpoint,
+    checkpoints: Path,
+) -> None:
+    """Open a checkpoint as a node that is to be, in a directory that is deleted afterwards, so that Spark starts the queries
+    faster the next time; nothing, if it is of more than `MAX_BYTES`. Raises StepFailedError, CheckpointError.
+
+    checkpoints: where nodes of this machine have their own.
+    """
+    if sum(part.size_bytes for part in checkpoint.parts) > MAX_BYTES:
+        return
+    with tempfile.TemporaryDirectory(prefix="kcontrol-warm-") as scratch:
+        place = NodePlace(node, Path(scratch), checkpoints=checkpoints, environment=environment_of(spark))
+        engine = scratch_engine(spark, bound, host, place, spec)
+        try:
+            await engine.open(checkpoint.step, False, checkpoint)
+        finally:
+            await engine.close()
+            engine.shut_down()
 
 
 def _too_much(recorded: RecordedSteps, node: int) -> str:

@@ -27,7 +27,8 @@ class Rule:
     they are part of every schedule.
     replicas: leaders move in every schedule. patient: every policy waits for several records. epochs: every commit
     tells the epoch of the next transaction. stages: of every step, where there are several nodes.
-    wide: inputs that three nodes may share. saving: two nodes with state that is saved often, from moments that the broken core has made.
+    wide: inputs that three nodes may share.
+    saving: two nodes with state that is saved often, from moments that the broken core has made.
     """
 
     broken: Callable[[], Patches]

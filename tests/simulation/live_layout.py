@@ -36,7 +36,9 @@ def asked(world: World) -> LayoutRequest | None:
         return None
     told = None if status is None else status.layout
     answered = told is not None and told.request_id == request.request_id
-    return None if answered and told is not None and told.phase in ("done", "refused", "given_up") else request
+    return (
+        None if answered and told is not None and told.phase in ("done", "refused", "given_up") else request
+    )
 
 
 def make_ready(world: World, node: int, copied_step: int | None = None, error: str = "") -> None:

@@ -339,8 +339,8 @@ def run_schedule(
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
     steps wait for several records. epochs: commits tell the epoch of the next transaction. stages: of a step, 2
-    or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share them. Without these eight, a seed is the
-    schedule that it always was. Raises Violation."""
+    or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share their inputs.
+    Without these eight, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2

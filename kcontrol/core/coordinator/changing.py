@@ -1,9 +1,9 @@
 """Another number of nodes for a pipeline that runs, as the coordinator makes it.
 
-Whoever asks names the change by its number. All processes that are to be nodes, new ones and those that are nodes already,
-say that they are there and copy from a checkpoint what they will own, while steps go on. Once all have, no step is made; the
-last one is saved, of which they lack little; and one transaction records its checkpoint and the new layout. From that record on, and
-not before, everything is otherwise: the processes read it and go on by it by themselves.
+Whoever asks names the change by its number. All processes that are to be nodes, new ones and those that are nodes
+already, say that they are there and copy from a checkpoint what they will own, while steps go on. Once all have, no step is
+made; the last one is saved, of which they lack little; and one transaction records its checkpoint and the new layout. From
+that record on, and not before, everything is otherwise: the processes read it and go on by it by themselves.
 
 Until then nothing has changed, so whatever goes wrong ends the change and nothing else. A coordinator that takes over finds
 the request unanswered, or the record in the log. That all have copied keeps the pause short and is no condition of
@@ -72,7 +72,9 @@ def tend(turn: Turn, spec: PipelineSpec, refuses: str) -> None:
         return
     why = refuses or _refused(state, spec, request)
     if why:
-        _answer(state, request, LayoutPhase.REFUSED if state.changing.now is None else LayoutPhase.GIVEN_UP, why)
+        _answer(
+            state, request, LayoutPhase.REFUSED if state.changing.now is None else LayoutPhase.GIVEN_UP, why
+        )
         return
     change = state.changing.now
     if change is None or change.request_id != request.request_id:
@@ -103,9 +105,13 @@ def _lost(state: CoordinatorState, spec: PipelineSpec, change: Change, request: 
     said = [_ready(state, change, node) for node in range(change.target.nodes)]
     wrong = next((each for each in said if each is not None and each.error), None)
     if wrong is not None:
-        return f"node {wrong.node} (process {wrong.process_id} on {wrong.host}) can't go on by it: {wrong.error}"
+        return (
+            f"node {wrong.node} (process {wrong.process_id} on {wrong.host}) can't go on by it: {wrong.error}"
+        )
     if change.held:
-        gone = [node for node in range(change.target.nodes) if not _is_there(state, change, node, spec.limits)]
+        gone = [
+            node for node in range(change.target.nodes) if not _is_there(state, change, node, spec.limits)
+        ]
         if gone:
             return f"node {', '.join(map(str, gone))} fell silent when all had copied"
     if change.switched and state.checkpointing.saving is None and not _is_over(state, spec, change):
@@ -239,7 +245,9 @@ def _awaited(state: CoordinatorState, spec: PipelineSpec, change: Change) -> str
     if state.steps.checkpoint < max(change.from_step, 0):
         return "waiting for a checkpoint that can be copied"
     behind = [
-        said.node for said in _all_ready(state, change) if said is None or said.copied_step < change.from_step
+        node
+        for node, said in enumerate(_all_ready(state, change))
+        if said is None or said.copied_step < change.from_step
     ]
     return f"node {', '.join(map(str, behind))} copies its state" if behind else ""
 

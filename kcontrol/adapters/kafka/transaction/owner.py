@@ -117,7 +117,9 @@ class KafkaTransaction:
     ) -> None:
         """The same with a checkpoint, or a change of the layout, or both. Raises as `commit_step` does."""
         records = [each for each in (checkpoint, assignment) if each is not None]
-        await self._commit_record((producer_id, producer_epoch), records[0], expected_offset, forget, records[1:])
+        await self._commit_record(
+            (producer_id, producer_epoch), records[0], expected_offset, forget, records[1:]
+        )
 
     async def commit_assignment(
         self, producer_id: int, producer_epoch: int, assignment: Assignment, expected_offset: int
