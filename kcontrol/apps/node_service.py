@@ -135,9 +135,8 @@ class NodeService:
 
         ports = StandbyPorts(resolved, warm, say, broken)
         try:
-            return await Standby(
-                self._settings, self._pipeline.name, options.node, self.presence, ports
-            ).until_free()
+            who = self._pipeline.name, options.node, self._pipeline.nodes
+            return await Standby(self._settings, *who, self.presence, ports).until_free()
         finally:
             jvm.close()
 
@@ -209,14 +208,15 @@ class NodeService:
         and submits nothing. rebind: the queries for another number of nodes; None: those of the pipeline's functions. Raises
         what `submit` and `NodeSession.run` raise.
         """
-        while True:
-            ended, place = await self._one_life(bound, joined, taken, rebind)
-            if not ended.relaid or place is None:
-                return ended
-            if place.nodes <= self._options.node:
-                return replace(ended, reason=f"{ended.reason}: node {self._options.node} is left out")
-            who = await self._would_be(rebind)
-            bound, taken = await self._placed(place, who.rebind)
+        async with self.presence.shown():
+            while True:
+                ended, place = await self._one_life(bound, joined, taken, rebind)
+                if not ended.relaid or place is None:
+                    return ended
+                if place.nodes <= self._options.node:
+                    return replace(ended, reason=f"{ended.reason}, and node {self._options.node} is left out")
+                who = await self._would_be(rebind)
+                bound, taken = await self._placed(place, who.rebind)
 
     async def _one_life(
         self,
@@ -258,8 +258,7 @@ class NodeService:
         )
         beside = asyncio.create_task(prepare_beside(who, asked, preparation))
         try:
-            async with self.presence.shown():
-                ended = await self._while_spark_lives(session)
+            ended = await self._while_spark_lives(session)
             return ended, await self._place(preparation) if ended.relaid else None
         finally:
             beside.cancel()

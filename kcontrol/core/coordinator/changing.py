@@ -85,6 +85,8 @@ def tend(turn: Turn, spec: PipelineSpec, refuses: str) -> None:
         _answer(state, request, LayoutPhase.GIVEN_UP, f"{why}. Nothing was changed")
         return
     turn.wake_at(change.begun_ms + request.timeout_ms)
+    if change.held:
+        turn.wake_at(change.held_ms + spec.limits.open_timeout_ms)
     _go_on(state, spec, change)
     _tell(state, spec)
 
@@ -116,6 +118,9 @@ def _lost(state: CoordinatorState, spec: PipelineSpec, change: Change, request: 
             return f"node {', '.join(map(str, gone))} fell silent when all had copied"
     if change.switched and state.checkpointing.saving is None and not _is_over(state, spec, change):
         return state.checkpointing.failure or f"the checkpoint of step {change.switched} could not be made"
+    if change.held and state.now_ms - change.held_ms >= spec.limits.open_timeout_ms:
+        # A node that is started anew may keep steps waiting for as long.
+        return f"the last step was not saved within {spec.limits.open_timeout_ms} ms when all had copied"
     if state.now_ms - change.begun_ms >= request.timeout_ms:
         return f"it was not ready within {request.timeout_ms} ms ({_awaited(state, spec, change)})"
     return ""
@@ -140,7 +145,7 @@ def switch(turn: Turn, spec: PipelineSpec) -> None:
     if not change.held:
         if state.checkpointing.saving is not None or _awaited(state, spec, change):
             return
-        change = replace(change, held=True)
+        change = replace(change, held_ms=state.now_ms)
     if not change.switched and all_in_place(state, spec):
         if spec.stateful and state.steps.step > state.steps.checkpoint:
             checkpointing.begin(turn, spec)
@@ -153,7 +158,7 @@ def release(state: CoordinatorState) -> None:
     """A node is not in place any more: steps go on when it is, and then all of it is looked at again."""
     change = state.changing.now
     if change is not None and change.held:
-        state.changing = state.changing.at(replace(change, held=False, switched=0))
+        state.changing = state.changing.at(replace(change, held_ms=-1, switched=0))
 
 
 def is_switching(state: CoordinatorState) -> bool:

@@ -21,10 +21,15 @@ class Change:
     """Who copies has to have a checkpoint of this step, or a newer one; -1: not all who are to be nodes have been there."""
     copying_ms: int = 0
     """Since when there is such a checkpoint."""
-    held: bool = False
-    """All have copied: no step is made before the change is in the log."""
+    held_ms: int = -1
+    """Since when all have copied, and no step is made before the change is in the log; -1: steps go on."""
     switched: int = 0
     """The step that it is made over, once all nodes were told to save that; 0: not yet."""
+
+    @property
+    def held(self) -> bool:
+        """Whether no step is made before it is in the log."""
+        return self.held_ms >= 0
 
 
 @dataclass(frozen=True, slots=True)
