@@ -103,24 +103,19 @@ def layout(
     """Divide the state, inputs and outputs of a pipeline over another number of nodes, or its state into another number of
     shards.
 
-    While it runs: start a process for each node that is to be new (kcontrol node FILE --node N --new), then say how many there
-    are to be. State is copied while steps go on; then all go on by the new layout within seconds, and who is left out ends.
-    Until that moment nothing is changed, whatever goes wrong. The command shows how far it is; it may be ended, and what it
-    has asked for goes on.
+    While it runs: start a process for each new node (kcontrol node FILE --node N --new), then say how many there are to be.
+    State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then nothing is
+    changed. The command shows how far it is; what it has asked for goes on if it is ended.
 
-    Of a stopped pipeline: with --nodes and --without nothing is copied yet; each node takes what it lacks from the checkpoint
-    of the last step, which `kcontrol stop` has made, when it is started. Start all of them with the new number (--nodes, or
-    nodes= in the definition).
+    Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
+    `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
 
-    As little as possible moves: only shards that another node owns from then on.
-
-    With --shards Spark writes the state of that checkpoint anew, here and now. Start the pipeline with the new number
-    (Layout(shuffle_partitions=) in the definition).
+    With --shards Spark writes that state anew, here and now. Start the pipeline with Layout(shuffle_partitions=) of it.
 
     \b
     Example:  kcontrol layout flights --nodes 3
 
-    It is one of three commands: kcontrol stop flights, then this, then kcontrol run flights.py --nodes 3.
+    Of a stopped pipeline it is one of three: kcontrol stop flights, this, kcontrol run flights.py --nodes 3.
     """
     if withdraw:
         asyncio.run(withdraw_live(cluster, pipeline))
@@ -132,13 +127,8 @@ def layout(
         )
     own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
-        _live(
-            cluster,
-            asyncio.run(plan_live(cluster, pipeline, nodes, without, own)),
-            timeout_ms,
-            only_plan,
-            as_json,
-        )
+        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own))
+        _live(cluster, live, timeout_ms, only_plan, as_json)
         return
     plan = asyncio.run(plan_layout(cluster, pipeline, nodes, without, own, shards))
     _refuse_long(plan, max_minutes)
@@ -273,7 +263,7 @@ def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[st
     }
 
 
-def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool) -> str:
+def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool = False) -> str:
     change = plan.change
     size = "bytes not known here" if plan.moved_bytes < 0 else f"{plan.moved_bytes:,} bytes"
     what = f"{change.before} nodes -> {change.nodes}"

@@ -124,8 +124,7 @@ def node(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the
-    definition.
+    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the definition.
 
     While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is
     to run again (kcontrol resume).
@@ -134,20 +133,14 @@ def node(
     the number as soon as its node has died on this machine, or has been silent for `heartbeat_timeout`. Once
     it is replaced itself it stands by again.
 
-    A node goes on by itself when the layout of its pipeline is changed while it runs, with as many nodes as there are then,
-    whatever FILE says. It ends (exit code 18) if there is no such node any more.
+    When the layout is changed while the pipeline runs it goes on by that, whatever FILE says, or ends (exit code 18).
 
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
               kcontrol node flights.py --node 0 --standby
     """
     pipeline = sized(load_definition(file, master, as_json), nodes)
-    if new and standby:
-        raise ConfigurationError(
-            "--new waits for a place that nobody has had, --standby for one that somebody has: say one"
-        )
-    if not new:
-        check_number(pipeline, number)
+    _check_number(pipeline, number, new=new, standby=standby)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     options = NodeOptions(
@@ -172,11 +165,27 @@ def node(
             pipeline, cluster, options, profiler, watchdog, master, standby, new, archives, as_json
         )
         ended = asyncio.run(_serve(asked))
-    if ended is not None and asked.begins_anew_after(ended):
+    if ended is not None:
+        _end(asked, ended)
+
+
+def _check_number(pipeline: Pipeline, number: int, *, new: bool, standby: bool) -> None:
+    if new and standby:
+        raise ConfigurationError(
+            "--new waits for a place that nobody has had, --standby for one that somebody has: say one"
+        )
+    if not new:
+        check_number(pipeline, number)
+
+
+def _end(asked: _Asked, ended: Exit) -> None:
+    """Begin anew, or say why the node is over."""
+    if asked.begins_anew_after(ended):
         begin_anew()
-    if ended is not None and ended.replaced:
-        raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
-    if ended is not None and ended.relaid:
+    if ended.replaced:
+        name, number = asked.pipeline.name, asked.options.node
+        raise ReplacedError(f"node {number} of pipeline {name!r} was replaced: {ended.reason}")
+    if ended.relaid:
         raise LeftOutError(ended.reason)
 
 

@@ -1,12 +1,11 @@
 """What a coordinator looks at between two transactions: the user's wishes, halts, the nodes, the next step.
 
-It is looked at anew after each event, and is a function of what is known now, never of how it came about; so
-it does not matter which events were doubled or late.
+It is looked at anew after each event, and is a function of what is known now, never of how it came about; so it does not
+matter which events were doubled or late.
 
-`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it
-names; where it holds, its cause leads on, as table.py says, and what comes after it in the list is for the
-state that was led to. A guard without a cause holds back: the look ends there. A duty is what is done in a
-state, and found out for the guards after it.
+`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it names; where it
+holds, its cause leads on, as table.py says, and what comes after it in the list is for the state that was led to. A guard
+without a cause holds back: the look ends there. A duty is what is done in a state, and found out for the guards after it.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.coordinator.waiting import note_waiting
+from kcontrol.core.coordinator.waiting import note_waiting, take_note_of_inputs
 from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelineSpec
+from kcontrol.core.model import CommandKind, DesiredMode, NodePhase
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
-from kcontrol.core.step.offsets import arrived, paused_inputs, requests_offset
+from kcontrol.core.step.offsets import arrived
 from kcontrol.core.step.skips import skips_due
 
 
@@ -99,8 +98,7 @@ def _prove(found: Findings) -> CoordinatorEffect:
 
 def _take_resume(found: Findings) -> None:
     """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
-    state = found.turn.state
-    resume = state.view.resume()
+    state, resume = found.turn.state, found.turn.state.view.resume()
     if resume is None or resume.request_id in state.asked.acknowledged:
         return
     state.asked = state.asked.acknowledging(resume.request_id)
@@ -113,43 +111,17 @@ def _take_resume(found: Findings) -> None:
     state.nodes = state.nodes.forgiving(failed)
 
 
-def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
-    """Every step from here on goes by what users want of inputs now. A plan that was made
-    by something else is given up.
-
-    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so
-    it is as if it had never been made, as it is after a takeover.
-    """
-    paused = paused_inputs(spec, state.view)
-    plan = state.current.plan
-    if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
-        state.current = state.current.planned(None)
-    if paused != state.asked.paused:
-        state.arrivals = state.arrivals.without(paused)
-    state.asked = state.asked.of_inputs(paused, requests_offset(spec, state.view))
-
-
 def _take_note(found: Findings) -> None:
     turn, state, spec = found.turn, found.turn.state, found.spec
     if spec is not None:
-        _take_note_of_inputs(state, spec)
+        take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.trouble.halt:
             _halt_if(state, refused(state, spec))
-        changing.tend(turn, spec, _no_change_now(found))
+        changing.tend(turn, spec, found.mode)
     if found.mode is not DesiredMode.STOPPED:
         stopping.forget_stop(state)
-
-
-def _no_change_now(found: Findings) -> str:
-    """Why the layout can't be changed now while the pipeline runs, or ''."""
-    state = found.turn.state
-    if state.trouble.halt:
-        return f"pipeline {state.pipeline} has halted: {state.trouble.halt}"
-    if found.mode is not DesiredMode.RUNNING:
-        return f"pipeline {state.pipeline} is {found.mode.value}: let it run, or ask when it is stopped"
-    return ""
 
 
 def _halt_if(state: CoordinatorState, why: str) -> None:

@@ -21,6 +21,7 @@ from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.model import (
     Assignment,
+    DesiredMode,
     LayoutPhase,
     LayoutReady,
     LayoutRequest,
@@ -58,8 +59,8 @@ def _next_number(state: CoordinatorState) -> int:
 # --- looked at between two steps ----------------------------------------------------------------------------
 
 
-def tend(turn: Turn, spec: PipelineSpec, refuses: str) -> None:
-    """Look at what is asked for: begin it, go on with it, or answer it. refuses: why no change is begun now, or ''."""
+def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
+    """Look at what is asked for: begin it, go on with it, or answer it."""
     state = turn.state
     request = pending_change(state)
     if request is None:
@@ -70,7 +71,7 @@ def tend(turn: Turn, spec: PipelineSpec, refuses: str) -> None:
         state.nodes = state.nodes.not_whole()
         _answer(state, request, LayoutPhase.DONE, "", made)
         return
-    why = refuses or _refused(state, spec, request)
+    why = _not_now(state, mode) or _refused(state, spec, request)
     if why:
         _answer(
             state, request, LayoutPhase.REFUSED if state.changing.now is None else LayoutPhase.GIVEN_UP, why
@@ -89,6 +90,15 @@ def tend(turn: Turn, spec: PipelineSpec, refuses: str) -> None:
         turn.wake_at(change.held_ms + spec.limits.open_timeout_ms)
     _go_on(state, spec, change)
     _tell(state, spec)
+
+
+def _not_now(state: CoordinatorState, mode: DesiredMode) -> str:
+    """Why no pipeline that runs has its layout changed now, or ''."""
+    if state.trouble.halt:
+        return f"pipeline {state.pipeline} has halted: {state.trouble.halt}"
+    if mode is not DesiredMode.RUNNING:
+        return f"pipeline {state.pipeline} is {mode.value}: let it run, or ask when it is stopped"
+    return ""
 
 
 def _refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest) -> str:
