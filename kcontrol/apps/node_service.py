@@ -42,7 +42,7 @@ from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec
+from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
@@ -176,10 +176,11 @@ class NodeService:
         def bound(pipeline: Pipeline) -> BoundQueries:
             return bind(pipeline, self._spark, self.host.channel.address)
 
-        async def warm(queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint) -> None:
-            await open_once(
-                self._spark, queries, self.host, options.node, spec, checkpoint, options.checkpoints
-            )
+        async def warm(
+            queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
+        ) -> None:
+            where = options.node, spec, checkpoint, last, options.checkpoints
+            await open_once(self._spark, queries, self.host, *where)
 
         options = self._options
         log_id = await asyncio.to_thread(self._log_id)

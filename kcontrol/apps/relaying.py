@@ -28,7 +28,15 @@ from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.submit import resolve
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import Assignment, Checkpoint, LayoutPhase, LayoutReady, LayoutRequest, PipelineSpec
+from kcontrol.core.model import (
+    Assignment,
+    Checkpoint,
+    LayoutPhase,
+    LayoutReady,
+    LayoutRequest,
+    PipelineSpec,
+    StepBoundary,
+)
 from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.layout_change import changed, refused_live
 from kcontrol.definition.pipeline import Pipeline
@@ -49,7 +57,7 @@ _OVER = (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP)
 
 Rebind = Callable[[Pipeline], BoundQueries]
 """The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
-Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint], Awaitable[None]]
+Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint, StepBoundary], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,8 @@ class Prepared:
 @dataclass(frozen=True)
 class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
-    their own checkpoints. rebind: see `Rebind`. warm: opens the queries from a checkpoint that was copied, so that their code
-    is warm; None: they run already."""
+    their own checkpoints. rebind: see `Rebind`. warm: opens the queries from a checkpoint that was copied, and runs the
+    input of the last step, so that their code is warm; None: they run already."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -124,6 +132,7 @@ class Preparation:
         self._copy: AheadCopy | None = None
         self._work: asyncio.Task[None] | None = None
         self._request_id = self._error = ""
+        self._is_warm = who.warm is None
         self._said: tuple[str, int, str] | None = None
         self._said_s = 0.0
         self._log: KafkaControlLog | None = None
@@ -139,7 +148,7 @@ class Preparation:
     @property
     def is_ready(self) -> bool:
         """Whether what it waits for is the change itself."""
-        return self._copy is not None and self._copy.step > 0 and self._work is None
+        return self._copy is not None and self._copy.step > 0 and self._is_warm and self._work is None
 
     async def look(self, logs: PipelineLogs) -> bool:
         """After the logs were read on: do what is asked for, and say how far it is. False: nothing is asked for."""
@@ -213,22 +222,24 @@ class Preparation:
         if copy is None or self._error or not found or found[-1].step <= copy.step:
             return
         self._tries += 1
-        self._work = asyncio.create_task(self._copied(copy, found[-1]))
+        self._work = asyncio.create_task(self._copied(copy, found[-1], logs.committed.last))
 
-    async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint) -> None:
+    async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
         first = not copy.step
         await asyncio.to_thread(copy.copy, checkpoint)
         self._tries = 0
         who, prepared = self._who, self.prepared
-        if first and who.warm is not None and prepared is not None:
+        if first and who.warm is not None and prepared is not None and last is not None:
             try:
-                await who.warm(prepared.bound, prepared.spec, checkpoint)
+                await who.warm(prepared.bound, prepared.spec, checkpoint, last)
             except KcontrolError as error:
                 _log.warning("node %d is not warm: %s", who.node, error)
+        self._is_warm = True
 
     async def _say(self, request: LayoutRequest) -> None:
         who, copy = self._who, self._copy
-        news = (request.request_id, 0 if copy is None else copy.step, self._error)
+        copied_step = 0 if copy is None or not self._is_warm else copy.step
+        news = (request.request_id, copied_step, self._error)
         if news == self._said and time.monotonic() < self._said_s + BEAT_S:
             return
         self._said, self._said_s = news, time.monotonic()
@@ -242,7 +253,7 @@ class Preparation:
             process_id=os.getpid(),
             uuid=self._uuid,
             request_id=request.request_id if copy is not None or self._error else "",
-            copied_step=0 if copy is None else copy.step,
+            copied_step=copied_step,
             copied_bytes=0 if copy is None else await asyncio.to_thread(copy.copied_bytes),
             total_bytes=-1 if copy is None else copy.total_bytes,
             error=self._error,
