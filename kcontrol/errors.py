@@ -140,6 +140,12 @@ class ReplacedError(KcontrolError):
     exit_code = 12
 
 
+class LeftOutError(KcontrolError):
+    """The layout was changed while the pipeline runs, and has no such node any more; this process ends itself."""
+
+    exit_code = 20
+
+
 class SparkLostError(KcontrolError):
     """The JVM of this process's Spark application has ended; a new incarnation of the node takes its
     place."""

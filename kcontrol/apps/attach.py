@@ -15,13 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from kcontrol.adapters.java import find_java
 from kcontrol.adapters.spark.internals import check, check_version
 from kcontrol.adapters.spark.query.bind import Frames
+from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.conf import check_session
 from kcontrol.apps.node_service import NodeOptions, NodeService
+from kcontrol.apps.relaying import Rebind
 from kcontrol.core.events import Exit
 from kcontrol.definition.exchanges import ExchangeCompression
 from kcontrol.definition.frames import FrameQuery, OutputMode
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import ConfigurationError, ReplacedError
+from kcontrol.errors import ConfigurationError, LeftOutError, ReplacedError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
 from kcontrol.settings.toml import resolve_settings
@@ -134,11 +136,13 @@ class Application:
 
         async def work() -> None:
             self._loop = asyncio.get_running_loop()
-            self._working = asyncio.ensure_future(self._service.run(bound))
+            self._working = asyncio.ensure_future(self._service.run(bound, rebind=self._rebinds(bound)))
             self._ready.set()
             ended = await self._working
             if ended.replaced:
                 raise ReplacedError(ended.reason)
+            if ended.relaid:
+                raise LeftOutError(ended.reason)
 
         def run() -> None:
             try:
@@ -154,6 +158,20 @@ class Application:
 
         self._thread = threading.Thread(target=run, name="kcontrol-node", daemon=True)
         self._thread.start()
+
+    def _rebinds(self, bound: BoundQueries) -> Rebind:
+        """The application has made its frames, and is not asked again."""
+        nodes = self._service.pipeline.nodes
+
+        def rebind(pipeline: Pipeline) -> BoundQueries:
+            if nodes != pipeline.nodes and 1 in (nodes, pipeline.nodes):
+                raise ConfigurationError(
+                    f"this application has made its frames for {nodes} nodes, and for {pipeline.nodes} they are others: "
+                    "stop the pipeline and change its layout then"
+                )
+            return bound
+
+        return rebind
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait until the node ends, or for so long; True if it has ended. Raises what ended it."""

@@ -55,12 +55,16 @@ class LayoutPlan:
     bytes_of: Mapping[int, int]
     saved: Checkpoint | None = None
     lives: Mapping[int, int] = field(default_factory=dict)
+    copied_bytes: int = -1
+    """Of a change that was made while the pipeline ran: as many as had to be; -1: not known."""
 
     @property
     def moved_bytes(self) -> int:
         """-1: that could not be told."""
         if not self.stateful:
             return 0
+        if self.copied_bytes >= 0:
+            return self.copied_bytes
         return sum(bytes_moved(self, move) or 0 for move in self.change.moves) if self.bytes_of else -1
 
     @property
@@ -106,10 +110,12 @@ async def plan_layout(
         if saved is not None and change.nodes == 1 and now.nodes > 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
         if saved is not None and (change.moves or change.cuts):
-            _refuse_unshared(spec, logs)
+            refuse_unshared(spec, logs)
         if saved is not None and change.cuts:
             await asyncio.to_thread(refuse_uncut, pipeline, saved, change.shards_before, own)
-        sizes = {} if saved is None else await asyncio.to_thread(_bytes_of, saved, change.shards_before, own)
+        sizes = (
+            {} if saved is None else await asyncio.to_thread(bytes_by_shard, saved, change.shards_before, own)
+        )
         number = 1 if steps.assignment is None else steps.assignment.number + 1
         lives = dict(logs.view.incarnations)
         return LayoutPlan(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives)
@@ -200,7 +206,8 @@ def _refuse_unfit(spec: PipelineSpec, steps: StepsView) -> None:
         )
 
 
-def _refuse_unshared(spec: PipelineSpec, logs: PipelineLogs) -> None:
+def refuse_unshared(spec: PipelineSpec, logs: PipelineLogs) -> None:
+    """Raise ConfigurationError if what one host has saved is not known to be readable by the others."""
     joins = [each.record for each in logs.view.latest.values() if isinstance(each.record, NodeJoin)]
     hosts = sorted({join.host for join in joins if join.node < spec.nodes})
     if not spec.checkpoint.shared and len(hosts) > 1:
@@ -248,7 +255,7 @@ def _in_force(spec: PipelineSpec, steps: StepsView) -> PipelineSpec:
     return as_made(spec, assignment.nodes, assignment)
 
 
-def _bytes_of(saved: Checkpoint, shards: int, own: Path) -> dict[int, int]:
+def bytes_by_shard(saved: Checkpoint, shards: int, own: Path) -> dict[int, int]:
     """By shard, as far as this machine can read what was saved; {} if it can't."""
     store, location = CheckpointStore(), placed(saved.location, own)
     sizes: Counter[int] = Counter(dict.fromkeys(range(shards), 0))

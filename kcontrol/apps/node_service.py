@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -22,16 +22,28 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.kafka.read.watcher import PARTITIONS_EVERY_S, KafkaInputWatcher
 from kcontrol.adapters.spark.channel.answers import ChannelEndpoint
 from kcontrol.adapters.spark.engine.engine import NodePlace, SparkEngine
+from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.presence import Presence
+from kcontrol.apps.relaying import (
+    Place,
+    Preparation,
+    Rebind,
+    WouldBe,
+    nodes_in_force,
+    prepare_beside,
+    submit_prepared,
+    until_placed,
+)
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
-from kcontrol.apps.warm_up import warm_up
+from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import InputSpec, PipelineSpec
+from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
@@ -76,7 +88,8 @@ class NodeOptions:
 
 
 class NodeService:
-    """Submits the pipeline and runs one incarnation of one of its nodes."""
+    """Submits the pipeline and runs one of its nodes, until it ends otherwise than by a change of the layout in which there
+    is such a node."""
 
     def __init__(
         self, spark: SparkSession, settings: ClusterSettings, pipeline: Pipeline, options: NodeOptions
@@ -91,6 +104,11 @@ class NodeService:
         self._book = SchemaBook(settings, pipeline.name)
         self.host.schemas = self._book
         self.presence = Presence(options.work_dir, pipeline.name, options.node)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """With as many nodes as it has now."""
+        return self._pipeline
 
     async def until_free(self, bound: BoundQueries, say: Callable[[str], None]) -> WaitOver:
         """Stand by until the node's number is free, with a committed step run again meanwhile.
@@ -120,23 +138,98 @@ class NodeService:
 
         ports = StandbyPorts(resolved, warm, say, broken)
         try:
-            return await Standby(
-                self._settings, self._pipeline.name, options.node, self.presence, ports
-            ).until_free()
+            who = self._pipeline.name, options.node, self._pipeline.nodes
+            return await Standby(self._settings, *who, self.presence, ports).until_free()
         finally:
             jvm.close()
+
+    async def until_placed(
+        self, say: Callable[[str], None], rebind: Rebind | None = None
+    ) -> tuple[BoundQueries, PipelineSpec | None]:
+        """Wait until the layout has a place for this node, and make ready for one that will; the queries, and the spec that
+        is in the log then, if it is known.
+
+        say: told what it waits for, for people. Raises what `until_placed` and `bind` raise, and SparkLostError.
+        """
+        who = await self._would_be(rebind, warms=True)
+        preparation, jvm = Preparation(who), self._jvm_life()
+        waiting = asyncio.create_task(until_placed(who, preparation, say))
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=JVM_LOOK_EVERY_S)
+                if wrong := jvm.wrong():
+                    raise _lost(jvm, wrong)
+            place = waiting.result()
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await preparation.close()
+            jvm.close()
+        return await self._placed(place, who.rebind)
+
+    async def _placed(self, place: Place, rebind: Rebind) -> tuple[BoundQueries, PipelineSpec | None]:
+        prepared = place.prepared
+        if prepared is not None and prepared.pipeline.nodes == place.nodes:
+            self._pipeline = prepared.pipeline
+            return prepared.bound, await submit_prepared(self._settings, prepared)
+        self._pipeline = self._pipeline.with_nodes(place.nodes)
+        return await asyncio.to_thread(rebind, self._pipeline), None
+
+    async def _would_be(self, rebind: Rebind | None, *, warms: bool = False) -> WouldBe:
+        def bound(pipeline: Pipeline) -> BoundQueries:
+            return bind(pipeline, self._spark, self.host.channel.address)
+
+        async def warm(
+            queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
+        ) -> None:
+            where = options.node, spec, checkpoint, last, options.checkpoints
+            await open_once(self._spark, queries, self.host, *where)
+
+        options = self._options
+        log_id = await asyncio.to_thread(self._log_id)
+        return WouldBe(
+            settings=self._settings,
+            pipeline=self._pipeline,
+            node=options.node,
+            root=options.work_dir / log_id,
+            own=options.checkpoints,
+            rebind=rebind or bound,
+            output_partitions=options.output_partitions,
+            warm=warm if warms else None,
+        )
 
     async def run(
         self,
         bound: BoundQueries,
         joined: Callable[[PipelineSpec], None] = lambda _: None,
         taken: PipelineSpec | None = None,
+        rebind: Rebind | None = None,
     ) -> Exit:
-        """Submit, join and work until this incarnation of the node is over; cancel it to end it earlier.
+        """Submit, join and work until this node is over; cancel it to end it earlier. When the layout is changed meanwhile it
+        goes on by that, in another incarnation, if there still is such a node.
 
-        joined: called when the spec is in the log. taken: the spec that is there, of whoever takes over what runs
-        and submits nothing. Raises what `submit`, `SchemaBook.prepare` and `NodeSession.run` raise.
+        joined: called when the spec is in the log, each time. taken: the spec that is there, of whoever takes over what runs
+        and submits nothing. rebind: the queries for another number of nodes; None: those of the pipeline's functions. Raises
+        what `submit`, `SchemaBook.prepare` and `NodeSession.run` raise.
         """
+        async with self.presence.shown():
+            while True:
+                ended, place = await self._one_life(bound, joined, taken, rebind)
+                if not ended.relaid or place is None:
+                    return ended
+                if place.nodes <= self._options.node:
+                    return replace(ended, reason=f"{ended.reason}, and node {self._options.node} is left out")
+                who = await self._would_be(rebind)
+                bound, taken = await self._placed(place, who.rebind)
+
+    async def _one_life(
+        self,
+        bound: BoundQueries,
+        joined: Callable[[PipelineSpec], None],
+        taken: PipelineSpec | None,
+        rebind: Rebind | None,
+    ) -> tuple[Exit, Place | None]:
+        """How one incarnation ended, and what place there is by the layout for which it did."""
         for warning in bound.warnings:
             _log.warning("%s", warning)
         facts, partitions = bound.facts(), self._options.output_partitions
@@ -152,6 +245,8 @@ class NodeService:
         for warning in checkpoint_warnings(spec, first_step=1):
             _log.warning("%s", warning)
         joined(spec)
+        who, asked = await self._would_be(rebind), asyncio.Event()
+        preparation = Preparation(who)
         log_id = await asyncio.to_thread(self._log_id)
         control = await KafkaControlLog.open(self._settings, self._pipeline.name)
         steps = KafkaStepsLog(self._settings, self._pipeline.name)
@@ -169,12 +264,23 @@ class NodeService:
             environment=self._environment,
             planning=bound.planning,
             health=options.health,
+            layout_asked=asked.set,
         )
+        beside = asyncio.create_task(prepare_beside(who, asked, preparation))
         try:
-            async with self.presence.shown():
-                return await self._while_spark_lives(session)
+            ended = await self._while_spark_lives(session)
+            return ended, await self._place(preparation) if ended.relaid else None
         finally:
-            await asyncio.gather(control.close(), steps.close())
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+            await asyncio.gather(control.close(), steps.close(), preparation.close())
+
+    async def _place(self, preparation: Preparation) -> Place:
+        async with pipeline_logs(self._settings, self._pipeline.name) as logs:
+            await logs.read()
+            made, ready = logs.committed.assignment, preparation.prepared
+            fits = made is not None and ready is not None and ready.request_id == made.request_id
+            return Place(nodes_in_force(logs.view, logs.committed), ready if fits else None)
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that

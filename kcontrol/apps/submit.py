@@ -22,7 +22,7 @@ from kcontrol.apps.leftovers import committed, refuse_leftovers
 from kcontrol.apps.old_nodes import refuse_while_running
 from kcontrol.core.log.definitions import definitions
 from kcontrol.core.log.steps_view import StepsView
-from kcontrol.core.model import ExchangeSpec, PipelineSpec
+from kcontrol.core.model import Assignment, ExchangeSpec, PipelineSpec
 from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.parts import KafkaInput
@@ -75,17 +75,21 @@ async def resolve(
     *,
     output_partitions: int | None = None,
     control_partitions: int = CONTROL_PARTITIONS,
+    layout: Assignment | None = None,
 ) -> PipelineSpec:
     """The spec that the pipeline would run by. Makes the topics that are missing, and submits nothing.
 
     queries, exchanges: what Spark says of them. output_partitions: create missing output topics with so many partitions;
-    None: a missing one is an error.
+    None: a missing one is an error. layout: by which it would, a change that is not in the log yet of a pipeline that
+    runs; None: by the one that is.
 
     Raises ClusterError, TopicError, ConfigurationError (nodes of another size of the pipeline are at work,
     among others), SpecChangedError (the log was made with another definition) or InputGoneError (an input's
     topic was recreated).
     """
-    found = await _resolved(settings, pipeline, queries, exchanges, output_partitions, control_partitions)
+    found = await _resolved(
+        settings, pipeline, queries, exchanges, output_partitions, control_partitions, layout
+    )
     return found[0]
 
 
@@ -96,6 +100,7 @@ async def _resolved(
     exchanges: Sequence[ExchangeFacts],
     output_partitions: int | None,
     control_partitions: int,
+    layout: Assignment | None = None,
 ) -> tuple[PipelineSpec, PipelineSpec | None]:
     """With the one that is in the log."""
     names = settings.names()
@@ -107,7 +112,7 @@ async def _resolved(
     earlier = await _earlier(settings, pipeline.name)
     if earlier is None:
         await refuse_leftovers(settings, pipeline.name)
-    elif earlier.nodes != pipeline.nodes:
+    elif earlier.nodes != pipeline.nodes and not await _is_relaid(settings, earlier, layout):
         await refuse_while_running(settings, pipeline.name, earlier.nodes, pipeline.nodes)
         specs = await all_specs(settings)
         earlier = await _earlier(settings, pipeline.name)
@@ -121,6 +126,8 @@ async def _resolved(
         earlier.nodes != spec.nodes or _divides(spec) or _divides(earlier) or earlier.assignment
     ):
         steps = await committed(settings, pipeline.name)
+        if layout is not None:
+            steps = replace(steps, assignments=(*steps.assignments, layout))
     shards = pipeline.layout.shuffle_partitions
     if earlier is not None and (
         earlier.nodes != spec.nodes
@@ -143,6 +150,13 @@ async def _resolved(
     spec = succeed(spec, earlier, of_earlier_size)
     refuse_shared_outputs(spec, specs.values())
     return spec, earlier
+
+
+async def _is_relaid(settings: ClusterSettings, earlier: PipelineSpec, layout: Assignment | None) -> bool:
+    """Whether the layout is changed while the pipeline runs: its nodes go on by that, so that nobody need have ended."""
+    if layout is None:
+        layout = (await committed(settings, earlier.pipeline)).assignment
+    return layout is not None and layout.live and layout.number > earlier.assignment
 
 
 async def _earlier(settings: ClusterSettings, pipeline: str) -> PipelineSpec | None:

@@ -58,11 +58,18 @@ class Standby:
     """Waits for one number of one pipeline."""
 
     def __init__(
-        self, cluster: ClusterSettings, pipeline: str, node: int, presence: Presence, ports: StandbyPorts
+        self,
+        cluster: ClusterSettings,
+        pipeline: str,
+        node: int,
+        nodes: int,
+        presence: Presence,
+        ports: StandbyPorts,
     ) -> None:
+        """nodes: how many there are, as far as this process knows."""
         self._cluster = cluster
         self._pipeline = pipeline
-        self._node = node
+        self._node, self._nodes = node, nodes
         self._presence = presence
         self._ports = ports
         self._heard_since: float | None = None
@@ -100,6 +107,9 @@ class Standby:
             return None
         if desired is not None and desired.mode is DesiredMode.STOPPED:
             return WaitOver("the pipeline is stopped", anew=True)
+        made = logs.committed.assignment
+        if made is not None and made.live and spec.assignment == made.number and spec.nodes != self._nodes:
+            return WaitOver("the layout was changed, to another number of nodes", anew=True)
         if not await self._fits_in(spec):
             if self._fitted:
                 return WaitOver("another definition was submitted", anew=True)

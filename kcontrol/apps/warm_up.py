@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,7 +21,10 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.apps.recorded import RecordedSteps, recorded_steps
 from kcontrol.apps.rerun import ignore, run_node, scratch_engine
+from kcontrol.core.model import Checkpoint, InputRange, PipelineSpec, StepBoundary
+from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.differences import Difference
+from kcontrol.core.step.layout import layout_of
 from kcontrol.errors import KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -29,6 +33,8 @@ _log = logging.getLogger("kcontrol.node")
 MAX_STEPS = 50
 MAX_RECORDS = 2_000_000
 """No more than this is run again to warm up: from the nearest checkpoint on, where there is state."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of state that is copied once more, only to open it."""
 
 
 async def warm_up(
@@ -57,6 +63,49 @@ async def warm_up(
     except KcontrolError as error:
         return f"not warm: {error}"
     return _said(recorded.last, found)
+
+
+async def open_once(
+    spark: SparkSession,
+    bound: BoundQueries,
+    host: ChannelEndpoint,
+    node: int,
+    spec: PipelineSpec,
+    checkpoint: Checkpoint,
+    last: StepBoundary,
+    checkpoints: Path,
+) -> None:
+    """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
+    afterwards, so that Spark does both faster the next time; nothing, if it is of more than `MAX_BYTES` or `MAX_RECORDS`.
+
+    spec: by which it is to be a node; no step by that was made yet, so nothing is compared. checkpoints: where nodes of this
+    machine have their own. Raises StepFailedError, CheckpointError.
+    """
+    too_large = sum(part.size_bytes for part in checkpoint.parts) > MAX_BYTES
+    if too_large or sum(piece.records for piece in last.inputs) > MAX_RECORDS:
+        return
+    division = [
+        InputRange(each.input, each.topic, each.topic_id, each.partition, each.from_, each.to)
+        for each in last.inputs
+    ]
+    step = replace(
+        last,
+        step=checkpoint.step + 1,
+        fingerprint=spec.fingerprint,
+        nodes=spec.nodes,
+        layout=layout_of(spec, division),
+        exchanges=(),
+    )
+    with tempfile.TemporaryDirectory(prefix="kcontrol-warm-") as scratch:
+        place = NodePlace(node, Path(scratch), checkpoints=checkpoints, environment=environment_of(spark))
+        engine = scratch_engine(spark, bound, host, place, spec)
+        try:
+            await engine.open(checkpoint.step, False, checkpoint)
+            await engine.run_step(work_of(step, spec, node), step)
+            await engine.finish_step(step.step, step.watermarks)
+        finally:
+            await engine.close()
+            engine.shut_down()
 
 
 def _too_much(recorded: RecordedSteps, node: int) -> str:

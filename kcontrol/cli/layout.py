@@ -12,9 +12,12 @@ import click
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_layout
+from kcontrol.apps.live_layout import change_live, is_at_work, plan_live
+from kcontrol.apps.live_layout import withdraw as withdraw_live
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
 from kcontrol.cli.options import cluster_option, debug_option, json_option
-from kcontrol.core.model import Assignment
+from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
+from kcontrol.definition.durations import duration_ms
 from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
@@ -27,6 +30,16 @@ class _Shards(click.ParamType):
         if value == "auto":
             return value
         return click.IntRange(1).convert(value, param, ctx)
+
+
+class _Duration(click.ParamType):
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return duration_ms(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command()
@@ -52,6 +65,16 @@ class _Shards(click.ParamType):
     show_default=True,
     help="With --shards: if cutting the state would take longer, or does, nothing is changed.",
 )
+@click.option(
+    "--timeout",
+    "timeout_ms",
+    type=_Duration(),
+    default="15 min",
+    show_default=True,
+    metavar="DURATION",
+    help="Of a pipeline that runs: if not all who are to be nodes are ready by then, nothing is changed.",
+)
+@click.option("--withdraw", is_flag=True, help="Of a pipeline that runs: give up what was asked for before.")
 @click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
 @click.option(
@@ -70,36 +93,47 @@ def layout(
     shards: int | Literal["auto"] | None,
     max_minutes: float,
     master: str | None,
+    timeout_ms: int,
+    withdraw: bool,
     only_plan: bool,
     work_dir: Path | None,
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Divide the state, inputs and outputs of a stopped pipeline over another number of nodes, or its state into another
-    number of shards.
+    """Divide the state, inputs and outputs of a pipeline over another number of nodes, or its state into another number of
+    shards.
 
-    As little as possible moves: only shards that another node owns from then on. With --nodes and --without nothing is copied
-    yet; each node takes what it lacks from the checkpoint of the last step, which `kcontrol stop` has made, when it is started.
-    Start all of them with the new number (--nodes, or nodes= in the definition).
+    While it runs: start a process for each new node (kcontrol node FILE --node N --new), then say how many there are to be.
+    State is copied while steps go on; then all go on by the new layout, and who is left out ends. Until then nothing is
+    changed. The command shows how far it is; what it has asked for goes on if it is ended.
 
-    With --shards Spark writes the state of that checkpoint anew, here and now. Start the pipeline with the new number
-    (Layout(shuffle_partitions=) in the definition).
+    Of a stopped pipeline: nothing is copied yet; each node takes what it lacks from the checkpoint of the last step, which
+    `kcontrol stop` has made. Start all of them with the new number (--nodes, or nodes= in the definition).
+
+    With --shards Spark writes that state anew, here and now. Start the pipeline with Layout(shuffle_partitions=) of it.
 
     \b
     Example:  kcontrol layout flights --nodes 3
 
-    It is one of three commands: kcontrol stop flights, then this, then kcontrol run flights.py --nodes 3.
+    Of a stopped pipeline it is one of three: kcontrol stop flights, this, kcontrol run flights.py --nodes 3.
     """
+    if withdraw:
+        asyncio.run(withdraw_live(cluster, pipeline))
+        return
     if (nodes is None) + (without is None) + (shards is None) != 2:
         raise ConfigurationError(
             "say either --nodes, how many there are to be, or --without, which one is left out, or --shards, how many of "
             "those: one after the other"
         )
     own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
+        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own))
+        _live(cluster, live, timeout_ms, only_plan, as_json)
+        return
     plan = asyncio.run(plan_layout(cluster, pipeline, nodes, without, own, shards))
     _refuse_long(plan, max_minutes)
     if only_plan:
-        _say(plan, None, None, as_json)
+        _say(plan, False, None, as_json)
         return
     rewritten = None
     if plan.saved is not None and plan.change.cuts:
@@ -108,7 +142,47 @@ def layout(
         work = Recut(pipeline, plan.saved, plan.change.shards_before, plan.change.owners, plan.lives)
         rewritten = recut(work, own, master, max_minutes * 60)
     made = _changed(cluster, plan, rewritten, own)
-    _say(plan, made, rewritten, as_json)
+    _say(plan, made is not None, rewritten, as_json)
+
+
+def _live(
+    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int, only_plan: bool, as_json: bool
+) -> None:
+    """Of a pipeline that runs."""
+    if only_plan:
+        _say(plan, False, None, as_json)
+        return
+
+    def told(status: LayoutStatus) -> None:
+        if as_json:
+            click.echo(json.dumps(_progress(status)), err=True)
+        elif status.phase not in (LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP):
+            click.echo(_progress_text(plan.pipeline, status), err=True)
+
+    plan = asyncio.run(change_live(cluster, plan, timeout_ms, told))
+    _say(plan, True, None, as_json, live=True)
+
+
+def _progress(status: LayoutStatus) -> dict[str, Any]:
+    return {
+        "phase": status.phase.value,
+        "nodes": status.nodes,
+        "step": status.step,
+        "moved_shards": status.moved_shards,
+        "copied_bytes": status.copied_bytes,
+        "total_bytes": None if status.total_bytes < 0 else status.total_bytes,
+        "seconds_left": None if status.seconds_left < 0 else status.seconds_left,
+        "text": status.text,
+    }
+
+
+def _progress_text(pipeline: str, status: LayoutStatus) -> str:
+    size = (
+        "" if status.total_bytes < 0 else f", {status.copied_bytes:,} of {status.total_bytes:,} bytes copied"
+    )
+    left = "" if status.seconds_left <= 0 else f", about {status.seconds_left} s left"
+    why = f": {status.text}" if status.text else ""
+    return f"pipeline {pipeline}: {status.phase.value}, {status.moved_shards} shards move{size}{left}{why}"
 
 
 def _changed(
@@ -152,9 +226,11 @@ def _speed(plan: LayoutPlan, rewritten: Rewritten) -> _Speed:
     return _Speed(round(rewritten.seconds, 3), round(size_mb / max(rewritten.seconds, 1e-6), 6))
 
 
-def _say(plan: LayoutPlan, made: Assignment | None, rewritten: Rewritten | None, as_json: bool) -> None:
-    done = made is not None
-    click.echo(json.dumps(_facts(plan, done, rewritten)) if as_json else _text(plan, done, rewritten))
+def _say(
+    plan: LayoutPlan, done: bool, rewritten: Rewritten | None, as_json: bool, *, live: bool = False
+) -> None:
+    facts = {**_facts(plan, done, rewritten), "live": live}
+    click.echo(json.dumps(facts) if as_json else _text(plan, done, rewritten, live))
 
 
 def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[str, Any]:
@@ -187,7 +263,7 @@ def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[st
     }
 
 
-def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> str:
+def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool = False) -> str:
     change = plan.change
     size = "bytes not known here" if plan.moved_bytes < 0 else f"{plan.moved_bytes:,} bytes"
     what = f"{change.before} nodes -> {change.nodes}"
@@ -212,12 +288,14 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> str:
         lines.append(f"  its state was cut anew in {speed.seconds:.1f} s, {speed.mb_per_s:.1f} MB/s")
     elif change.cuts and plan.saved is not None:
         lines.append(f"  {_estimate(plan)}")
-    lines.append(_next(plan) if done else "nothing was changed")
+    lines.append(_next(plan, live) if done else "nothing was changed")
     return "\n".join(lines)
 
 
-def _next(plan: LayoutPlan) -> str:
+def _next(plan: LayoutPlan, live: bool) -> str:
     change, command = plan.change, f"kcontrol layout {plan.pipeline}"
+    if live:
+        return f"changed; its nodes go on by it. Give its file nodes = {change.nodes}"
     if change.cuts:
         return (
             f"changed; start it with Layout(shuffle_partitions={len(change.owners)}); {command} --shards "

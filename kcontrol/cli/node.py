@@ -30,6 +30,7 @@ from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
+from kcontrol.apps.relaying import nodes_that_go_on
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
@@ -41,7 +42,15 @@ from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import AccessError, ClusterError, ReplacedError, TopicError
+from kcontrol.errors import (
+    AccessError,
+    ClusterError,
+    ConfigurationError,
+    LeftOutError,
+    ReplacedError,
+    RetriableError,
+    TopicError,
+)
 from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
@@ -81,6 +90,11 @@ _Result = TypeVar("_Result")
     help="Wait, with everything ready, until the number is free or its node silent.",
 )
 @click.option(
+    "--new",
+    is_flag=True,
+    help="If the pipeline has no such node, wait until its layout is changed (kcontrol layout --nodes) so that it has.",
+)
+@click.option(
     "--archive/--no-archive",
     "archives",
     default=True,
@@ -101,6 +115,7 @@ def node(
     master: str | None,
     create_outputs: int | None,
     standby: bool,
+    new: bool,
     archives: bool,
     host: str,
     port: int | None,
@@ -109,8 +124,7 @@ def node(
     cluster: ClusterSettings,
     as_json: bool,
 ) -> None:
-    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the
-    definition.
+    """Run one node of the pipeline that FILE defines until Ctrl-C. The first one to start submits the definition.
 
     While the pipeline is stopped (kcontrol stop) the process stands by, without Spark, and joins when it is
     to run again (kcontrol resume).
@@ -119,12 +133,14 @@ def node(
     the number as soon as its node has died on this machine, or has been silent for `heartbeat_timeout`. Once
     it is replaced itself it stands by again.
 
+    When the layout is changed while the pipeline runs it goes on by that, whatever FILE says, or ends (exit code 20).
+
     \b
     Example:  kcontrol node flights.py --node 0 --bootstrap-servers broker:9092
               kcontrol node flights.py --node 0 --standby
     """
     pipeline = sized(load_definition(file, master, as_json), nodes)
-    check_number(pipeline, number)
+    _check_number(pipeline, number, new=new, standby=standby)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     options = NodeOptions(
@@ -145,12 +161,32 @@ def node(
             click.echo(
                 json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
             )
-        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, standby, archives, as_json)
+        asked = _Asked(
+            pipeline, cluster, options, profiler, watchdog, master, standby, new, archives, as_json
+        )
         ended = asyncio.run(_serve(asked))
-    if ended is not None and asked.begins_anew_after(ended):
+    if ended is not None:
+        _end(asked, ended)
+
+
+def _check_number(pipeline: Pipeline, number: int, *, new: bool, standby: bool) -> None:
+    if new and standby:
+        raise ConfigurationError(
+            "--new waits for a place that nobody has had, --standby for one that somebody has: say one"
+        )
+    if not new:
+        check_number(pipeline, number)
+
+
+def _end(asked: _Asked, ended: Exit) -> None:
+    """Begin anew, or say why the node is over."""
+    if asked.begins_anew_after(ended):
         begin_anew()
-    if ended is not None and ended.replaced:
-        raise ReplacedError(f"node {number} of pipeline {pipeline.name!r} was replaced: {ended.reason}")
+    if ended.replaced:
+        name, number = asked.pipeline.name, asked.options.node
+        raise ReplacedError(f"node {number} of pipeline {name!r} was replaced: {ended.reason}")
+    if ended.relaid:
+        raise LeftOutError(ended.reason)
 
 
 @dataclass(frozen=True)
@@ -165,6 +201,7 @@ class _Asked:
     watchdog: Watchdog
     master: str | None
     standby: bool
+    new: bool
     archives: bool
     as_json: bool
 
@@ -202,6 +239,8 @@ async def _serve(asked: _Asked) -> Exit | None:
         return None
     if stood_by.is_set():
         return Exit("the pipeline is wanted again", replaced=False, shut_down=True)
+    asked = replace(asked, pipeline=await _as_it_goes_on(asked))
+    pipeline = asked.pipeline
     if asked.standby:
         await _before(stop, until_it_goes_on(cluster, pipeline.name))
     begin_forking(asked.master)
@@ -210,6 +249,27 @@ async def _serve(asked: _Asked) -> Exit | None:
     if stop.is_set():
         return None
     return await _on_spark(asked, stop)
+
+
+async def _as_it_goes_on(asked: _Asked) -> Pipeline:
+    """The pipeline with as many nodes as it has, where its layout was changed while it ran. Raises LeftOutError."""
+    pipeline, number = asked.pipeline, asked.options.node
+    try:
+        nodes = await nodes_that_go_on(asked.cluster, pipeline.name)
+    except (TopicError, RetriableError):
+        return pipeline  # It is not there yet, or Kafka is away: whoever joins will know.
+    if not nodes or nodes == pipeline.nodes:
+        return pipeline
+    if number >= nodes and not asked.new:
+        raise LeftOutError(
+            f"pipeline {pipeline.name!r} has {nodes} nodes since its layout was changed while it ran, and no node {number}: "
+            "with --new this process waits until it has"
+        )
+    _log.warning(
+        "pipeline %s has %d nodes since its layout was changed while it ran, and its file says %d: give the file that number",
+        *(pipeline.name, nodes, pipeline.nodes),
+    )
+    return pipeline.with_nodes(nodes) if number < nodes else pipeline
 
 
 async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
@@ -236,7 +296,13 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
     service, ended = NodeService(spark, asked.cluster, pipeline, options), None
     taken: PipelineSpec | None = None
     try:
-        bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
+        if asked.new:
+            placed = await _before(stop, service.until_placed(tell))
+            if placed is None:
+                return None
+            bound, taken = placed
+        else:
+            bound = await asyncio.to_thread(bind, pipeline, spark, service.host.channel.address)
         if asked.standby:
             released = await _before(stop, service.until_free(bound, tell))
             if released is None:

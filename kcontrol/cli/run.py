@@ -19,6 +19,7 @@ from kcontrol.apps.supervisor.running import Running, RunOptions
 from kcontrol.cli.options import debug_option, find_cluster, json_option, nodes_option
 from kcontrol.cli.source import check_number, load_definition, sized
 from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
 from kcontrol.settings.toml import find_bootstrap_servers
@@ -44,6 +45,11 @@ from kcontrol.settings.toml import find_bootstrap_servers
     "--standby",
     is_flag=True,
     help="Start a second process for each node, which takes over within seconds when the first dies.",
+)
+@click.option(
+    "--new",
+    is_flag=True,
+    help="Nodes of --node that the pipeline has not yet wait until its layout is changed (kcontrol layout --nodes).",
 )
 @click.option("--resume", is_flag=True, help="Go on after a halt.")
 @click.option(
@@ -71,6 +77,7 @@ def run(
     nodes: int | None,
     chosen: tuple[int, ...],
     standby: bool,
+    new: bool,
     resume: bool,
     data_dir: Path | None,
     master: str | None,
@@ -91,7 +98,7 @@ def run(
     pipeline = sized(load_definition(file, master, as_json), nodes)
     options = RunOptions(
         file=file.resolve(),
-        nodes=_which(pipeline, chosen),
+        nodes=_which(pipeline, chosen, new),
         own_size=nodes,
         until_caught_up=until_caught_up,
         resume=resume,
@@ -99,6 +106,7 @@ def run(
         master=master,
         max_short_lives=max_short_lives,
         standby=standby,
+        new=new,
     )
     with (
         make_reporter(pipeline.name, as_json) as reporter,
@@ -107,8 +115,10 @@ def run(
         asyncio.run(Running(pipeline, cluster, options, reporter).run())
 
 
-def _which(pipeline: Pipeline, chosen: Sequence[int]) -> tuple[int, ...]:
-    for node in chosen:
+def _which(pipeline: Pipeline, chosen: Sequence[int], new: bool) -> tuple[int, ...]:
+    if new and not chosen:
+        raise ConfigurationError("--new is for the nodes of --node: say which")
+    for node in () if new else chosen:
         check_number(pipeline, node)
     return tuple(sorted(set(chosen))) or tuple(range(pipeline.nodes))
 

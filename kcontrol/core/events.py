@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     ExchangeSlice,
@@ -145,7 +146,7 @@ class StepCommitted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCommitted:
-    """Answer to `CommitCheckpoint`: the checkpoint is in the log. Its `StepSeen` follows or went before."""
+    """Answer to `CommitCheckpoint`: what it wrote is in the log. Its `StepSeen` follows or went before."""
 
     step: int
     now_ms: int
@@ -220,15 +221,17 @@ class CommitStep:
 
 @dataclass(frozen=True, slots=True)
 class CommitCheckpoint:
-    """Write the checkpoint, and the tombstones of the checkpoints and steps that it makes needless, then
-    commit."""
+    """Write the checkpoint, the change of the layout that is made over it, and the tombstones of the checkpoints and steps
+    that it makes needless, then commit."""
 
     producer_id: int
     producer_epoch: int
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
+    """None: there is nothing to save for the change of the layout."""
     expected_offset: int
     """As of `CommitStep`."""
     forget: tuple[str, ...]
+    assignment: Assignment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +455,8 @@ class Exit:
     reason: str
     replaced: bool
     shut_down: bool = False
+    relaid: bool = False
+    """The layout was changed while the pipeline runs: the process goes on by that, or was left out."""
 
 
 CoordinatorAnswer = (

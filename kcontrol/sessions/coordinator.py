@@ -322,9 +322,10 @@ class CoordinatorSession:
     async def _commit_checkpoint(self, effect: CommitCheckpoint) -> CoordinatorEvent:
         made, at = effect.checkpoint, effect.expected_offset
         producer = effect.producer_id, effect.producer_epoch
-        await self._ports.transaction.commit_checkpoint(*producer, made, at, effect.forget)
-        self._purge(made, effect.forget)
-        return CheckpointCommitted(made.step, self._now_ms())
+        await self._ports.transaction.commit_checkpoint(*producer, made, at, effect.forget, effect.assignment)
+        if made is not None:
+            self._purge(made, effect.forget)
+        return CheckpointCommitted(0 if made is None else made.step, self._now_ms())
 
     def _purge(self, made: Checkpoint, forgotten: Collection[str]) -> None:
         """Once the log has dropped steps, nobody reads any more what nodes sent each other in them."""

@@ -46,6 +46,7 @@ from kcontrol.core.model import (
     EndTimes,
     Environment,
     InputSpec,
+    LayoutRequest,
     LimitsSpec,
     Logged,
     LoggedStep,
@@ -104,6 +105,7 @@ class NodeSession:
         planning: str = "",
         health: Health | None = None,
         new_id: Callable[[], str] = lambda: uuid4().hex,
+        layout_asked: Callable[[], None] = lambda: None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
@@ -111,6 +113,7 @@ class NodeSession:
         environment, planning: what it computes with, and when it plans its queries, for the same.
         health: told that the event loop turns, and what the engine does.
         new_id: names this incarnation, as nobody else is named.
+        layout_asked: called when somebody has asked for another layout, maybe long ago.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
@@ -119,6 +122,7 @@ class NodeSession:
         self._node = node
         self._about = (socket.gethostname(), os.getpid(), listens, environment, planning)
         self._new_id = new_id
+        self._layout_asked = layout_asked
         self._health = health or Health()
         self._state = NodeMachine.initial(pipeline, node)
         self._ports = ports
@@ -305,6 +309,8 @@ class NodeSession:
 
     def _take_control(self, chunk: Sequence[Logged]) -> None:
         for logged in chunk:
+            if isinstance(logged.record, LayoutRequest):
+                self._layout_asked()
             self._dispatch(ControlSeen(logged, self._now_ms()))
 
     def _see_steps(self, chunk: Sequence[LoggedStep]) -> None:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     ExchangeSlice,
@@ -256,11 +257,12 @@ class Transaction(Protocol):
         self,
         producer_id: int,
         producer_epoch: int,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         expected_offset: int,
         forget: Sequence[str],
+        assignment: Assignment | None = None,
     ) -> None:
-        """The same with a checkpoint instead of a boundary."""
+        """The same with a checkpoint instead of a boundary, or a change of the layout, or both."""
         ...
 
     async def prove_end(self, producer_id: int, producer_epoch: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from kcontrol.core.model import LoggedStep, StepBoundary, StepRecord, Tombstone
+from kcontrol.core.model import Assignment, LoggedStep, StepBoundary, StepRecord, Tombstone
 from kcontrol.errors import CommitUnknownError, FencedError, UnseenRecordError
 from kcontrol.sessions.ports import StepsLog, Transaction
 from tests.contract.conftest import Run
@@ -73,6 +74,25 @@ def test_a_committed_checkpoint_is_seen_with_the_tombstones_of_its_commit(run: R
         await _commit(world, transaction, producer, made, ["checkpoint/1", "step/2"])
         found = [logged.record for logged in await _wait_for(log, 4)]
         assert found == [step, made, Tombstone("checkpoint/1"), Tombstone("step/2")]
+
+    run(scenario)
+
+
+def test_a_change_of_the_layout_is_seen_with_the_checkpoint_that_it_is_made_over(run: Run) -> None:
+    async def scenario(world: World) -> None:
+        transaction, log = await world.transaction(), await world.steps()
+        step = await _step(world, transaction, 3)
+        saved = checkpoint(world.pipeline, 3)
+        made = Assignment(world.pipeline, 1, 3, 2, (0, 1), (), (), 1, 9, "r", 1, live=True)
+        for number, first in enumerate((saved, None), 1):
+            producer = await transaction.init_producer(TIMEOUT_MS)
+            await transaction.add_partitions(*producer, world.partitions()[:1])
+            await log.read_settled(transaction.log_end)
+            changed = replace(made, number=number)
+            await transaction.commit_checkpoint(*producer, first, log.position, (), changed)
+        reader = await world.steps()
+        found = [logged.record for logged in await _wait_for(reader, 4)]
+        assert found == [step, saved, made, replace(made, number=2)]
 
     run(scenario)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     InputSpec,
@@ -313,11 +314,13 @@ class MemoryTransaction:
         self,
         producer_id: int,
         producer_epoch: int,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         expected_offset: int,
         forget: Sequence[str],
+        assignment: Assignment | None = None,
     ) -> None:
-        self._commit((producer_id, producer_epoch), checkpoint, expected_offset, forget)
+        records = [each for each in (checkpoint, assignment) if each is not None]
+        self._commit((producer_id, producer_epoch), records[0], expected_offset, forget, records[1:])
 
     async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
         topic = f"{self._pipeline}.{STEPS}"
@@ -326,9 +329,14 @@ class MemoryTransaction:
         self._log_end = self._kafka.write(self._pipeline, producer, topic, 0, values)[-1] + 1
 
     def _commit(
-        self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
+        self,
+        producer: tuple[int, int],
+        record: StepRecord,
+        expected_offset: int,
+        forget: Sequence[str],
+        more: Sequence[StepRecord] = (),
     ) -> NextTransaction | None:
-        values = [record, *map(Tombstone, forget)]
+        values = [record, *more, *map(Tombstone, forget)]
         offsets = self._kafka.write(self._pipeline, producer, f"{self._pipeline}.{STEPS}", 0, values)
         self._log_end = offsets[-1] + 1
         if offsets[0] != expected_offset:

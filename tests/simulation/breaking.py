@@ -27,6 +27,7 @@ class Rule:
     they are part of every schedule.
     replicas: leaders move in every schedule. patient: every policy waits for several records. epochs: every commit
     tells the epoch of the next transaction. stages: of every step, where there are several nodes.
+    wide: inputs that three nodes may share.
     saving: two nodes with state that is saved often, from moments that the broken core has made.
     """
 
@@ -39,6 +40,7 @@ class Rule:
     epochs: bool = False
     stages: int = 1
     saving: bool = False
+    wide: bool = False
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -63,6 +65,7 @@ def check_breaks(rule: Rule) -> None:
                     epochs=rule.epochs,
                     stages=rule.stages,
                     saving=rule.saving,
+                    wide=rule.wide,
                 )
             except Violation as violation:
                 if violation.name == rule.invariant:

@@ -221,6 +221,6 @@ class CoordinatorActor:
 def write_half(world: World, effect: CommitStep | CommitCheckpoint) -> None:
     """What ends the transaction is written, and the commit is never asked for. Raises Fenced, or
     NotTheEnd."""
-    record = effect.boundary if isinstance(effect, CommitStep) else effect.checkpoint
-    world.write_last(effect.producer_epoch, record)
+    records = (effect.boundary,) if isinstance(effect, CommitStep) else (effect.checkpoint, effect.assignment)
+    world.write_last(effect.producer_epoch, *(each for each in records if each is not None))
     raise NotTheEnd("nobody has heard where it came to lie", 0)

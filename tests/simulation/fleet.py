@@ -11,6 +11,7 @@ from kcontrol.core.model import DesiredMode, PipelineSpec, StepWork
 from tests.simulation.broker import Fenced, NotTheEnd
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.directory import Directory
+from tests.simulation.live_layout import asked, make_ready, to_follow
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.requests import perform, publish
 from tests.simulation.specs import MOST_NODES
@@ -93,7 +94,10 @@ class Fleet(Users):
         return True
 
     def start_node(self, number: int) -> None:
-        """A new process for a node."""
+        """A new process for a node. It goes on by the newest layout, if that was changed while the pipeline ran."""
+        self.follow_layout()
+        if number >= len(self.nodes):
+            return
         self.incarnations += 1
         actor = NodeActor(self.world, number, self.incarnations, self.directories[number], self.random)
         self.nodes[number] = actor
@@ -101,6 +105,7 @@ class Fleet(Users):
 
     def bury(self, actor: NodeActor) -> None:
         """A process has ended itself; whoever watches it starts the node again."""
+        self.follow_layout()
         if actor in self.zombie_nodes:
             self.zombie_nodes.remove(actor)
         else:
@@ -148,6 +153,20 @@ class Fleet(Users):
             counts["late message fenced"] += 1
         except NotTheEnd:
             counts["late boundary not at the end"] += 1
+
+    def follow_layout(self) -> bool:
+        """The first of the processes that learn of it submits the definition by a layout that was changed while they ran."""
+        spec = to_follow(self.world)
+        if spec is None:
+            return False
+        self.resize(spec, stopped=False)
+        return True
+
+    def make_ready(self) -> None:
+        """All processes that are to be nodes do what they are asked for."""
+        request = asked(self.world)
+        for node in range(0 if request is None else request.nodes):
+            make_ready(self.world, node)
 
     def resize(self, spec: PipelineSpec, stopped: bool) -> None:
         """Another number of nodes is submitted and started. stopped: nobody is at work meanwhile, as it

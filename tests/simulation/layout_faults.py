@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import reduce
 from random import Random
 
 from kcontrol.core.events import DropParts
 from kcontrol.core.log.steps_view import StepsView, evolve
 from kcontrol.core.model import Assignment, DesiredMode, PipelineSpec, SavedPart
-from kcontrol.core.step.layout_change import assigned, changed
+from kcontrol.core.step.layout_change import changed
 from tests.simulation.broker import STEPS
 from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.fleet import Fleet, Process
+from tests.simulation.live_layout import submitted
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.states import handed_over
 from tests.simulation.stored import drop
@@ -67,7 +67,7 @@ def layout_changed(fleet: Fleet, counts: Counter[str]) -> bool:
     world.end(world.epoch)
     if random.random() < 0.3:
         _drop_late(world, steps)
-    fleet.resize(_submitted(spec, assignment), stopped)
+    fleet.resize(submitted(spec, assignment), stopped)
     fleet.want(DesiredMode.RUNNING)
     return True
 
@@ -160,9 +160,3 @@ def _fenced(world: World) -> StepsView:
     """What is committed, once nobody can commit anything any more."""
     world.init_producer()
     return reduce(evolve, [one for one in world.steps if one is not None], StepsView(world.spec.pipeline))
-
-
-def _submitted(spec: PipelineSpec, assignment: Assignment) -> PipelineSpec:
-    plain = replace(spec, nodes=assignment.nodes, fingerprint="f1", assignment=0, owners=())
-    history = dict.fromkeys((*spec.compatible_with, spec.fingerprint))
-    return replace(assigned(plain, assignment), compatible_with=tuple(history))

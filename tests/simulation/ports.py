@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from kcontrol.core.log.keys import BARRIER_KEY, key_of
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     Logged,
@@ -247,12 +248,14 @@ class BrokersTransaction:
         self,
         producer_id: int,
         producer_epoch: int,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         expected_offset: int,
         forget: Sequence[str],
+        assignment: Assignment | None = None,
     ) -> None:
         self._check(producer_id)
-        await self._commit(producer_epoch, checkpoint, expected_offset, forget)
+        records = [each for each in (checkpoint, assignment) if each is not None]
+        await self._commit(producer_epoch, records[0], expected_offset, forget, records[1:])
 
     async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
         self._check(producer_id)
@@ -265,9 +268,14 @@ class BrokersTransaction:
         """Nothing is open."""
 
     async def _commit(
-        self, epoch: int, record: StepRecord, expected_offset: int, forget: Sequence[str]
+        self,
+        epoch: int,
+        record: StepRecord,
+        expected_offset: int,
+        forget: Sequence[str],
+        more: Sequence[StepRecord] = (),
     ) -> NextTransaction | None:
-        batch = [record, *map(Tombstone, forget)]
+        batch = [record, *more, *map(Tombstone, forget)]
         offset = await self._request("write", lambda: self._broker.write_last(epoch, *batch))
         self._log_end = max(self._log_end, offset + len(batch))
         if not lies_at_the_end(offset, expected_offset):

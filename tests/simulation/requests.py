@@ -46,9 +46,13 @@ def perform(world: World, effect: CoordinatorEffect, now_ms: int) -> Coordinator
             return StepCommitted(effect.boundary.step, now_ms, following)
         case CommitCheckpoint():
             world.commit_checkpoint(
-                effect.producer_epoch, effect.checkpoint, effect.forget, effect.expected_offset
+                effect.producer_epoch,
+                effect.checkpoint,
+                effect.forget,
+                effect.expected_offset,
+                effect.assignment,
             )
-            return CheckpointCommitted(effect.checkpoint.step, now_ms)
+            return CheckpointCommitted(0 if effect.checkpoint is None else effect.checkpoint.step, now_ms)
         case ProveEnd():
             world.add_partitions(effect.producer_epoch, (STEPS,))
             world.write_last(effect.producer_epoch, Tombstone(BARRIER_KEY))

@@ -23,6 +23,7 @@ from tests.simulation.exchange_faults import EXCHANGE_FAULTS
 from tests.simulation.faults import FAULTS, Fault, request_denied
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.invariants import PROGRESS, STAGES_END, Violation, require
+from tests.simulation.live_layout import asked, to_follow
 from tests.simulation.node_actor import NodeActor
 from tests.simulation.specs import CHECKPOINTS, simulated_spec
 
@@ -52,11 +53,18 @@ _LATE_HALTS = 4
 
 @cache
 def _moments(
-    nodes: int, clock_ms: int, impatient: bool, checkpoints: int, stateful: bool, patient: bool, stages: int
+    nodes: int,
+    clock_ms: int,
+    impatient: bool,
+    checkpoints: int,
+    stateful: bool,
+    patient: bool,
+    stages: int,
+    wide: bool = False,
 ) -> tuple[Fleet, ...]:
     """Every moment of a run without faults."""
     random = Random(7)
-    spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages)
+    spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
     fleet = Fleet(spec, random, stages)
     schedule = Schedule(fleet, Counter())
     moments = [fleet.clone(random)]
@@ -143,6 +151,7 @@ class Schedule:
         elif choice < 0.06:
             self.world.now_ms += int(draw() * 300)
             self._brokers_hear()
+            self._layout_goes_on()
             for actor in fleet.alive():
                 actor.tick()
         else:
@@ -151,6 +160,13 @@ class Schedule:
             for _ in range(1 + int(draw() * self.burst)):
                 if not self._act(actor, int(draw() * 5)):
                     return
+
+    def _layout_goes_on(self) -> None:
+        """Who is asked to be a node makes ready, sooner or later; who has read of another layout goes on by it."""
+        if asked(self.world) is not None and self.random.random() < 0.7:
+            self.fleet.make_ready()
+        elif to_follow(self.world) is not None and self.random.random() < 0.5:
+            self.fleet.follow_layout()
 
     def _brokers_hear(self) -> None:
         """In time they hear of each other."""
@@ -256,6 +272,8 @@ class Schedule:
         """Every process does all it can, one after the other or in turns; then time passes."""
         fleet = self.fleet
         fleet.assign_again()
+        fleet.follow_layout()
+        fleet.make_ready()
         for number, node in enumerate(fleet.nodes):
             if node is None or node.exited:
                 fleet.start_node(number)
@@ -316,12 +334,13 @@ def run_schedule(
     epochs: bool = False,
     stages: int = 1,
     saving: bool = False,
+    wide: bool = False,
 ) -> Schedule:
     """One schedule. to_progress: its second part is run too, which takes four fifths of the events. denials:
     Kafka may deny requests. likely: faults that are chosen in any case. replicas: leaders move. patient:
     steps wait for several records. epochs: commits tell the epoch of the next transaction. stages: of a step, 2
-    or 3 where rows are exchanged. saving: two nodes with state that is saved often. Without these seven, a seed is the
-    schedule that it always was. Raises Violation."""
+    or 3 where rows are exchanged. saving: two nodes with state that is saved often. wide: three may share their inputs.
+    Without these eight, a seed is the schedule that it always was. Raises Violation."""
     random = Random(seed)
     nodes = _NODES[seed % len(_NODES)]
     clock_ms, impatient = _CLOCKS_MS[random.random() < 0.1], random.random() < 0.2
@@ -329,7 +348,8 @@ def run_schedule(
     checkpoints = _CHECKPOINTS[int(random.random() * len(_CHECKPOINTS))]
     if saving:
         nodes, stateful, checkpoints, clock_ms = 2, True, len(CHECKPOINTS) - 1, 0
-    moments = _moments(nodes, 0 if patient else clock_ms, impatient, checkpoints, stateful, patient, stages)
+    clock_ms = 0 if patient else clock_ms
+    moments = _moments(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
     fleet = moments[int(random.random() * len(moments))].clone(random)
     schedule = Schedule(fleet, counts, denials, likely, replicas, epochs)
     try:

@@ -76,16 +76,17 @@ def simulated_spec(
     stateful: bool = True,
     patient: bool = False,
     stages: int = 1,
+    wide: bool = False,
 ) -> PipelineSpec:
     """Two inputs and one output, dealt out over the nodes. An impatient one halts after few failures.
 
     checkpoints: index of CHECKPOINTS. stateful: it keeps keyed state, so that on several nodes its partitions
     must stay as they are; one that does not may change the number of its nodes. One with a clock is. patient:
     its policy is PATIENT. stages: 2 with rows that are exchanged by key before the query that writes, 3 if its output is
-    delivered, too; on one node there is nothing to exchange.
+    delivered, too; on one node there is nothing to exchange. wide: as many partitions as there can be nodes.
     """
     assert stateful or not clock_ms
-    partitions = max(2, nodes) if stateful else MOST_NODES
+    partitions = max(2, nodes) if stateful and not wide else MOST_NODES
     sizes = range(1, MOST_NODES + 1)
     node_of = tuple(partition % nodes for partition in range(partitions))
     stages = stages if nodes > 1 else 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 BEGINS = "a node begins with exactly the shards that it owns"
 NOT_WITHOUT = "an assignment without its checkpoint is never in the log"
 CUT = "with other shards come parts that are cut so, and only then"
+AS_ASKED = "a change of the layout is the one that was asked for, by its number"
 BALANCED = "a layout is balanced, and little moves"
 ONE_LAYOUT = "each shard is run by one node in each step"
 STATE = "every shard's state is the fold of its rows"
@@ -97,6 +98,13 @@ def check_assignment(world: World, assignment: Assignment) -> None:
         "layouts are numbered in turn",
         assignment,
     )
+    if assignment.live:
+        asked = world.layouts.get(assignment.request_id)
+        require(
+            asked is not None and (asked.number, asked.nodes) == (assignment.number, assignment.nodes),
+            AS_ASKED,
+            (assignment, asked),
+        )
     boundary, parts = world.boundaries[-1], [world.store.get(part.manifest) for part in assignment.parts]
     before = dealt(boundary.layout.shuffle_partitions, boundary.nodes) if last is None else last.owners
     cut = len(before) != len(assignment.owners)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kcontrol.core.model import CheckpointRequest, Desired, DesiredMode, InputDesired, Resume, SkipRequest
+from tests.simulation.live_layout import asked, to_follow
 from tests.simulation.specs import PIPELINE
 from tests.simulation.world import World
 
@@ -85,7 +86,7 @@ class Users:
                 world.committed(index, p) for p in range(len(ends))
             ]:
                 return False
-        return self._all_saved() and self._all_noted()
+        return self._all_saved() and self._all_noted() and asked(world) is None and to_follow(world) is None
 
     def _all_noted(self) -> bool:
         status = self.world.view.status()

@@ -20,6 +20,7 @@ from kcontrol.core.model import (
     ExchangeSlice,
     Gap,
     InputDesired,
+    LayoutRequest,
     Logged,
     LoggedStep,
     OutputSlice,
@@ -99,6 +100,8 @@ class World(Broker):
         """The checkpoint location, by manifest."""
         self.assignments: list[Assignment] = []
         """Every change of the layout."""
+        self.layouts: dict[str, LayoutRequest] = {}
+        """By request, every other layout that was ever asked for while the pipeline ran."""
         self.saved: set[int] = set()
         """Every step of which there ever was a checkpoint."""
         self.asked: dict[str, int] = {}
@@ -145,6 +148,7 @@ class World(Broker):
         twin.store = dict(self.store)
         twin.saved = set(self.saved)
         twin.assignments = list(self.assignments)
+        twin.layouts = dict(self.layouts)
         twin.asked = dict(self.asked)
         twin.reached = dict(self.reached)
         twin.input_ends = [list(ends) for ends in self.input_ends]
@@ -175,6 +179,8 @@ class World(Broker):
             self.wishes[record.input] = (*self.wishes[record.input], (offset, record.paused))
         elif isinstance(record, SkipRequest):
             self.skips[record.request_id] = record
+        elif isinstance(record, LayoutRequest):
+            self.layouts[record.request_id] = record
         return offset
 
     def committed(self, index: int, partition: int) -> int:
@@ -248,11 +254,17 @@ class World(Broker):
         return None if producer is None else Following(*producer, LoggedStep(offset, boundary), offset + 2)
 
     def commit_checkpoint(
-        self, epoch: int, checkpoint: Checkpoint, forget: tuple[str, ...], expected_offset: int
+        self,
+        epoch: int,
+        checkpoint: Checkpoint | None,
+        forget: tuple[str, ...],
+        expected_offset: int,
+        assignment: Assignment | None = None,
     ) -> None:
-        """The checkpoint becomes visible, and what it makes needless is forgotten, at
+        """The checkpoint and the change of the layout become visible, and what the first makes needless is forgotten, at
         once, if it lies where it should."""
-        self._write_where_expected(epoch, expected_offset, checkpoint, *map(Tombstone, forget))
+        records = [each for each in (checkpoint, assignment) if each is not None]
+        self._write_where_expected(epoch, expected_offset, *records, *map(Tombstone, forget))
         self.end(epoch)
 
     def end(self, epoch: int) -> tuple[int, int] | None:
@@ -275,12 +287,18 @@ class World(Broker):
             check_checkpoint(self, made.record)
             producer = super().end(epoch)
             self._saved(made.record, [gone.key for gone in forgotten if isinstance(gone, Tombstone)])
+            for more in forgotten:
+                if isinstance(more, Assignment):
+                    self._assigned(more)
         elif isinstance(made.record, Assignment):
-            check_assignment(self, made.record)
             producer = super().end(epoch)
-            self.assignments.append(made.record)
-            self.checkpoints = [_as_cut(one, made.record) for one in self.checkpoints]
+            self._assigned(made.record)
         return producer
+
+    def _assigned(self, assignment: Assignment) -> None:
+        check_assignment(self, assignment)
+        self.assignments.append(assignment)
+        self.checkpoints = [_as_cut(one, assignment) for one in self.checkpoints]
 
     def _saved(self, checkpoint: Checkpoint, forgotten: list[str]) -> None:
         self.checkpoints.append(checkpoint)

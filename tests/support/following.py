@@ -75,6 +75,25 @@ def until_read(
     _run(follow, what, timeout_s, lambda: f"read {dict(read)}\n{hint()}")
 
 
+def until_step(
+    settings: ClusterSettings,
+    pipeline: str,
+    condition: Callable[[StepBoundary], object],
+    what: str,
+    timeout_s: float,
+    hint: Callable[[], str] = str,
+) -> None:
+    """Wait for a committed step as wanted."""
+
+    async def follow() -> None:
+        async with aclosing(_tail(settings, pipeline)) as tail:
+            async for logged in tail:
+                if any(isinstance(each.record, StepBoundary) and condition(each.record) for each in logged):
+                    return
+
+    _run(follow, what, timeout_s, hint)
+
+
 async def _tail(settings: ClusterSettings, pipeline: str) -> AsyncIterator[list[LoggedStep]]:
     """All committed steps, and an empty list before the first and whenever Kafka had to be asked anew."""
     steps = KafkaStepsLog(settings, pipeline)

@@ -27,6 +27,7 @@ from kcontrol.errors import (
     ConfigurationError,
     JavaError,
     KcontrolError,
+    LeftOutError,
     ReplacedError,
     SparkLostError,
 )
@@ -235,6 +236,10 @@ class Children:
             process.stdin.close()
         child.process = None
         self._tell(child.name, "ended", process.pid, code)
+        if code == LeftOutError.exit_code:
+            child.close_beats()
+            self._all.remove(child)
+            return
         child.short_lives = child.short_lives + 1 if lived_s < SHORT_LIFE_S else 0
         explained = code > 0 and code != SparkLostError.exit_code and child.lives == 1
         if code in _USELESS or explained or child.short_lives >= self._max_short_lives:

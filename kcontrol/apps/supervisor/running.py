@@ -52,7 +52,7 @@ class RunOptions:
     """What was asked for. nodes: those to run here. own_size: how many the pipeline has,
     if not as many as the file says.
     data_dir: for the nodes' directories and the children's logs. standby: with a second process for each
-    node."""
+    node. new: nodes that the pipeline has not yet wait until it has."""
 
     file: Path
     nodes: tuple[int, ...]
@@ -63,6 +63,7 @@ class RunOptions:
     master: str | None
     max_short_lives: int = MAX_SHORT_LIVES
     standby: bool = False
+    new: bool = False
 
 
 def shared_master(nodes: int, processors: int) -> str | None:
@@ -151,7 +152,8 @@ class Running:
 
     def _start_node(self, node: int) -> None:
         """And whoever stands by for it. The one that dies comes back to stand by for the other."""
-        command = ("node", str(self._options.file), "--node", str(node), *self._place())
+        waits = ("--new",) if self._options.new else ()
+        command = ("node", str(self._options.file), "--node", str(node), *waits, *self._place())
         if not self._options.standby:
             self._children.add(self._child(_node_name(node), *command))
             return
@@ -287,6 +289,7 @@ class Running:
         return all(
             joined & self._children.process_ids(_node_name(node), _standby_name(node))
             for node in self._options.nodes
+            if self._children.has(_node_name(node))
         )
 
     def _look_at_status(self, logs: PipelineLogs) -> None:

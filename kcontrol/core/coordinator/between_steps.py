@@ -1,17 +1,16 @@
 """What a coordinator looks at between two transactions: the user's wishes, halts, the nodes, the next step.
 
-It is looked at anew after each event, and is a function of what is known now, never of how it came about; so
-it does not matter which events were doubled or late.
+It is looked at anew after each event, and is a function of what is known now, never of how it came about; so it does not
+matter which events were doubled or late.
 
-`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it
-names; where it holds, its cause leads on, as table.py says, and what comes after it in the list is for the
-state that was led to. A guard without a cause holds back: the look ends there. A duty is what is done in a
-state, and found out for the guards after it.
+`LOOK` is all of it, in the order in which it is gone through, once. A guard belongs to the states that it names; where it
+holds, its cause leads on, as table.py says, and what comes after it in the list is for the state that was led to. A guard
+without a cause holds back: the look ends there. A duty is what is done in a state, and found out for the guards after it.
 """
 
 from __future__ import annotations
 
-from kcontrol.core.coordinator import checkpointing, stopping
+from kcontrol.core.coordinator import changing, checkpointing, stopping
 from kcontrol.core.coordinator.attempt import begin_attempt, make_plan, touched_partitions
 from kcontrol.core.coordinator.clock import follow_clock, step_time
 from kcontrol.core.coordinator.definition import not_submitted_yet, refused
@@ -33,13 +32,13 @@ from kcontrol.core.coordinator.parts.trouble import TroubleState
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.table import RESTING, TABLE, Cause, State
 from kcontrol.core.coordinator.turn import Turn
-from kcontrol.core.coordinator.waiting import note_waiting
+from kcontrol.core.coordinator.waiting import note_waiting, take_note_of_inputs
 from kcontrol.core.events import AddPartitions, CoordinatorEffect, ProveEnd, Publish
-from kcontrol.core.model import CommandKind, DesiredMode, NodePhase, PipelineSpec
+from kcontrol.core.model import CommandKind, DesiredMode, NodePhase
 from kcontrol.core.step.division import gone_input, offsets_in, received_ranges
 from kcontrol.core.step.due import due
 from kcontrol.core.step.gaps import records_in
-from kcontrol.core.step.offsets import arrived, paused_inputs, requests_offset
+from kcontrol.core.step.offsets import arrived
 from kcontrol.core.step.skips import skips_due
 
 
@@ -75,7 +74,8 @@ def _read_again(found: Findings) -> None:
 
 def _is_request_ahead(found: Findings) -> bool:
     """Nothing older than what its asker has read may answer a request."""
-    return _is_unproved(found, checkpointing.unread_by_request(found.turn.state))
+    state = found.turn.state
+    return _is_unproved(found, checkpointing.unread_by_request(state) or changing.unread_by_change(state))
 
 
 def _is_refusal_unproved(found: Findings) -> bool:
@@ -98,8 +98,7 @@ def _prove(found: Findings) -> CoordinatorEffect:
 
 def _take_resume(found: Findings) -> None:
     """Go on after a halt, with all counters at zero; a broken node is given one more chance."""
-    state = found.turn.state
-    resume = state.view.resume()
+    state, resume = found.turn.state, found.turn.state.view.resume()
     if resume is None or resume.request_id in state.asked.acknowledged:
         return
     state.asked = state.asked.acknowledging(resume.request_id)
@@ -112,30 +111,15 @@ def _take_resume(found: Findings) -> None:
     state.nodes = state.nodes.forgiving(failed)
 
 
-def _take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
-    """Every step from here on goes by what users want of inputs now. A plan that was made
-    by something else is given up.
-
-    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so
-    it is as if it had never been made, as it is after a takeover.
-    """
-    paused = paused_inputs(spec, state.view)
-    plan = state.current.plan
-    if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
-        state.current = state.current.planned(None)
-    if paused != state.asked.paused:
-        state.arrivals = state.arrivals.without(paused)
-    state.asked = state.asked.of_inputs(paused, requests_offset(spec, state.view))
-
-
 def _take_note(found: Findings) -> None:
     turn, state, spec = found.turn, found.turn.state, found.spec
     if spec is not None:
-        _take_note_of_inputs(state, spec)
+        take_note_of_inputs(state, spec)
         checkpointing.tend(turn, spec)
         checkpointing.answer_request(turn, spec)
         if not state.trouble.halt:
             _halt_if(state, refused(state, spec))
+        changing.tend(turn, spec, found.mode)
     if found.mode is not DesiredMode.STOPPED:
         stopping.forget_stop(state)
 
@@ -218,6 +202,18 @@ def _is_saved(found: Findings) -> bool:
     return found.in_place and checkpointing.can_record(found.turn)
 
 
+def _switch(found: Findings) -> None:
+    changing.switch(found.turn, found.defined)
+
+
+def _is_recordable(found: Findings) -> bool:
+    return _is_saved(found) or (found.in_place and changing.can_record_alone(found.turn, found.defined))
+
+
+def _is_switching(found: Findings) -> bool:
+    return changing.is_switching(found.turn.state)
+
+
 def _open_log(found: Findings) -> CoordinatorEffect:
     return checkpointing.open_log(found.turn.state)
 
@@ -274,6 +270,8 @@ def _is_failure_unproved(found: Findings) -> bool:
 def _assemble(found: Findings) -> None:
     state, spec = found.turn.state, found.defined
     found.waiting = assemble(found.turn, spec.nodes)
+    if found.waiting:
+        changing.release(state)
     if not found.waiting and not state.trouble.halt:
         # Only now is it known how far all input reaches: a node that is not in place may not have said it.
         found.gone = gone_input(spec, state.steps, state.view)
@@ -483,8 +481,16 @@ LOOK: tuple[Guard | Duty, ...] = (
     ),
     Guard((_S.READY,), "the transaction timeout was changed", _is_timeout_changed, _C.LIMITS_CHANGED),
     Guard((_S.READY,), "the back-off after a failure is not over", _is_backing_off, None),
-    Guard((_S.READY,), "all nodes have saved the checkpoint", _is_saved, _C.SAVED, _open_log),
+    Duty((_S.READY,), "once all have copied what the new layout gives them, the last step is saved", _switch),
+    Guard(
+        (_S.READY,),
+        "all nodes have saved the checkpoint, or the new layout needs none",
+        _is_recordable,
+        _C.SAVED,
+        _open_log,
+    ),
     Guard((_S.READY,), "a checkpoint was due, and not all nodes have pinned it", _is_pinning, None),
+    Guard((_S.READY,), "the new layout is not in the log yet", _is_switching, None),
     Duty((_S.READY,), "a step is planned if one is due", _plan),
     Duty(
         (_S.READY,), "under an epoch that a commit has told a planned step is shown to the nodes", _show_early

@@ -121,6 +121,10 @@ def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
     if not spec.checkpoint.location or state.steps.step <= state.steps.checkpoint:
         return False
     due_ms = state.checkpointing.turned_ms + spec.checkpoint.every_ms
+    if state.changing.wants_checkpoint(state.steps.checkpoint) and not state.checkpointing.failure:
+        return True
+    if state.changing.keeps_checkpoint and pending_request(state) is None:
+        return False
     if pending_request(state) is not None:
         # A request whose checkpoint was lost is tried again, but not so soon that steps would have no turn.
         due_ms = (

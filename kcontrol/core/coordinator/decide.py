@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from kcontrol.core.coordinator import checkpointing
+from kcontrol.core.coordinator import changing, checkpointing
 from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import all_take_steps, count_failure, wake_before_silence
@@ -50,6 +50,7 @@ from kcontrol.core.model import (
     Command,
     Desired,
     FailureKind,
+    LayoutReady,
     Logged,
     LoggedStep,
     NodeJoin,
@@ -136,7 +137,7 @@ def _pass_over(turn: Turn) -> None:
 
 
 def _on_control(turn: Turn, event: ControlSeen) -> None:
-    state = turn.state
+    state, before = turn.state, turn.state.view.spec()
     logged = event.logged
     state.view = control_view.evolve(state.view, logged)
     record = logged.record
@@ -147,8 +148,12 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
     elif isinstance(record, PipelineSpec) and record.pipeline == state.pipeline:
         # It may be for a layout that was changed while this coordinator rested, by whoever has fenced it for that.
         state.transaction = state.transaction.overtaken(writing=state.at in _WRITING)
+        if before is not None and before.fingerprint != record.fingerprint:
+            state.nodes = state.nodes.outdated_below(logged.offset)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
         _on_sign_of_life(turn, record, logged)
+    elif isinstance(record, LayoutReady) and record.pipeline == state.pipeline:
+        changing.hear_ready(state, record)
     elif isinstance(record, Received) and record.pipeline == state.pipeline:
         hear_received(state, record)
     elif (
@@ -300,17 +305,30 @@ def _record_checkpoint(turn: Turn) -> None:
     """All parts were there when the transaction was opened; a node that was restarted since takes its part
     back."""
     state, spec = turn.state, turn.state.view.spec()
-    if state.checkpointing.saving is None or state.transaction.producer is None or spec is None:
+    saving = state.checkpointing.saving
+    if state.transaction.producer is None or spec is None:
         _on_fenced(turn, "another coordinator has recorded a checkpoint")
-    elif not checkpointing.is_saved(state) or len(state.checkpointing.saving.commands) != spec.nodes:
-        turn.go(Cause.OUT_OF_PLACE)
-    else:
-        saved = checkpointing.saved_checkpoint(state, state.checkpointing.saving)
+        return
+    assignment = changing.due_assignment(state, spec)
+    made: Checkpoint | None = None
+    gone: tuple[str, ...] = ()
+    if saving is not None:
+        if not checkpointing.is_saved(state) or len(saving.commands) != spec.nodes:
+            turn.go(Cause.OUT_OF_PLACE)
+            return
+        saved = checkpointing.saved_checkpoint(state, saving)
         made, gone = checkpointing.making_room(state.steps, saved, spec.checkpoint, spec.limits)
-        turn.go(
-            Cause.PARTITIONS_ADDED,
-            CommitCheckpoint(*state.transaction.producer, made, state.transaction.steps_end, gone),
-        )
+    elif assignment is None:
+        change = state.changing.now
+        if change is None or change.switched != state.steps.step:
+            _on_fenced(turn, "another coordinator has recorded a checkpoint")
+        else:
+            turn.go(Cause.OUT_OF_PLACE)
+        return
+    turn.go(
+        Cause.PARTITIONS_ADDED,
+        CommitCheckpoint(*state.transaction.producer, made, state.transaction.steps_end, gone, assignment),
+    )
 
 
 def _look_at_attempt(turn: Turn) -> None:

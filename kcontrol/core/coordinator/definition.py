@@ -12,6 +12,11 @@ def not_submitted_yet(state: CoordinatorState, spec: PipelineSpec) -> str:
     assignment = state.steps.assignment
     if assignment is None or spec.assignment >= assignment.number:
         return ""
+    if assignment.live:
+        return (
+            f"waiting: the layout was changed after step {assignment.step} and has {assignment.nodes} nodes since, which go on "
+            "by it now"
+        )
     return (
         f"waiting: the layout was changed after step {assignment.step} and has {assignment.nodes} nodes and "
         f"{len(assignment.owners)} shards since, and the definition was submitted before that, with nodes = {spec.nodes}: "

@@ -1,14 +1,12 @@
 """Bringing all nodes to the last committed step: where each one stands, and what it is told.
 
-A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts
-no process and no query. Any other is told to open the newest step that it can, on its own disk or from a
-checkpoint, and replays by itself what it lacks; nodes share no state, so they need not begin at the same
-step.
+A node that holds the last committed step and has nothing in flight is left alone, so that a takeover restarts no process
+and no query. Any other is told to open the newest step that it can, on its own disk or from a checkpoint, and replays by
+itself what it lacks; nodes share no state, so they need not begin at the same step.
 
-Every wait for something that a living node is to do has a limit. What a node may get over is tried again; one
-that does not even open, close or listen in time is told to end, as is one that has been silent for long:
-whoever watches its process starts it anew. Only for a process that is not there is there no limit, because
-nobody here can start one; the status names it.
+Every wait for something that a living node is to do has a limit. What a node may get over is tried again; one that does not
+even open, close or listen in time is told to end, as is one that has been silent for long: whoever watches its process
+starts it anew. Only for a process that is not there is there no limit, because nobody here can start one; the status names it.
 """
 
 from __future__ import annotations
@@ -81,6 +79,9 @@ def standing(state: CoordinatorState, node: int, limits: LimitsSpec) -> Standing
     incarnation = state.view.incarnation(node)
     if incarnation is None:
         return Standing(Readiness.ABSENT, ("join",), f"node {node} has not joined")
+    if incarnation < state.nodes.outdated:
+        text = f"node {node} has not joined by the newest definition"
+        return Standing(Readiness.ABSENT, ("outdated", incarnation), text)
     said = state.view.node_state(node)
     if said is None:
         # It reads the logs, and looks what it can restore.

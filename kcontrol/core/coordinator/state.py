@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kcontrol.core.coordinator.parts.arrivals import Arrivals
 from kcontrol.core.coordinator.parts.asked import Asked
+from kcontrol.core.coordinator.parts.changing import Changing
 from kcontrol.core.coordinator.parts.checkpoint import Checkpointing
 from kcontrol.core.coordinator.parts.current import CurrentStep
 from kcontrol.core.coordinator.parts.nodes import Hearing, NodesState
@@ -56,6 +57,7 @@ class CoordinatorState:
     nodes: NodesState = field(default_factory=NodesState)
     hearing: Hearing = field(default_factory=Hearing)
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    changing: Changing = field(default_factory=Changing)
     stop: Stop = NO_STOP
     asked: Asked = field(default_factory=Asked)
     shown: Shown = field(default_factory=Shown)

@@ -46,8 +46,14 @@ def _news(status: Status) -> tuple[object, ...]:
     return (
         *(status.claim_epoch, status.phase, status.reason, status.acknowledged),
         *(status.checkpoint, status.checkpoint_failure, status.answers, status.inputs_offset),
-        status.clock_difference_ms,
+        *(status.clock_difference_ms, _layout_news(status)),
     )
+
+
+def _layout_news(status: Status) -> tuple[object, ...]:
+    """How many bytes are copied is told with the next sign of life."""
+    layout = status.layout
+    return () if layout is None else (layout.request_id, layout.phase, layout.step, layout.text)
 
 
 def _status(turn: Turn) -> Status:
@@ -83,6 +89,7 @@ def _status(turn: Turn) -> Status:
         answers=state.asked.answers,
         inputs_offset=state.asked.inputs_offset,
         clock_difference_ms=state.step_clock.difference_ms,
+        layout=state.changing.told,
     )
 
 

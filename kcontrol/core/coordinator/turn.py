@@ -97,6 +97,7 @@ class Turn:
         state.nodes, state.hearing = state.nodes.claiming(), state.hearing.deaf()
         state.current, state.transaction = state.current.aborted(), state.transaction.gone()
         state.checkpointing, state.stop = state.checkpointing.dropped(), state.stop.saving(0)
+        state.changing = state.changing.claiming()
         return Publish((Claim(state.pipeline, tenure.claim_uuid, tenure.host, tenure.process_id),))
 
     def pass_time(self, event: CoordinatorEvent) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcontrol.core.coordinator.state import CoordinatorState
-from kcontrol.core.model import InputRange, Received
+from kcontrol.core.model import InputRange, PipelineSpec, Received
 from kcontrol.core.step.gaps import Seen, gaps_of
-from kcontrol.core.step.offsets import is_paused, next_offset, node_of
+from kcontrol.core.step.offsets import is_paused, next_offset, node_of, paused_inputs, requests_offset
+from kcontrol.core.step.skips import skips_due
 
 
 def hear_received(state: CoordinatorState, received: Received) -> None:
@@ -44,3 +45,19 @@ def note_waiting(state: CoordinatorState, ranges: Iterable[InputRange], seen: Se
                 (one.input, one.partition), one.from_, one.to, gaps_of(seen, one), state.now_ms
             )
     state.arrivals = arrivals
+
+
+def take_note_of_inputs(state: CoordinatorState, spec: PipelineSpec) -> None:
+    """Every step from here on goes by what users want of inputs now. A plan that was made
+    by something else is given up.
+
+    No attempt at it is under way, and none can begin before every node has rolled back from the last one; so
+    it is as if it had never been made, as it is after a takeover.
+    """
+    paused = paused_inputs(spec, state.view)
+    plan = state.current.plan
+    if plan is not None and (plan.paused, plan.skips) != (paused, skips_due(spec, state.steps, state.view)):
+        state.current = state.current.planned(None)
+    if paused != state.asked.paused:
+        state.arrivals = state.arrivals.without(paused)
+    state.asked = state.asked.of_inputs(paused, requests_offset(spec, state.view))

@@ -20,6 +20,8 @@ from kcontrol.core.model import (
     Command,
     Desired,
     InputDesired,
+    LayoutReady,
+    LayoutRequest,
     Logged,
     NodeJoin,
     NodeState,
@@ -86,6 +88,14 @@ class PipelineView:
         """The newest request to pass over offsets of one partition."""
         key = self.skips.get((input_name, partition))
         return None if key is None else self._newest(SkipRequest, key)
+
+    def layout_request(self) -> LayoutRequest | None:
+        """The newest request to change the layout while the pipeline runs."""
+        return self._newest(LayoutRequest, keys.layout_key(self.pipeline))
+
+    def layout_ready(self, node: int) -> LayoutReady | None:
+        """What whoever is to be this node said of it last."""
+        return self._newest(LayoutReady, keys.ready_key(self.pipeline, node))
 
     def status(self) -> Status | None:
         """What the coordinators last said."""

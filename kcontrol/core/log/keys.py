@@ -21,6 +21,8 @@ from kcontrol.core.model import (
     Desired,
     InputDesired,
     InputSchema,
+    LayoutReady,
+    LayoutRequest,
     NodeJoin,
     NodeState,
     OutputSchema,
@@ -100,6 +102,16 @@ def output_schema_key(pipeline: str, output: str, schema_id: int) -> str:
     return f"{pipeline}/schema/out/{output}/{schema_id}"
 
 
+def layout_key(pipeline: str) -> str:
+    """Of the newest request to change the layout of a pipeline that runs."""
+    return f"{pipeline}/layout"
+
+
+def ready_key(pipeline: str, node: int) -> str:
+    """Of how far whoever is to be a node is with that."""
+    return f"{pipeline}/node/{node}/layout"
+
+
 def claim_key(pipeline: str, uuid: str) -> str:
     """Of one coordinator's claim."""
     return f"{pipeline}/claim/{uuid}"
@@ -157,6 +169,8 @@ _KEYS: dict[type, Callable[[Any], str]] = {
     CheckpointRequest: lambda r: f"{r.pipeline}/checkpoint/request",
     InputDesired: lambda r: input_key(r.pipeline, r.input),
     SkipRequest: lambda r: skip_key(r.pipeline, r.input, r.partition),
+    LayoutRequest: lambda r: layout_key(r.pipeline),
+    LayoutReady: lambda r: ready_key(r.pipeline, r.node),
     NodeJoin: lambda r: join_key(r.pipeline, r.node, r.uuid),
     NodeState: lambda r: state_key(r.pipeline, r.node, r.incarnation),
     Received: lambda r: received_key(r.pipeline, r.node, r.incarnation, r.input),

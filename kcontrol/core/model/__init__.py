@@ -53,6 +53,7 @@ from kcontrol.core.model.exchanges import (
     Watermark,
     WatermarkSpec,
 )
+from kcontrol.core.model.layouts import LayoutReady, LayoutRequest, LayoutStatus
 from kcontrol.core.model.logged import Logged, LoggedStep, StepResult, Tombstone
 from kcontrol.core.model.spec import (
     IN_WORK_DIR,
@@ -86,6 +87,7 @@ from kcontrol.core.model.words import (
     DesiredMode,
     FailureKind,
     LateRowsPolicy,
+    LayoutPhase,
     NodePhase,
     PipelinePhase,
     Reason,
@@ -127,7 +129,11 @@ __all__ = [
     "LateRows",
     "LateRowsPolicy",
     "Layout",
+    "LayoutPhase",
+    "LayoutReady",
+    "LayoutRequest",
     "LayoutSpec",
+    "LayoutStatus",
     "LimitsSpec",
     "Logged",
     "LoggedStep",

@@ -53,3 +53,5 @@ class Assignment:
     parts: tuple[SavedPart, ...] = ()
     """Where the state was cut into another number of shards: the parts of the checkpoint of `step` from then on, by node
     number. (): they are those that the nodes have saved."""
+    live: bool = False
+    """Made while the pipeline ran: its processes go on by it by themselves, whatever number their files say."""

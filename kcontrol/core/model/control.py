@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kcontrol.core.model.checkpoints import CheckpointAnswer, CheckpointPart, CheckpointRequest
 from kcontrol.core.model.environment import Environment
 from kcontrol.core.model.exchanges import EventTimes, ExchangeSlice, ExchangeTaken
+from kcontrol.core.model.layouts import LayoutReady, LayoutRequest, LayoutStatus
 from kcontrol.core.model.spec import PipelineSpec
 from kcontrol.core.model.times import EndTimes, WorkTimes
 from kcontrol.core.model.values import InputRange, InputSlice, LateRows, Layout, OutputSlice, Skipped, Token
@@ -272,6 +273,8 @@ class Status:
     clock_difference_ms: int = 0
     """The coordinator's wall clock less the time that steps go by, when that is worth a
     word: one of them is wrong. Else 0."""
+    layout: LayoutStatus | None = None
+    """How far the newest request to change the layout is, or what became of it; None: there was none."""
 
 
 # --- control records: what a registry of schemas has said -----------------------------------------------------
@@ -323,6 +326,8 @@ ControlRecord = (
     | CheckpointRequest
     | InputDesired
     | SkipRequest
+    | LayoutRequest
+    | LayoutReady
     | NodeJoin
     | NodeState
     | Received

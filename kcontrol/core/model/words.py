@@ -55,6 +55,20 @@ class PipelinePhase(StrEnum):
     HALTED = "halted"
 
 
+class LayoutPhase(StrEnum):
+    """How far a change of the layout is; after the last three nothing more becomes of the request."""
+
+    WAITING = "waiting"
+    """For all who are to be nodes."""
+    COPYING = "copying"
+    """State is brought to where it will be, while steps go on."""
+    SWITCHING = "switching"
+    """No step is made until the change is in the log."""
+    DONE = "done"
+    REFUSED = "refused"
+    GIVEN_UP = "given_up"
+
+
 class FailureKind(StrEnum):
     """Whose fault a failed attempt is; only QUERY and LOST count towards a halt."""
 

@@ -108,15 +108,28 @@ def closed(turn: NodeTurn, error: str) -> None:
             end(turn, SHUT_DOWN)
 
 
-def end(turn: NodeTurn, reason: str) -> None:
-    """This incarnation is over. reason: for people."""
+def end(turn: NodeTurn, reason: str, *, relaid: bool = False) -> None:
+    """This incarnation is over. reason: for people. relaid: the layout was changed, and the process goes on by that."""
     state = turn.state
     speak(turn)
     if state.at in AT_WORK:
         _cancel(turn)
     state.error = reason
     replaced = state.view.incarnations.get(state.node, -1) > state.incarnation
-    turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN))
+    turn.go(NodeCause.EXIT, Exit(reason, replaced, reason == SHUT_DOWN, relaid and not replaced))
+
+
+def end_if_relaid(turn: NodeTurn) -> None:
+    """The layout was changed while the pipeline runs: no step by the one before follows any more."""
+    state = turn.state
+    spec, made = state.view.spec(), state.steps.assignment
+    if made is None or not made.live or spec is None or made.number <= spec.assignment:
+        return
+    end(
+        turn,
+        f"the layout of pipeline {state.pipeline} was changed after step {made.step}: there are {made.nodes} nodes since",
+        relaid=True,
+    )
 
 
 def _step(turn: NodeTurn, command: Command) -> None:

@@ -34,6 +34,7 @@ from kcontrol.core.failures import of_step
 from kcontrol.core.log import control_view, steps_view
 from kcontrol.core.machine import Look
 from kcontrol.core.model import (
+    Assignment,
     FailureKind,
     PipelineSpec,
     StepBoundary,
@@ -42,7 +43,7 @@ from kcontrol.core.model import (
 )
 from kcontrol.core.node.announce import hear_arrivals, report, say_ended, say_replaying, speak
 from kcontrol.core.node.checkpoints import all_openable, drop_parts, on_log, on_part_saved, refuse, save
-from kcontrol.core.node.commands import closed, done, end, obey, open_at
+from kcontrol.core.node.commands import closed, done, end, end_if_relaid, obey, open_at
 from kcontrol.core.node.replay import can_rerun, work_of
 from kcontrol.core.node.state import NodeMachine
 from kcontrol.core.node.table import AT_WORK, ATTEMPTING, UNANSWERED, UNWRITTEN, NodeCause, NodeStage
@@ -151,6 +152,8 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
     if not isinstance(boundary, StepBoundary):
         if state.at is not NodeStage.JOINING:
             on_log(turn, boundary)
+            if isinstance(boundary, Assignment):
+                end_if_relaid(turn)
         return
     state.boundaries = state.boundaries.extended(boundary)
     if state.at in ATTEMPTING and state.work is not None and boundary.step == state.work.step:
@@ -265,6 +268,8 @@ def _on_joined(turn: NodeTurn, event: Joined) -> None:
             turn,
             f"node {state.node} of pipeline {state.pipeline} runs elsewhere since: this process was replaced",
         )
+    else:
+        end_if_relaid(turn)
 
 
 def _now_openable(state: NodeMachine, openable: tuple[int, ...]) -> None:

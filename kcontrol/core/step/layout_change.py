@@ -155,6 +155,22 @@ def refused_change(
     return _refused_partitions(spec, submitted, nodes, without)
 
 
+def refused_live(spec: PipelineSpec, nodes: int, step: int) -> str:
+    """Why a pipeline that runs by `spec`, and has made so many steps, can't go on with so many nodes, or ''."""
+    where = f"pipeline {spec.pipeline!r}"
+    if step == 0:
+        return (
+            f"{where} has no committed step yet, so nothing is to be moved: stop it, and start it with as many nodes as you "
+            "like"
+        )
+    if spec.stateful and not spec.checkpoint.location:
+        return (
+            f"{where} keeps state and has no place for checkpoints, from which new nodes could take it: give its definition "
+            "checkpoint=kcontrol.Checkpoint(LOCATION)"
+        )
+    return refused_change(spec, spec, nodes)
+
+
 def _refused_partitions(spec: PipelineSpec, submitted: PipelineSpec, nodes: int, without: int | None) -> str:
     where = f"pipeline {spec.pipeline!r}"
     staying = set(range(min(nodes, spec.nodes) if without is None else spec.nodes - 1)) - {without}

@@ -18,6 +18,7 @@ from kcontrol.core.events import (
     Tick,
 )
 from kcontrol.core.model import (
+    Assignment,
     Checkpoint,
     ControlRecord,
     Logged,
@@ -109,9 +110,10 @@ class World:
         self,
         producer_id: int,
         producer_epoch: int,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         expected_offset: int,
         forget: Sequence[str],
+        assignment: Assignment | None = None,
     ) -> None:
         self.recorded.append((producer_id, producer_epoch, checkpoint, expected_offset, *forget))
 

@@ -110,12 +110,16 @@ class KafkaTransaction:
         self,
         producer_id: int,
         producer_epoch: int,
-        checkpoint: Checkpoint,
+        checkpoint: Checkpoint | None,
         expected_offset: int,
         forget: Sequence[str],
+        assignment: Assignment | None = None,
     ) -> None:
-        """The same with a checkpoint. Raises as `commit_step` does."""
-        await self._commit_record((producer_id, producer_epoch), checkpoint, expected_offset, forget)
+        """The same with a checkpoint, or a change of the layout, or both. Raises as `commit_step` does."""
+        records = [each for each in (checkpoint, assignment) if each is not None]
+        await self._commit_record(
+            (producer_id, producer_epoch), records[0], expected_offset, forget, records[1:]
+        )
 
     async def commit_assignment(
         self, producer_id: int, producer_epoch: int, assignment: Assignment, expected_offset: int
@@ -142,12 +146,18 @@ class KafkaTransaction:
         return offset
 
     async def _commit_record(
-        self, producer: tuple[int, int], record: StepRecord, expected_offset: int, forget: Sequence[str]
+        self,
+        producer: tuple[int, int],
+        record: StepRecord,
+        expected_offset: int,
+        forget: Sequence[str],
+        more: Sequence[StepRecord] = (),
     ) -> NextTransaction | None:
-        publications = self._codec.publications(record)
+        all_ = (record, *more)
+        publications = [each for one in all_ for each in self._codec.publications(one)]
         schemas = [(key.encode(), value) for key, value in publications if key not in self._published]
-        own = (key_of(record).encode(), self._codec.encode(record))
-        records = [*schemas, own, *((key.encode(), None) for key in forget)]
+        own = [(key_of(one).encode(), self._codec.encode(one)) for one in all_]
+        records = [*schemas, *own, *((key.encode(), None) for key in forget)]
         offset = await self._write(producer, records)
         if offset != expected_offset:
             raise UnseenRecordError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -68,15 +70,18 @@ def told_of(item: FrameQuery) -> Iterator[None]:
 
 @contextmanager
 def no_streams_of_their_own() -> Iterator[None]:
-    """While queries are asked for their frames, none may start a stream: its records would be in no step."""
+    """While queries are asked for their frames, none may start a stream: its records would be in no step. The queries that
+    another thread starts meanwhile are not theirs."""
+    asking, kept = threading.get_ident(), ClassicDataFrame.__dict__["writeStream"]
 
-    def refuse(_frame: DataFrame) -> None:
+    def refuse(frame: DataFrame) -> Any:
+        if threading.get_ident() != asking:
+            return kept.__get__(frame)
         raise ConfigurationError(
             "writeStream is not for a query: return the frame, and kcontrol writes it to the output, "
             "step by step"
         )
 
-    kept = ClassicDataFrame.__dict__["writeStream"]
     ClassicDataFrame.writeStream = property(refuse)  # type: ignore[assignment,method-assign]
     try:
         yield

@@ -201,6 +201,20 @@ class PartsOfNodes:
             found |= {place: donor for place in held.ids if place[1] == shard}
         return found
 
+    def moved(self, queries: Mapping[str, QueryNeeds], taker: Taker) -> dict[int, list[ManifestFile]]:
+        """By node that has it, the state that another node is to have. Raises CheckpointError."""
+        found: dict[int, list[ManifestFile]] = {}
+        for query, needs in queries.items():
+            for donor, files in self.chosen(query, needs, taker).items():
+                if donor != taker.node:
+                    found.setdefault(donor, []).extend(file for file in files if file.shard is not None)
+        return found
+
+    def bring_moved(self, moved: Mapping[int, list[ManifestFile]], target: Path, at_hand: AtHand) -> None:
+        """Put these files below `target`, by their paths in the parts. Raises CheckpointError."""
+        for donor, files in moved.items():
+            self._store.fetch(self._location, self._manifests[donor], files, target, at_hand)
+
     # --- and the directory ----------------------------------------------------------------------------------
 
     def bring(

@@ -25,6 +25,8 @@ from kcontrol.errors import CheckpointError, ConfigurationError
 
 _PREFIX = "inc-"
 _HISTORY = "history-"
+AHEAD = "ahead"
+"""In a node's directory: state that other nodes have, copied before it becomes this one's."""
 _PINS = "pins"
 _HIGHEST = "highest-step.json"
 _ASSIGNMENT = "assignment.json"
@@ -181,7 +183,11 @@ class WorkDir:
     def at_hand(self) -> Callable[[str], Iterator[Path]]:
         """By a file's path in a part of a checkpoint: where it may be in a directory of any node of the pipeline on this
         machine."""
-        histories = sorted(self._home.parent.glob(f"node-*/{_PREFIX}*/{_HISTORY}*"))
+        nodes = self._home.parent
+        histories = [
+            *sorted(nodes.glob(f"node-*/{_PREFIX}*/{_HISTORY}*")),
+            *nodes.glob(f"node-*/{AHEAD}/step-*"),
+        ]
         return lambda path: (history / path for history in histories)
 
     def _sign(self, history: Path) -> None:

@@ -31,12 +31,18 @@ class NodesState:
     """By node."""
     assembled: bool = False
     """All nodes have been in place at once, and none has been lost since."""
+    outdated: int = -1
+    """Incarnations below this offset go by a definition that another one has taken the place of: they end."""
     forgiven: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By node, the (epoch, serial) of the failed state that a resume request lifted."""
 
     def claiming(self) -> NodesState:
         """Nobody was told anything."""
-        return NodesState(forgiven=self.forgiven)
+        return NodesState(outdated=self.outdated, forgiven=self.forgiven)
+
+    def outdated_below(self, offset: int) -> NodesState:
+        """Another definition lies there."""
+        return replace(self, outdated=offset)
 
     def told(self, command: Command) -> NodesState:
         """A node is."""

@@ -1,0 +1,86 @@
+"""State that a node is to have after a change of the layout, copied while others still have it.
+
+What is copied lies beside the node's directories, by its path in a part of a checkpoint. Whoever opens a checkpoint looks
+there for files with the same SHA-256 (`WorkDir.at_hand`), so nothing rests on a copy being right, whole, or new.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.checkpoints.locations import placed
+from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, Taker
+from kcontrol.adapters.spark.state.workdir import AHEAD, WorkDir
+from kcontrol.core.model import Checkpoint
+from kcontrol.core.step.assignment import saved_owners
+
+
+class AheadCopy:
+    """Of one node that is to be. root: as of WorkDir. own: where nodes of this machine have their own checkpoints. Used by
+    one thread at a time; `copied_bytes` by any."""
+
+    def __init__(
+        self, root: Path, pipeline: str, taker: Taker, queries: Mapping[str, QueryNeeds], own: Path
+    ) -> None:
+        self._home = root / pipeline / f"node-{taker.node}" / AHEAD
+        self._queries, self._taker, self._own = queries, taker, own
+        self._at_hand = WorkDir(root, pipeline, taker.node, 0, (), 0)
+        self._target: Path | None = None
+        self.step = 0
+        """The checkpoint of which all is there."""
+        self.total_bytes = -1
+        """That others have of the newest checkpoint that was looked at; -1: none was."""
+
+    def copied_bytes(self) -> int:
+        """Of that, so far."""
+        target = self._target
+        if target is None:
+            return 0
+        found = 0
+        for folder, _, names in os.walk(target):
+            for name in names:
+                try:
+                    found += os.stat(os.path.join(folder, name)).st_size
+                except OSError:
+                    continue  # It was renamed meanwhile.
+        return min(found, max(self.total_bytes, 0))
+
+    def copy(self, checkpoint: Checkpoint) -> None:
+        """All that the node lacks of a checkpoint; what was copied of others is linked where it is the same, and then goes.
+
+        Raises CheckpointError: it can't be read, or was dropped meanwhile.
+        """
+        step = checkpoint.step
+        parts = PartsOfNodes(
+            CheckpointStore(),
+            placed(checkpoint.location, self._own),
+            step,
+            {part.node: part.manifest for part in checkpoint.parts},
+            saved_owners(checkpoint, len(self._taker.owner)),
+        )
+        moved = parts.moved(self._queries, self._taker)
+        self.total_bytes = sum(file.size_bytes for files in moved.values() for file in files)
+        target, staging = self._home / f"step-{step}", self._home / f".step-{step}.{os.getpid()}"
+        shutil.rmtree(staging, ignore_errors=True)
+        self._target = staging
+        try:
+            staging.mkdir(parents=True)
+            parts.bring_moved(moved, staging, self._at_hand.at_hand())
+            shutil.rmtree(target, ignore_errors=True)
+            staging.rename(target)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        self._target, self.step = target, step
+        for other in self._home.iterdir():
+            if other != target:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def forget_ahead(root: Path, pipeline: str, node: int) -> None:
+    """What a node has copied, or whoever was to be it."""
+    shutil.rmtree(root / pipeline / f"node-{node}" / AHEAD, ignore_errors=True)

@@ -1,0 +1,135 @@
+"""Asks for another number of nodes of a pipeline that runs, and follows what becomes of that.
+
+What is written is a request; the coordinator makes the change, or says why not. So the command may end, or be killed, at any
+time: what it has asked for goes on until it is made, given up, or withdrawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.apps.layout import LayoutPlan, bytes_by_shard, refuse_states_between, refuse_unshared
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.core.model import DesiredMode, LayoutPhase, LayoutRequest, LayoutStatus
+from kcontrol.core.step.layout_change import changed, refused_live
+from kcontrol.errors import ConfigurationError, KcontrolError, RetriableError
+from kcontrol.requests.record import NotNowError
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.life import life_of
+
+LOOK_EVERY_S = 0.2
+ANSWER_S = 15.0
+"""Beyond the request's own timeout: for a coordinator to say what became of it."""
+
+
+async def is_at_work(cluster: ClusterSettings, pipeline: str) -> bool:
+    """Whether somebody looks after the pipeline, and it is to run. Raises NotFoundError, TopicError."""
+    async with pipeline_logs(cluster, pipeline) as logs:
+        await logs.read()
+        clock = SystemClock()
+        await logs.listen(clock)
+        desired = logs.view.desired()
+        runs = desired is None or desired.mode is DesiredMode.RUNNING
+        return runs and life_of(logs, clock.now_ms()).is_led
+
+
+async def plan_live(
+    cluster: ClusterSettings, pipeline: str, nodes: int | None, without: int | None, own: Path
+) -> LayoutPlan:
+    """What another number of nodes, or leaving out the one with the highest, would move now. own: where nodes of this machine
+    have their own checkpoints. Raises NotNowError, ConfigurationError: it can't be done, or not while the pipeline runs."""
+    async with pipeline_logs(cluster, pipeline) as logs:
+        await logs.read()
+        spec, steps = logs.spec(), logs.committed
+        number = _next_number(logs)
+        if spec.assignment != number - 1:
+            raise NotNowError(
+                f"pipeline {pipeline!r} goes on by a layout that was changed just now: ask again when it makes steps. "
+                "Nothing was changed"
+            )
+        if without is not None and without != spec.nodes - 1:
+            raise ConfigurationError(
+                f"pipeline {pipeline!r} runs, and of its nodes only the last one, {spec.nodes - 1}, can be left out meanwhile, "
+                f"because no process gets another number: stop it (kcontrol stop {pipeline}) to leave out node {without}"
+            )
+        wanted = spec.nodes - 1 if nodes is None else nodes
+        refused = refused_live(spec, wanted, steps.step)
+        if refused:
+            raise ConfigurationError(refused)
+        change = changed(spec, wanted)
+        saved = steps.checkpoints[-1] if spec.stateful and steps.checkpoints else None
+        if saved is not None and wanted == 1:
+            await asyncio.to_thread(refuse_states_between, spec, saved, own)
+        if spec.stateful and change.moves:
+            refuse_unshared(spec, logs)
+        sizes = (
+            {} if saved is None else await asyncio.to_thread(bytes_by_shard, saved, change.shards_before, own)
+        )
+        lives = dict(logs.view.incarnations)
+        return LayoutPlan(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives)
+
+
+def _next_number(logs: PipelineLogs) -> int:
+    made = logs.committed.assignment
+    return 1 if made is None else made.number + 1
+
+
+async def change_live(
+    cluster: ClusterSettings, plan: LayoutPlan, timeout_ms: int, told: Callable[[LayoutStatus], None]
+) -> LayoutPlan:
+    """Have a change made that was planned; the plan, with the last step before it.
+
+    timeout_ms: for all who are to be nodes to be ready. told: how far it is, whenever there is news. Raises NotNowError: it
+    was refused, given up, or another request took its place; RetriableError: nobody has answered.
+    """
+    request = LayoutRequest(plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms)
+    status = await _asked(cluster, request, told)
+    if status.phase is LayoutPhase.DONE:
+        return replace(plan, step=status.step, copied_bytes=status.total_bytes)
+    raise NotNowError(f"pipeline {plan.pipeline!r}: {status.text}")
+
+
+async def withdraw(cluster: ClusterSettings, pipeline: str) -> None:
+    """Have what was asked for before given up, if it is not made yet. Raises KcontrolError: it is."""
+    async with pipeline_logs(cluster, pipeline) as logs:
+        await logs.read()
+        number = _next_number(logs)
+    status = await _asked(cluster, LayoutRequest(pipeline, uuid4().hex, number, 0, 0), lambda _: None)
+    if "withdrawn" not in status.text:
+        raise KcontrolError(f"pipeline {pipeline!r}: {status.text}")
+
+
+async def _asked(
+    cluster: ClusterSettings, request: LayoutRequest, told: Callable[[LayoutStatus], None]
+) -> LayoutStatus:
+    """What became of it."""
+    said: LayoutStatus | None = None
+    async with pipeline_logs(cluster, request.pipeline) as logs:
+        await logs.control.append([request])
+        try:
+            async with asyncio.timeout(request.timeout_ms / 1000 + ANSWER_S):
+                while True:
+                    await logs.read_control()
+                    newest, status = logs.view.layout_request(), logs.view.status()
+                    now = None if status is None else status.layout
+                    if now is not None and now.request_id == request.request_id:
+                        if now != said:
+                            told(now)
+                        said = now
+                        if now.phase in (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP):
+                            return now
+                    elif newest is not None and newest.request_id != request.request_id:
+                        raise NotNowError(
+                            f"pipeline {request.pipeline!r}: another layout was asked for since, which took this one's place"
+                        )
+                    await asyncio.sleep(LOOK_EVERY_S)
+        except TimeoutError:
+            raise RetriableError(
+                f"pipeline {request.pipeline!r}: the request for another layout is recorded, and no coordinator has said what "
+                "became of it; look at kcontrol status"
+            ) from None

@@ -1,0 +1,364 @@
+"""What a process does for a change of the layout of a pipeline that runs: it makes ready to be a node of it, and goes on by it.
+
+A node does so beside its steps, a process that is to be a node in place of them. It binds its queries for the new number of
+nodes, looks whether its definition can go on by it, and copies from checkpoints the state that others still have. That, and
+that it lives, it says again and again (`LayoutReady`), so that the coordinator begins the change when all can go on at
+once. Nothing that is said here has to be true for what consumers read to be right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from uuid import uuid4
+
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.spark.engine.node_work import NodeWork
+from kcontrol.adapters.spark.query.bound import BoundQueries
+from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
+from kcontrol.adapters.spark.state.assembling import Taker
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.submit import resolve
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import (
+    Assignment,
+    Checkpoint,
+    LayoutPhase,
+    LayoutReady,
+    LayoutRequest,
+    PipelineSpec,
+    StepBoundary,
+)
+from kcontrol.core.step.assignment import owners_of
+from kcontrol.core.step.layout_change import changed, refused_live
+from kcontrol.definition.pipeline import Pipeline
+from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
+from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+
+_log = logging.getLogger("kcontrol.node")
+
+LOOK_EVERY_S = 0.5
+"""How often the logs are read while nothing is asked for."""
+SOON_S = 0.05
+"""The same once all is ready: what is read next is the change."""
+BEAT_S = 1.0
+COPY_TRIES = 3
+"""A checkpoint that can't be copied may have been dropped meanwhile; the newest one, so many times in a row, was not."""
+_OVER = (LayoutPhase.DONE, LayoutPhase.REFUSED, LayoutPhase.GIVEN_UP)
+
+Rebind = Callable[[Pipeline], BoundQueries]
+"""The queries of a pipeline on another number of nodes. Raises what `bind` raises."""
+Warm = Callable[[BoundQueries, PipelineSpec, Checkpoint, StepBoundary], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a process goes on with after the change that `request_id` asks for."""
+
+    request_id: str
+    pipeline: Pipeline
+    spec: PipelineSpec
+    bound: BoundQueries
+
+
+@dataclass(frozen=True)
+class WouldBe:
+    """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
+    their own checkpoints. rebind: see `Rebind`. warm: opens the queries from a checkpoint that was copied, and runs the
+    input of the last step, so that their code is warm; None: they run already."""
+
+    settings: ClusterSettings
+    pipeline: Pipeline
+    node: int
+    root: Path
+    own: Path
+    rebind: Rebind
+    output_partitions: int | None = None
+    warm: Warm | None = None
+
+
+def pending(view: PipelineView, steps: StepsView) -> LayoutRequest | None:
+    """The change that is asked for and may still be made, as far as was read."""
+    request, status = view.layout_request(), view.status()
+    told = None if status is None else status.layout
+    if request is None or request.nodes == 0 or request.number != _number(steps) + 1:
+        return None
+    answered = told is not None and told.request_id == request.request_id and told.phase in _OVER
+    return None if answered else request
+
+
+def _number(steps: StepsView) -> int:
+    return 0 if steps.assignment is None else steps.assignment.number
+
+
+def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> Assignment:
+    """The layout as the coordinator would record it now. Raises ConfigurationError: it would refuse."""
+    refused = refused_live(spec, request.nodes, steps.step)
+    if refused:
+        raise ConfigurationError(refused)
+    change = changed(spec, request.nodes)
+    return Assignment(
+        *(
+            spec.pipeline,
+            request.number,
+            steps.step,
+            request.nodes,
+            change.owners,
+            change.inputs,
+            change.outputs,
+        ),
+        *(len(change.moves), -1, request.request_id, 0),
+        live=True,
+    )
+
+
+class Preparation:
+    """One process makes ready for whatever is asked for, again and again."""
+
+    def __init__(self, who: WouldBe) -> None:
+        self._who = who
+        self._uuid = uuid4().hex
+        self._beat = self._tries = 0
+        self.prepared: Prepared | None = None
+        self._copy: AheadCopy | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._request_id = self._error = ""
+        self._is_warm = who.warm is None
+        self._said: tuple[str, int, str] | None = None
+        self._said_s = 0.0
+        self._log: KafkaControlLog | None = None
+
+    async def close(self) -> None:
+        """End what is under way."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        if self._log is not None:
+            await self._log.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what it waits for is the change itself."""
+        return self._copy is not None and self._copy.step > 0 and self._is_warm and self._work is None
+
+    async def look(self, logs: PipelineLogs) -> bool:
+        """After the logs were read on: do what is asked for, and say how far it is. False: nothing is asked for."""
+        request = pending(logs.view, logs.committed)
+        if request is None or self._who.node >= request.nodes:
+            self._forget()
+            return not self._swept(logs.committed)
+        spec = logs.spec()
+        if spec.assignment != _number(logs.committed):
+            return True
+        if request.request_id != self._request_id:
+            self._forget()
+            self._request_id = request.request_id
+            self._work = asyncio.create_task(self._prepare(spec, logs.committed, request))
+        elif self._work is None or self._work.done():
+            self._finish_work()
+            self._copy_newest(logs)
+        await self._say(request)
+        return True
+
+    def _swept(self, steps: StepsView) -> bool:
+        """Whether what was copied is gone, once nobody can be about to open it."""
+        made = steps.assignment
+        if made is not None and made.live and steps.step == made.step:
+            return False
+        forget_ahead(self._who.root, self._who.pipeline.name, self._who.node)
+        return True
+
+    def _forget(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+        self._work = self._copy = None
+        self._request_id = self._error = ""
+        self._tries = 0
+
+    def _finish_work(self) -> None:
+        work, self._work = self._work, None
+        if work is None or work.cancelled():
+            return
+        error = work.exception()
+        if isinstance(error, CheckpointError) and self._tries < COPY_TRIES:
+            _log.warning("state for the new layout was not copied, and is tried again: %s", error)
+        elif error is not None:
+            _log.warning("node %d can't go on by the new layout: %s", self._who.node, error)
+            self._error = str(error)
+
+    async def _prepare(self, spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> None:
+        who = self._who
+        layout = would_be(spec, steps, request)
+        prepared = self.prepared
+        if prepared is None or prepared.pipeline.nodes != request.nodes:
+            pipeline = who.pipeline.with_nodes(request.nodes)
+            bound = await asyncio.to_thread(who.rebind, pipeline)
+        else:
+            pipeline, bound = prepared.pipeline, prepared.bound
+        resolved = await resolve(
+            *(who.settings, pipeline, bound.facts(), bound.exchanges),
+            output_partitions=who.output_partitions,
+            layout=layout,
+        )
+        self.prepared = Prepared(request.request_id, pipeline, resolved, bound)
+        needs = NodeWork(resolved, who.node, bound.on_node(resolved, who.node), {}).needs
+        stateful = {name: need for name, need in needs.items() if need.stateful}
+        taker = Taker(who.node, owners_of(resolved))
+        self._copy = AheadCopy(who.root, pipeline.name, taker, stateful, who.own)
+        if not stateful:
+            self._copy.total_bytes = 0
+
+    def _copy_newest(self, logs: PipelineLogs) -> None:
+        copy, found = self._copy, logs.committed.checkpoints
+        if copy is None or self._error or not found or found[-1].step <= copy.step:
+            return
+        self._tries += 1
+        self._work = asyncio.create_task(self._copied(copy, found[-1], logs.committed.last))
+
+    async def _copied(self, copy: AheadCopy, checkpoint: Checkpoint, last: StepBoundary | None) -> None:
+        first = not copy.step
+        await asyncio.to_thread(copy.copy, checkpoint)
+        self._tries = 0
+        who, prepared = self._who, self.prepared
+        if first and who.warm is not None and prepared is not None and last is not None:
+            try:
+                await who.warm(prepared.bound, prepared.spec, checkpoint, last)
+            except KcontrolError as error:
+                _log.warning("node %d is not warm: %s", who.node, error)
+        self._is_warm = True
+
+    async def _say(self, request: LayoutRequest) -> None:
+        who, copy = self._who, self._copy
+        copied_step = 0 if copy is None or not self._is_warm else copy.step
+        news = (request.request_id, copied_step, self._error)
+        if news == self._said and time.monotonic() < self._said_s + BEAT_S:
+            return
+        self._said, self._said_s = news, time.monotonic()
+        self._beat += 1
+        if self._log is None:
+            self._log = await KafkaControlLog.open(who.settings, who.pipeline.name)
+        ready = LayoutReady(
+            pipeline=who.pipeline.name,
+            node=who.node,
+            host=socket.gethostname(),
+            process_id=os.getpid(),
+            uuid=self._uuid,
+            request_id=request.request_id if copy is not None or self._error else "",
+            copied_step=copied_step,
+            copied_bytes=0 if copy is None else await asyncio.to_thread(copy.copied_bytes),
+            total_bytes=-1 if copy is None else copy.total_bytes,
+            error=self._error,
+            beat=self._beat,
+        )
+        await self._log.append([ready])
+
+
+async def prepare_beside(who: WouldBe, asked: asyncio.Event, preparation: Preparation) -> None:
+    """For a node that makes steps: make ready for what is asked for, until cancelled. asked: set when a request was seen.
+
+    What goes wrong here is logged, and is not the node's end.
+    """
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            async with pipeline_logs(who.settings, who.pipeline.name) as logs:
+                await _while_asked(logs, preparation)
+        except KcontrolError as error:
+            _log.warning("node %d does not make ready for a new layout now: %s", who.node, error)
+            await asyncio.sleep(BEAT_S)
+            asked.set()
+
+
+async def _while_asked(logs: PipelineLogs, preparation: Preparation) -> None:
+    while True:
+        if await logs.is_there():
+            await logs.read_steps_on()
+        if not await preparation.look(logs):
+            return
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+@dataclass(frozen=True)
+class Place:
+    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for."""
+
+    nodes: int
+    prepared: Prepared | None
+
+
+async def until_placed(
+    who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
+) -> Place:
+    """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
+
+    say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
+    """
+    said = ""
+    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
+        while True:
+            await until_deadline(lambda: _read(logs), "waiting for a place", _log, deadline_ms)
+            nodes = nodes_in_force(logs.view, logs.committed)
+            if nodes > who.node:
+                made = logs.committed.assignment
+                ready = preparation.prepared
+                fits = made is not None and ready is not None and ready.request_id == made.request_id
+                return Place(nodes, ready if fits else None)
+            asked = await preparation.look(logs)
+            text = (
+                "makes ready to be a node"
+                if asked
+                else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
+            )
+            if text != said:
+                said = text
+                say(text)
+            await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+
+
+async def _read(logs: PipelineLogs) -> None:
+    if await logs.is_there():
+        await logs.read_steps_on()
+
+
+def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
+    """How many nodes the pipeline has; 0: there is none."""
+    spec, made = view.spec(), steps.assignment
+    if spec is None:
+        return 0
+    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
+
+
+async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
+    """How many nodes a pipeline has whose layout was changed while it ran; 0: it was not, or there is no such pipeline.
+
+    Whoever starts one of its nodes goes by that, whatever his file says.
+    """
+    async with pipeline_logs(settings, pipeline) as logs:
+        if not await logs.is_there():
+            return 0
+        await logs.read_steps_on()
+        made = logs.committed.assignment
+        return made.nodes if made is not None and made.live else 0
+
+
+async def submit_prepared(settings: ClusterSettings, prepared: Prepared) -> PipelineSpec:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards."""
+    log = await KafkaControlLog.open(settings, prepared.pipeline.name)
+    try:
+        spec = reduce(evolve, await log.read_to_end(), PipelineView.empty(prepared.pipeline.name)).spec()
+        if spec is not None and spec.assignment == prepared.spec.assignment:
+            return spec
+        await log.append([prepared.spec])
+        return prepared.spec
+    finally:
+        await log.close()

@@ -1,0 +1,114 @@
+"""A pipeline with state goes from one node to three and to two while it makes steps: it never stops, nothing of its state is
+lost, and nothing of it is there twice."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcontrol.errors import LeftOutError
+from kcontrol.settings.cluster import ClusterSettings
+from tests.integration.test_exchange_nodes import PATIENCE_S
+from tests.integration.test_layout_nodes import Changed
+from tests.support.exchanged import FILE, Exchanged
+from tests.support.following import until_step
+from tests.support.processes import KcontrolProcess, run_kcontrol, until
+
+pytestmark = [pytest.mark.timeout(3_600), pytest.mark.heavy]
+
+_EACH, _EVERY_S = 6, 0.3
+
+
+@contextmanager
+def _under_load(pipeline: Exchanged) -> Iterator[None]:
+    """Records come all the time."""
+    over = threading.Event()
+
+    def produce() -> None:
+        while not over.wait(_EVERY_S):
+            pipeline.produce(_EACH)
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        producer.join()
+
+
+def _new_node(changed: Changed, node: int) -> KcontrolProcess:
+    log = changed.directory / f"node-{node}.log"
+    arguments = ("node", str(FILE), "--node", str(node), "--new", "--no-archive", "--master", "local[1]")
+    return KcontrolProcess(*arguments, env=changed.env, cwd=changed.directory, log=log)
+
+
+def _until_made_by(pipeline: Exchanged, nodes: int) -> None:
+    until_step(
+        pipeline.settings,
+        pipeline.name,
+        lambda step: step.nodes == nodes,
+        f"a step is made by {nodes} nodes",
+        PATIENCE_S,
+        lambda: run_kcontrol("status", pipeline.name, env=pipeline.env).stdout,
+    )
+
+
+def _longest_gap_ms(steps: list[dict[str, Any]], nodes: int) -> int:
+    """Around the first step that so many nodes made."""
+    first = next(index for index, step in enumerate(steps) if step["nodes"] == nodes)
+    around = steps[max(0, first - 2) : first + 3]
+    return max(
+        after["committed_ms"] - before["committed_ms"]
+        for before, after in zip(around, around[1:], strict=False)
+    )
+
+
+@pytest.mark.parametrize("queries", [("spent", "named"), ("seen", "windows")], ids=",".join)
+def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
+    settings: ClusterSettings, tmp_path: Path, queries: tuple[str, ...]
+) -> None:
+    changed = Changed(settings, tmp_path, queries, nodes=1)
+    pipeline = changed.pipeline
+    with ExitStack() as stack:
+        log = tmp_path / "run.log"
+        run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
+        stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=log))
+        pipeline.produce(_EACH)
+        _until_made_by(pipeline, 1)
+        new = [stack.enter_context(_new_node(changed, node)) for node in (1, 2)]
+        stack.enter_context(_under_load(pipeline))
+
+        said = changed.layout("--nodes", "3")
+        assert (said["changed"], said["live"], said["nodes"]) == (True, True, 3)
+        assert said["moved_bytes"] > 0
+        _until_made_by(pipeline, 3)
+
+        left = changed.layout("--without", "2")
+        assert (left["nodes"], [move["from"] for move in left["moves"]]) == (2, [2])
+        _until_made_by(pipeline, 2)
+        until(
+            lambda: new[1].process and new[1].process.poll() is not None,
+            "node 2 ends",
+            PATIENCE_S,
+            new[1].text,
+        )
+        assert new[1].process is not None
+        assert new[1].process.returncode == LeftOutError.exit_code
+        assert not changed.command("pause", pipeline.name).returncode
+    pipeline.nodes = 2
+    with ExitStack() as stack:
+        run = ("run", str(FILE), "--master", "local[1]")
+        stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=tmp_path / "again.log"))
+        pipeline.until_done("all is committed", PATIENCE_S)
+        assert not changed.command("stop", pipeline.name).returncode
+    steps = pipeline.check()
+    assert sorted({step["nodes"] for step in steps}) == [1, 2, 3]
+    print("gaps", {nodes: _longest_gap_ms(steps, nodes) for nodes in (3, 2)})  # noqa: T201 - shown with -s
+    print(json.dumps([(s["step"], s["nodes"], s["committed_ms"]) for s in steps]))  # noqa: T201

@@ -1,0 +1,40 @@
+"""What may go wrong with a change of the layout that is made while the pipeline runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kcontrol.core.model import LayoutRequest
+from tests.simulation.fleet import Fleet
+from tests.simulation.live_layout import SIZES, TIMEOUT_MS, asked, make_ready
+from tests.simulation.specs import PIPELINE
+
+
+def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
+    """By its number; sometimes by one that is over, or still to come; sometimes what was asked for is withdrawn."""
+    world, random = fleet.world, fleet.random
+    if not world.spec.stateful or not world.spec.exchanges:
+        return False
+    number = len(world.assignments) + 1
+    if random.random() < 0.1:
+        number += random.choice((-1, 1))
+    nodes = random.choice(SIZES)
+    if asked(world) is not None and random.random() < 0.3:
+        nodes = 0
+    fleet.requests += 1
+    world.append(LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS))
+    return True
+
+
+def live_made_ready(fleet: Fleet, counts: Counter[str]) -> bool:
+    """All who are to be nodes say so, whatever they have copied; one may say that it can't be one."""
+    world, random = fleet.world, fleet.random
+    request = asked(world)
+    if request is None or not request.nodes:
+        return False
+    lies, fails = random.random() < 0.3, random.random() < 0.05
+    for node in range(request.nodes):
+        if random.random() < 0.95:
+            make_ready(world, node, 1_000 if lies else None, "no" if fails and not node else "")
+    counts["ready without having copied"] += lies
+    return True

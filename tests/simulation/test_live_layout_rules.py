@@ -1,0 +1,77 @@
+"""A pipeline with state whose layout is changed while it runs, with every other fault; and the rules of it, switched off: the
+simulator must then find what the rule is there for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+
+from kcontrol.core.coordinator import changing
+from kcontrol.core.coordinator.state import CoordinatorState
+from kcontrol.core.model import LayoutRequest, PipelineSpec
+from tests.simulation.breaking import Patches, Rule, check_breaks
+from tests.simulation.live_faults import live_layout_asked, live_made_ready
+from tests.simulation.schedule import run_schedule
+from tests.simulation.states import AS_ASKED, NOT_WITHOUT
+
+_SCHEDULES = 300
+_LIKELY = (live_layout_asked, live_made_ready) * 2
+
+
+def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(_SCHEDULES):
+        try:
+            schedule = run_schedule(
+                *(seed, counts),
+                likely=_LIKELY,
+                stages=2 + seed % 2,
+                saving=True,
+                wide=True,
+                replicas=seed % 4 == 0,
+                epochs=seed % 3 == 0,
+            )
+        except Exception as error:
+            error.add_note(f"seed {seed}, with live_layout_asked and live_made_ready")
+            raise
+        counts["changed while it ran"] += sum(each.live for each in schedule.world.assignments)
+    assert counts["changed while it ran"] > 15, counts
+    assert counts["ready without having copied"] > 5, counts
+
+
+def _it_may_be_made_over_any_step() -> Patches:
+    """H2 without the checkpoint: one that was given up is not missed."""
+    return (
+        patch.object(
+            changing, "_is_over", lambda state, spec, change: change.switched == state.steps.step > 0
+        ),
+    )
+
+
+def _its_number_is_not_looked_at() -> Patches:
+    """Who has asked for another change than the next one gets the next one."""
+    right = changing._refused
+
+    def refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest) -> str:
+        assignment = state.steps.assignment
+        number = 1 if assignment is None else assignment.number + 1
+        return right(state, spec, replace(request, number=number))
+
+    return (
+        patch.object(changing, "_refused", refused),
+        patch.object(changing, "unread_by_change", lambda state: ""),
+    )
+
+
+RULES = [
+    Rule(_it_may_be_made_over_any_step, NOT_WITHOUT, 2_500, likely=_LIKELY, stages=2, saving=True, wide=True),
+    Rule(_its_number_is_not_looked_at, AS_ASKED, 50, likely=_LIKELY, stages=2, saving=True, wide=True),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_without_the_rule_the_simulator_finds_what_it_is_there_for(rule: Rule) -> None:
+    check_breaks(rule)

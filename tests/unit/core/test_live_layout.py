@@ -1,0 +1,257 @@
+"""Another number of nodes for a pipeline that runs: what the coordinator waits for, records and answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kcontrol.core.coordinator.table import State
+from kcontrol.core.events import CheckpointCommitted, CommitCheckpoint, Exit, Joined, PartitionsAdded
+from kcontrol.core.model import (
+    CheckpointPart,
+    Command,
+    CommandKind,
+    Desired,
+    DesiredMode,
+    LayoutPhase,
+    LayoutReady,
+    LayoutRequest,
+    LayoutStatus,
+    NodePhase,
+)
+from kcontrol.core.step.layout_change import assigned
+from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
+from tests.unit.core.made import boundary, checkpoint
+from tests.unit.core.test_layout_change import SAVED, given
+
+_TIMEOUT_MS = 60_000
+WIDE = replace(
+    SAVED,
+    inputs=(replace(SAVED.inputs[0], start_offsets=(0,) * 3, node_of=(0, 1, 0)),),
+    outputs=(replace(SAVED.outputs[0], partitions=3),),
+)
+
+
+def running(steps: int = 1, saved: bool = False) -> CoordinatorDriver:
+    """Two nodes, open at the last step."""
+    driver = CoordinatorDriver(WIDE)
+    for step in range(1, steps + 1):
+        driver.see_step(boundary(step, nodes=2))
+    if saved:
+        driver.see_step(checkpoint(steps, 2))
+    driver.take_over()
+    for node in range(2):
+        driver.join(node)
+        driver.say(node)
+    assert driver.state.at is State.READY
+    return driver
+
+
+def ask(driver: CoordinatorDriver, number: int = 1, nodes: int = 3, request_id: str = "l1") -> list[Any]:
+    return driver.see(LayoutRequest("p", request_id, number, nodes, _TIMEOUT_MS))
+
+
+def ready(
+    driver: CoordinatorDriver, copied_step: int = 0, request_id: str = "l1", **changes: Any
+) -> list[Any]:
+    """All three who are to be nodes say so."""
+    effects: list[Any] = []
+    for node in range(3):
+        said = LayoutReady("p", node, "h", 7, f"u{node}", request_id, copied_step, 5, 10, "", driver.log.end)
+        effects += driver.see(replace(said, **changes) if node == 2 else said)
+    return effects
+
+
+def part(driver: CoordinatorDriver, node: int, command: Command) -> list[Any]:
+    said = CheckpointPart(
+        *("p", node, driver.incarnations[node], command.claim_epoch, command.serial, command.step),
+        *(f"m{node}", 1, 10, ""),
+    )
+    return driver.see(said)
+
+
+def told(driver: CoordinatorDriver) -> LayoutStatus:
+    assert driver.status.layout is not None
+    return driver.status.layout
+
+
+def save(driver: CoordinatorDriver, effects: list[Any]) -> list[Any]:
+    """The nodes pin the step and save it."""
+    commands = [each for each in published(Command, effects) if each.kind is CommandKind.CHECKPOINT]
+    assert [each.node for each in commands] == [0, 1]
+    for node in range(2):
+        driver.say(node)
+    part(driver, 0, commands[0])
+    return part(driver, 1, commands[1])
+
+
+def switching() -> CoordinatorDriver:
+    """All have copied the checkpoint of step 1, and step 2 is to be the last by the layout before."""
+    driver = running(saved=True)
+    ask(driver)
+    ready(driver)
+    ready(driver, copied_step=1)
+    return driver
+
+
+def test_it_waits_for_all_who_are_to_be_nodes_and_says_for_whom() -> None:
+    driver = running()
+    ask(driver)
+    assert told(driver).phase is LayoutPhase.WAITING
+    assert "waiting for node 0, 1, 2 to make ready: start kcontrol node --node 2 --new" in told(driver).text
+
+
+def test_then_a_checkpoint_is_made_and_steps_go_on_while_it_is_copied() -> None:
+    driver = running()
+    ask(driver)
+    effects = ready(driver)
+    save(driver, effects)
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert made.assignment is None
+    assert made.checkpoint is not None
+    driver.see_step(made.checkpoint)
+    driver.feed(CheckpointCommitted(1, driver.log.now_ms))
+    driver.ready()
+    for node in range(2):
+        driver.say(node)
+    assert (told(driver).phase, told(driver).step) == (LayoutPhase.COPYING, 1)
+    assert (told(driver).copied_bytes, told(driver).total_bytes) == (15, 30)
+    assert driver.state.at is State.READY
+    driver.receive(9, 0, 3)
+    driver.receive(9, 0, 3, number=1)
+    assert driver.state.at is State.ADDING
+
+
+def test_the_change_is_recorded_alone_over_a_checkpoint_of_the_last_step() -> None:
+    driver = switching()
+    assert driver.state.at is State.ADDING_LOG
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert made.checkpoint is None
+    assert made.assignment is not None
+    assert (made.assignment.number, made.assignment.step, made.assignment.nodes) == (1, 1, 3)
+    assert (made.assignment.live, made.assignment.request_id) == (True, "l1")
+    driver.see_step(made.assignment)
+    driver.feed(CheckpointCommitted(0, driver.log.now_ms))
+    driver.ready()
+    assert (told(driver).phase, told(driver).step) == (LayoutPhase.DONE, 1)
+    assert "has 3 nodes since, which go on by it now" in driver.status.reason
+
+
+def test_no_step_is_made_once_all_have_copied_and_both_are_recorded_in_one_transaction() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    ready(driver)
+    driver.see_step(boundary(2, (6, 1), (7, 2), nodes=2))
+    for node in range(2):
+        driver.say(node)
+    effects = ready(driver, copied_step=1)
+    driver.receive(19, 10, 13)
+    driver.receive(19, 10, 13, number=1)
+    assert (driver.state.at, told(driver).phase) == (State.READY, LayoutPhase.SWITCHING)
+    save(driver, effects)
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms)))
+    assert made.checkpoint is not None
+    assert made.assignment is not None
+    assert (made.checkpoint.step, made.assignment.step) == (2, 2)
+
+
+def test_what_was_said_for_another_request_or_long_ago_does_not_count() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    ready(driver, copied_step=1, request_id="l0")
+    assert "waiting for node 0, 1, 2" in told(driver).text
+    ready(driver)
+    driver.log.now_ms += WIDE.limits.heartbeat_timeout_ms
+    for node in range(2):
+        driver.say(node)
+    assert "waiting for node 0, 1, 2" in told(driver).text
+
+
+def test_a_request_is_made_as_the_change_that_it_names_or_not_at_all() -> None:
+    driver = running(saved=True)
+    ask(driver, number=2)
+    assert told(driver).phase is LayoutPhase.REFUSED
+    assert "change 2 of the layout was asked for, and the next one would be 1" in told(driver).text
+
+
+def test_an_answer_is_remembered_by_whoever_takes_over() -> None:
+    driver = running(saved=True)
+    ask(driver, nodes=2)
+    status = driver.status
+    assert status.layout is not None
+    assert status.layout.phase is LayoutPhase.REFUSED
+    next_one = CoordinatorDriver(WIDE)
+    next_one.see_step(boundary(1, nodes=2))
+    next_one.see_step(checkpoint(1, 2))
+    ask(next_one, nodes=2)
+    next_one.see(status)
+    next_one.take_over()
+    assert next_one.status.layout == status.layout
+
+
+def test_a_pause_and_an_error_of_a_process_end_it_and_steps_go_on() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    ready(driver, error="its definition is another one")
+    assert told(driver).phase is LayoutPhase.GIVEN_UP
+    assert "node 2 (process 7 on h) can't go on by it: its definition is another one" in told(driver).text
+    ask(driver, request_id="l2")
+    driver.see(Desired("p", DesiredMode.PAUSED, "r1"))
+    assert (told(driver).request_id, told(driver).phase) == ("l2", LayoutPhase.GIVEN_UP)
+
+
+def test_it_is_given_up_at_the_end_of_its_time_or_when_the_last_step_is_not_saved() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    driver.log.now_ms += _TIMEOUT_MS
+    driver.say(0)
+    assert (told(driver).phase, "was not ready within 60000 ms" in told(driver).text) == (
+        LayoutPhase.GIVEN_UP,
+        True,
+    )
+
+
+def test_what_was_asked_for_can_be_withdrawn() -> None:
+    driver = running(saved=True)
+    ask(driver)
+    ask(driver, nodes=0, request_id="l2")
+    assert told(driver).request_id == "l2"
+    assert "withdrawn" in told(driver).text
+    assert driver.state.changing.now is None
+
+
+def test_a_node_ends_its_incarnation_when_it_reads_of_a_live_change_and_not_of_another() -> None:
+    driver = NodeDriver(SAVED)
+    driver.joined()
+    driver.see_step(boundary(1, nodes=2))
+    assert [each for each in driver.see_step(given()) if isinstance(each, Exit)] == []
+    live = replace(given(number=2), live=True)
+    ended = only(Exit, driver.see_step(live))
+    assert (ended.relaid, ended.replaced) == (True, False)
+    assert "was changed after step 1: there are 2 nodes since" in ended.reason
+
+
+def test_a_node_that_joins_by_the_definition_before_ends_at_once() -> None:
+    driver = NodeDriver(SAVED)
+    driver.see_step(boundary(1, nodes=2))
+    driver.see_step(replace(given(), live=True))
+    assert only(
+        Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))
+    ).relaid
+
+
+def test_a_node_that_goes_by_it_stays() -> None:
+    made = replace(given(), live=True)
+    driver = NodeDriver(assigned(SAVED, made))
+    driver.see_step(boundary(1, nodes=2))
+    driver.see_step(made)
+    assert [each for each in driver.joined() if isinstance(each, Exit)] == []
+
+
+def test_who_joined_before_the_newest_definition_is_not_in_place() -> None:
+    driver = running(saved=True)
+    driver.see_step(replace(given(), live=True))
+    driver.see(assigned(replace(WIDE, compatible_with=("f1",)), replace(given(), live=True)))
+    assert "node 0 has not joined by the newest definition" in driver.status.reason
+    driver.join()
+    assert driver.say(phase=NodePhase.CLOSED, openable=(1,), checkpoint=1) != []
