@@ -29,7 +29,7 @@ from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.presence import Presence
 from kcontrol.apps.relaying import (
-    Place,
+    NodeSeat,
     Preparation,
     Rebind,
     WouldBe,
@@ -167,7 +167,7 @@ class NodeService:
             jvm.close()
         return await self._placed(place, who.rebind)
 
-    async def _placed(self, place: Place, rebind: Rebind) -> tuple[BoundQueries, PipelineSpec | None]:
+    async def _placed(self, place: NodeSeat, rebind: Rebind) -> tuple[BoundQueries, PipelineSpec | None]:
         prepared = place.prepared
         if prepared is not None and prepared.pipeline.nodes == place.nodes:
             self._pipeline = prepared.pipeline
@@ -228,7 +228,7 @@ class NodeService:
         joined: Callable[[PipelineSpec], None],
         taken: PipelineSpec | None,
         rebind: Rebind | None,
-    ) -> tuple[Exit, Place | None]:
+    ) -> tuple[Exit, NodeSeat | None]:
         """How one incarnation ended, and what place there is by the layout for which it did."""
         for warning in bound.warnings:
             _log.warning("%s", warning)
@@ -275,12 +275,12 @@ class NodeService:
             await asyncio.gather(beside, return_exceptions=True)
             await asyncio.gather(control.close(), steps.close(), preparation.close())
 
-    async def _place(self, preparation: Preparation) -> Place:
+    async def _place(self, preparation: Preparation) -> NodeSeat:
         async with pipeline_logs(self._settings, self._pipeline.name) as logs:
             await logs.read()
             made, ready = logs.committed.assignment, preparation.prepared
             fits = made is not None and ready is not None and ready.request_id == made.request_id
-            return Place(nodes_in_force(logs.view, logs.committed), ready if fits else None)
+            return NodeSeat(nodes_in_force(logs.view, logs.committed), ready if fits else None)
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that

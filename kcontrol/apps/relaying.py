@@ -289,7 +289,7 @@ async def _while_asked(logs: PipelineLogs, preparation: Preparation) -> None:
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeSeat:
     """By the newest layout there is such a node. prepared: None: for another change than this process made ready for."""
 
     nodes: int
@@ -298,7 +298,7 @@ class Place:
 
 async def until_placed(
     who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
-) -> Place:
+) -> NodeSeat:
     """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
 
     say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
@@ -312,7 +312,7 @@ async def until_placed(
                 made = logs.committed.assignment
                 ready = preparation.prepared
                 fits = made is not None and ready is not None and ready.request_id == made.request_id
-                return Place(nodes, ready if fits else None)
+                return NodeSeat(nodes, ready if fits else None)
             asked = await preparation.look(logs)
             text = (
                 "makes ready to be a node"

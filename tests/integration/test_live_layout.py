@@ -3,6 +3,7 @@ lost, and nothing of it is there twice."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -64,10 +65,7 @@ def _longest_gap_ms(steps: list[dict[str, Any]], nodes: int) -> int:
     """Around the first step that so many nodes made."""
     first = next(index for index, step in enumerate(steps) if step["nodes"] == nodes)
     around = steps[max(0, first - 2) : first + 3]
-    return max(
-        after["committed_ms"] - before["committed_ms"]
-        for before, after in zip(around, around[1:], strict=False)
-    )
+    return max(after["committed_ms"] - before["committed_ms"] for before, after in itertools.pairwise(around))
 
 
 @pytest.mark.parametrize("queries", [("spent", "named"), ("seen", "windows")], ids=",".join)

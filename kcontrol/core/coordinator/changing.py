@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from kcontrol.core.coordinator import checkpointing
 from kcontrol.core.coordinator.node_progress import all_in_place
-from kcontrol.core.coordinator.parts.changing import Change
+from kcontrol.core.coordinator.parts.changing import LiveChange
 from kcontrol.core.coordinator.state import CoordinatorState
 from kcontrol.core.coordinator.turn import Turn
 from kcontrol.core.model import (
@@ -79,7 +79,7 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         return
     change = state.changing.now
     if change is None or change.request_id != request.request_id:
-        change = Change(request.request_id, spec.fingerprint, changed(spec, request.nodes), state.now_ms)
+        change = LiveChange(request.request_id, spec.fingerprint, changed(spec, request.nodes), state.now_ms)
         state.changing = state.changing.at(change)
     why = _lost(state, spec, change, request)
     if why:
@@ -110,7 +110,7 @@ def _refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest
     return refused_live(spec, request.nodes, state.steps.step)
 
 
-def _lost(state: CoordinatorState, spec: PipelineSpec, change: Change, request: LayoutRequest) -> str:
+def _lost(state: CoordinatorState, spec: PipelineSpec, change: LiveChange, request: LayoutRequest) -> str:
     """Why it comes to nothing, or ''."""
     if spec.fingerprint != change.fingerprint:
         return "another definition was submitted"
@@ -136,7 +136,7 @@ def _lost(state: CoordinatorState, spec: PipelineSpec, change: Change, request: 
     return ""
 
 
-def _go_on(state: CoordinatorState, spec: PipelineSpec, change: Change) -> None:
+def _go_on(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) -> None:
     """What has come about since: all are there, there is a checkpoint to copy."""
     there = all(_is_there(state, change, node, spec.limits) for node in range(change.target.nodes))
     if change.from_step < 0 and there:
@@ -190,7 +190,7 @@ def can_record_alone(turn: Turn, spec: PipelineSpec) -> bool:
     return True
 
 
-def _is_over(state: CoordinatorState, spec: PipelineSpec, change: Change) -> bool:
+def _is_over(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) -> bool:
     """Whether the last step is one that it may be made over."""
     saved = not spec.stateful or state.steps.checkpoint == change.switched
     return change.switched == state.steps.step > 0 and saved
@@ -232,22 +232,22 @@ def hear_ready(state: CoordinatorState, record: LayoutReady) -> None:
         state.changing = state.changing.heard_from(record.node, record.uuid, state.now_ms)
 
 
-def _ready(state: CoordinatorState, change: Change, node: int) -> LayoutReady | None:
+def _ready(state: CoordinatorState, change: LiveChange, node: int) -> LayoutReady | None:
     """What was said for this very request."""
     said = state.view.layout_ready(node)
     return said if said is not None and said.request_id == change.request_id else None
 
 
-def _all_ready(state: CoordinatorState, change: Change) -> list[LayoutReady | None]:
+def _all_ready(state: CoordinatorState, change: LiveChange) -> list[LayoutReady | None]:
     return [_ready(state, change, node) for node in range(change.target.nodes)]
 
 
-def _is_there(state: CoordinatorState, change: Change, node: int, limits: LimitsSpec) -> bool:
+def _is_there(state: CoordinatorState, change: LiveChange, node: int, limits: LimitsSpec) -> bool:
     said, (uuid, heard_ms) = _ready(state, change, node), state.changing.heard.get(node, ("", 0))
     return said is not None and said.uuid == uuid and state.now_ms - heard_ms < limits.heartbeat_timeout_ms
 
 
-def _awaited(state: CoordinatorState, spec: PipelineSpec, change: Change) -> str:
+def _awaited(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) -> str:
     """What has to come about before it can be made, or ''."""
     nodes = range(change.target.nodes)
     missing = [node for node in nodes if not _is_there(state, change, node, spec.limits)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import CheckpointStore
@@ -43,10 +44,9 @@ class AheadCopy:
         found = 0
         for folder, _, names in os.walk(target):
             for name in names:
-                try:
-                    found += os.stat(os.path.join(folder, name)).st_size
-                except OSError:
-                    continue  # It was renamed meanwhile.
+                # It may be renamed meanwhile.
+                with suppress(OSError):
+                    found += Path(folder, name).stat().st_size
         return min(found, max(self.total_bytes, 0))
 
     def copy(self, checkpoint: Checkpoint) -> None:

@@ -10,7 +10,7 @@ from kcontrol.core.step.layout_change import LayoutChange
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LiveChange:
     """From the request until it is in the log, or given up. target: what it makes of the definition with this fingerprint."""
 
     request_id: str
@@ -36,7 +36,7 @@ class Change:
 class Changing:
     """At most one is under way."""
 
-    now: Change | None = None
+    now: LiveChange | None = None
     told: LayoutStatus | None = None
     """For the status: how far it is, or what became of the newest that was asked for."""
     heard: Mapping[int, tuple[str, int]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Changing:
         """A sign of life was read as it came."""
         return replace(self, heard={**self.heard, node: (uuid, now_ms)})
 
-    def at(self, change: Change | None) -> Changing:
+    def at(self, change: LiveChange | None) -> Changing:
         """This is under way from now on."""
         return replace(self, now=change)
 
