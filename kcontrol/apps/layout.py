@@ -55,6 +55,8 @@ class LayoutPlan:
     bytes_of: Mapping[int, int]
     saved: Checkpoint | None = None
     lives: Mapping[int, int] = field(default_factory=dict)
+    replaced: tuple[int, ...] = ()
+    """Nodes that are to be other processes, of a pipeline that runs."""
     copied_bytes: int = -1
     """Of a change that was made while the pipeline ran: as many as had to be; -1: not known."""
 

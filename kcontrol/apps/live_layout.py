@@ -39,10 +39,18 @@ async def is_at_work(cluster: ClusterSettings, pipeline: str) -> bool:
 
 
 async def plan_live(
-    cluster: ClusterSettings, pipeline: str, nodes: int | None, without: int | None, own: Path
+    cluster: ClusterSettings,
+    pipeline: str,
+    nodes: int | None,
+    without: int | None,
+    own: Path,
+    replaced: tuple[int, ...] = (),
 ) -> LayoutPlan:
-    """What another number of nodes, or leaving out the one with the highest, would move now. own: where nodes of this machine
-    have their own checkpoints. Raises NotNowError, ConfigurationError: it can't be done, or not while the pipeline runs."""
+    """What another number of nodes, or leaving out the one with the highest, would move now.
+
+    replaced: nodes that are to be other processes instead, with all that they have. own: where nodes of this machine have
+    their own checkpoints. Raises NotNowError, ConfigurationError: it can't be done, or not while the pipeline runs.
+    """
     async with pipeline_logs(cluster, pipeline) as logs:
         await logs.read()
         spec, steps = logs.spec(), logs.committed
@@ -57,8 +65,8 @@ async def plan_live(
                 f"pipeline {pipeline!r} runs, and of its nodes only the last one, {spec.nodes - 1}, can be left out meanwhile, "
                 f"because no process gets another number: stop it (kcontrol stop {pipeline}) to leave out node {without}"
             )
-        wanted = spec.nodes - 1 if nodes is None else nodes
-        refused = refused_live(spec, wanted, steps.step)
+        wanted = spec.nodes if replaced else spec.nodes - 1 if nodes is None else nodes
+        refused = refused_live(spec, wanted, steps.step, replaced)
         if refused:
             raise ConfigurationError(refused)
         change = changed(spec, wanted)
@@ -71,7 +79,9 @@ async def plan_live(
             {} if saved is None else await asyncio.to_thread(bytes_by_shard, saved, change.shards_before, own)
         )
         lives = dict(logs.view.incarnations)
-        return LayoutPlan(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives)
+        return LayoutPlan(
+            *(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives), replaced=replaced
+        )
 
 
 def _next_number(logs: PipelineLogs) -> int:
@@ -87,7 +97,9 @@ async def change_live(
     timeout_ms: for all who are to be nodes to be ready. told: how far it is, whenever there is news. Raises NotNowError: it
     was refused, given up, or another request took its place; RetriableError: nobody has answered.
     """
-    request = LayoutRequest(plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms)
+    request = LayoutRequest(
+        plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms, plan.replaced
+    )
     status = await _asked(cluster, request, told)
     if status.phase is LayoutPhase.DONE:
         return replace(plan, step=status.step, copied_bytes=status.total_bytes)

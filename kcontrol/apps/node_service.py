@@ -144,14 +144,15 @@ class NodeService:
             jvm.close()
 
     async def until_placed(
-        self, say: Callable[[str], None], rebind: Rebind | None = None
+        self, say: Callable[[str], None], rebind: Rebind | None = None, *, instead: bool = False
     ) -> tuple[BoundQueries, PipelineSpec | None]:
         """Wait until the layout has a place for this node, and make ready for one that will; the queries, and the spec that
-        is in the log then, if it is known.
+        is in the log then, if it is known. instead: until it is this node in place of another process.
 
         say: told what it waits for, for people. Raises what `until_placed` and `bind` raise, and SparkLostError.
         """
         who = await self._would_be(rebind, warms=True)
+        who = replace(who, instead=instead, gone=self.presence.gone)
         preparation, jvm = Preparation(who), self._jvm_life()
         waiting = asyncio.create_task(until_placed(who, preparation, say))
         try:
@@ -217,7 +218,7 @@ class NodeService:
                 ended, place = await self._one_life(bound, joined, taken, rebind)
                 if not ended.relaid or place is None:
                     return ended
-                if place.nodes <= self._options.node:
+                if self._options.node >= place.nodes or self._options.node in place.replaced:
                     return replace(ended, reason=f"{ended.reason}, and node {self._options.node} is left out")
                 who = await self._would_be(rebind)
                 bound, taken = await self._placed(place, who.rebind)
@@ -280,7 +281,8 @@ class NodeService:
             await logs.read()
             made, ready = logs.committed.assignment, preparation.prepared
             fits = made is not None and ready is not None and ready.request_id == made.request_id
-            return NodeSeat(nodes_in_force(logs.view, logs.committed), ready if fits else None)
+            replaced = () if made is None else made.replaced
+            return NodeSeat(nodes_in_force(logs.view, logs.committed), ready if fits else None, replaced)
 
     async def _while_spark_lives(self, session: NodeSession) -> Exit:
         """Run the session; a JVM that dies or hangs can't be replaced within this process, so that

@@ -34,6 +34,7 @@ from kcontrol.core.model import (
     LayoutPhase,
     LayoutReady,
     LayoutRequest,
+    NodeJoin,
     PipelineSpec,
     StepBoundary,
 )
@@ -43,6 +44,7 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import holder
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -73,8 +75,9 @@ class Prepared:
 @dataclass(frozen=True)
 class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
-    their own checkpoints. rebind: see `Rebind`. warm: opens the queries from a checkpoint that was copied, and runs the
-    input of the last step, so that their code is warm; None: they run already."""
+    their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
+    that wrote this has certainly ended. warm: opens the queries from a checkpoint that was copied, and runs the input of the
+    last step, so that their code is warm; None: they run already."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -83,6 +86,8 @@ class WouldBe:
     own: Path
     rebind: Rebind
     output_partitions: int | None = None
+    instead: bool = False
+    gone: Callable[[NodeJoin], bool] = lambda _: False
     warm: Warm | None = None
 
 
@@ -102,7 +107,7 @@ def _number(steps: StepsView) -> int:
 
 def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> Assignment:
     """The layout as the coordinator would record it now. Raises ConfigurationError: it would refuse."""
-    refused = refused_live(spec, request.nodes, steps.step)
+    refused = refused_live(spec, request.nodes, steps.step, request.replaced)
     if refused:
         raise ConfigurationError(refused)
     change = changed(spec, request.nodes)
@@ -118,6 +123,7 @@ def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> As
         ),
         *(len(change.moves), -1, request.request_id, 0),
         live=True,
+        replaced=request.replaced,
     )
 
 
@@ -153,9 +159,12 @@ class Preparation:
     async def look(self, logs: PipelineLogs) -> bool:
         """After the logs were read on: do what is asked for, and say how far it is. False: nothing is asked for."""
         request = pending(logs.view, logs.committed)
-        if request is None or self._who.node >= request.nodes:
+        if request is None:
             self._forget()
             return not self._swept(logs.committed)
+        if not self._is_meant(request):
+            self._forget()
+            return False
         spec = logs.spec()
         if spec.assignment != _number(logs.committed):
             return True
@@ -168,6 +177,11 @@ class Preparation:
             self._copy_newest(logs)
         await self._say(request)
         return True
+
+    def _is_meant(self, request: LayoutRequest) -> bool:
+        """Of two processes with the number of a node that is to be replaced, the one that is to be it makes ready."""
+        who = self._who
+        return who.node < request.nodes and (who.instead == (who.node in request.replaced))
 
     def _swept(self, steps: StepsView) -> bool:
         """Whether what was copied is gone, once nobody can be about to open it."""
@@ -213,7 +227,7 @@ class Preparation:
         needs = NodeWork(resolved, who.node, bound.on_node(resolved, who.node), {}).needs
         stateful = {name: need for name, need in needs.items() if need.stateful}
         taker = Taker(who.node, owners_of(resolved))
-        self._copy = AheadCopy(who.root, pipeline.name, taker, stateful, who.own)
+        self._copy = AheadCopy(who.root, pipeline.name, taker, stateful, who.own, whole=who.instead)
         if not stateful:
             self._copy.total_bytes = 0
 
@@ -290,10 +304,12 @@ async def _while_asked(logs: PipelineLogs, preparation: Preparation) -> None:
 
 @dataclass(frozen=True)
 class NodeSeat:
-    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for."""
+    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for. replaced:
+    nodes that are other processes by it than before."""
 
     nodes: int
     prepared: Prepared | None
+    replaced: tuple[int, ...] = ()
 
 
 async def until_placed(
@@ -307,9 +323,8 @@ async def until_placed(
     async with pipeline_logs(who.settings, who.pipeline.name) as logs:
         while True:
             await until_deadline(lambda: _read(logs), "waiting for a place", _log, deadline_ms)
-            nodes = nodes_in_force(logs.view, logs.committed)
-            if nodes > who.node:
-                made = logs.committed.assignment
+            nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
+            if nodes > who.node and (not who.instead or _is_instead(who, logs, preparation)):
                 ready = preparation.prepared
                 fits = made is not None and ready is not None and ready.request_id == made.request_id
                 return NodeSeat(nodes, ready if fits else None)
@@ -323,6 +338,17 @@ async def until_placed(
                 said = text
                 say(text)
             await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+
+
+def _is_instead(who: WouldBe, logs: PipelineLogs, preparation: Preparation) -> bool:
+    """Whether the newest change made this process the node; or it was before, and has died, and began again."""
+    made, ready = logs.committed.assignment, preparation.prepared
+    if made is None or who.node not in made.replaced:
+        return False
+    last = holder(logs, who.node)
+    return (ready is not None and ready.request_id == made.request_id) or (
+        last is not None and who.gone(last)
+    )
 
 
 async def _read(logs: PipelineLogs) -> None:

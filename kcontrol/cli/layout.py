@@ -52,6 +52,14 @@ class _Duration(click.ParamType):
     help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number.",
 )
 @click.option(
+    "--replace",
+    "replaced",
+    type=click.IntRange(0),
+    metavar="NODE",
+    multiple=True,
+    help="Of a pipeline that runs: this node is to be the process that waits for that (kcontrol node --instead). Repeatable.",
+)
+@click.option(
     "--shards",
     type=_Shards(),
     metavar="NUMBER|auto",
@@ -90,6 +98,7 @@ def layout(
     pipeline: str,
     nodes: int | None,
     without: int | None,
+    replaced: tuple[int, ...],
     shards: int | Literal["auto"] | None,
     max_minutes: float,
     master: str | None,
@@ -120,16 +129,17 @@ def layout(
     if withdraw:
         asyncio.run(withdraw_live(cluster, pipeline))
         return
-    if (nodes is None) + (without is None) + (shards is None) != 2:
-        raise ConfigurationError(
-            "say either --nodes, how many there are to be, or --without, which one is left out, or --shards, how many of "
-            "those: one after the other"
-        )
+    _refuse_several(nodes is None, without is None, shards is None, not replaced)
     own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
-        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own))
+        live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
         _live(cluster, live, timeout_ms, only_plan, as_json)
         return
+    if replaced:
+        raise ConfigurationError(
+            f"pipeline {pipeline!r} does not run: just start node {replaced[0]} elsewhere; it takes what it needs from the "
+            "checkpoint"
+        )
     plan = asyncio.run(plan_layout(cluster, pipeline, nodes, without, own, shards))
     _refuse_long(plan, max_minutes)
     if only_plan:
@@ -143,6 +153,14 @@ def layout(
         rewritten = recut(work, own, master, max_minutes * 60)
     made = _changed(cluster, plan, rewritten, own)
     _say(plan, made is not None, rewritten, as_json)
+
+
+def _refuse_several(*left_out: bool) -> None:
+    if sum(left_out) != len(left_out) - 1:
+        raise ConfigurationError(
+            "say either --nodes, how many there are to be, or --without, which one is left out, or --replace, or --shards, how "
+            "many of those: one after the other"
+        )
 
 
 def _live(
@@ -243,6 +261,7 @@ def _facts(plan: LayoutPlan, done: bool, rewritten: Rewritten | None) -> dict[st
         "after_step": plan.step,
         "nodes_before": change.before,
         "nodes": change.nodes,
+        "replaced": list(plan.replaced),
         "renumbered": None
         if change.renumbered is None
         else {"node": change.renumbered[0], "becomes": change.renumbered[1]},
@@ -280,6 +299,7 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
         known = bytes_moved(plan, move)
         told = "" if known is None else f", {known:,} bytes"
         lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
+    lines += [f"  node {node} is another process, with all that it has" for node in plan.replaced]
     if change.renumbered is not None:
         was, now = change.renumbered
         lines.append(f"  node {was} keeps what it has, and is number {now} from now on")
@@ -294,6 +314,8 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
 
 def _next(plan: LayoutPlan, live: bool) -> str:
     change, command = plan.change, f"kcontrol layout {plan.pipeline}"
+    if live and plan.replaced:
+        return "changed; its nodes go on by it, and the processes that were these nodes end"
     if live:
         return f"changed; its nodes go on by it. Give its file nodes = {change.nodes}"
     if change.cuts:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import click
 from py4j.protocol import Py4JError
@@ -95,6 +95,11 @@ _Result = TypeVar("_Result")
     help="If the pipeline has no such node, wait until its layout is changed (kcontrol layout --nodes) so that it has.",
 )
 @click.option(
+    "--instead",
+    is_flag=True,
+    help="Wait until this process is to be the node in place of another one (kcontrol layout --replace).",
+)
+@click.option(
     "--archive/--no-archive",
     "archives",
     default=True,
@@ -116,6 +121,7 @@ def node(
     create_outputs: int | None,
     standby: bool,
     new: bool,
+    instead: bool,
     archives: bool,
     host: str,
     port: int | None,
@@ -140,7 +146,7 @@ def node(
               kcontrol node flights.py --node 0 --standby
     """
     pipeline = sized(load_definition(file, master, as_json), nodes)
-    _check_number(pipeline, number, new=new, standby=standby)
+    waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     options = NodeOptions(
@@ -161,21 +167,23 @@ def node(
             click.echo(
                 json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
             )
-        asked = _Asked(
-            pipeline, cluster, options, profiler, watchdog, master, standby, new, archives, as_json
-        )
+        asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
 
 
-def _check_number(pipeline: Pipeline, number: int, *, new: bool, standby: bool) -> None:
-    if new and standby:
+def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "standby", "new", "instead"]:
+    """What the process waits for before it is the node."""
+    chosen = [name for name, is_asked in asked.items() if is_asked]
+    if len(chosen) > 1:
         raise ConfigurationError(
-            "--new waits for a place that nobody has had, --standby for one that somebody has: say one"
+            "--new waits for a place that nobody has, --instead for one that a request gives it, --standby for one whose node "
+            "has died: say one"
         )
-    if not new:
+    if not {"new", "instead"} & {*chosen}:
         check_number(pipeline, number)
+    return cast(Literal["", "standby", "new", "instead"], chosen[0] if chosen else "")
 
 
 def _end(asked: _Asked, ended: Exit) -> None:
@@ -200,10 +208,14 @@ class _Asked:
     profiler: Profiler
     watchdog: Watchdog
     master: str | None
-    standby: bool
-    new: bool
+    waits: Literal["", "standby", "new", "instead"]
     archives: bool
     as_json: bool
+
+    @property
+    def standby(self) -> bool:
+        """Whether it waits for the node to die."""
+        return self.waits == "standby"
 
     def begins_anew_after(self, ended: Exit) -> bool:
         """Whether the process goes on from its beginning: to stand by for a pipeline that was stopped, or
@@ -260,7 +272,7 @@ async def _as_it_goes_on(asked: _Asked) -> Pipeline:
         return pipeline  # It is not there yet, or Kafka is away: whoever joins will know.
     if not nodes or nodes == pipeline.nodes:
         return pipeline
-    if number >= nodes and not asked.new:
+    if number >= nodes and asked.waits not in ("new", "instead"):
         raise LeftOutError(
             f"pipeline {pipeline.name!r} has {nodes} nodes since its layout was changed while it ran, and no node {number}: "
             "with --new this process waits until it has"
@@ -296,8 +308,8 @@ async def _on_spark(asked: _Asked, stop: asyncio.Event) -> Exit | None:
     service, ended = NodeService(spark, asked.cluster, pipeline, options), None
     taken: PipelineSpec | None = None
     try:
-        if asked.new:
-            placed = await _before(stop, service.until_placed(tell))
+        if asked.waits in ("new", "instead"):
+            placed = await _before(stop, service.until_placed(tell, instead=asked.waits == "instead"))
             if placed is None:
                 return None
             bound, taken = placed

@@ -6,13 +6,14 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kcontrol.core.model import StepBoundary
 from kcontrol.errors import LeftOutError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.test_exchange_nodes import PATIENCE_S
@@ -51,12 +52,12 @@ def _new_node(changed: Changed, node: int) -> KcontrolProcess:
 
 
 def _until_made_by(pipeline: Exchanged, nodes: int) -> None:
+    _until(pipeline, lambda step: step.nodes == nodes, f"a step is made by {nodes} nodes")
+
+
+def _until(pipeline: Exchanged, condition: Callable[[StepBoundary], bool], what: str) -> None:
     until_step(
-        pipeline.settings,
-        pipeline.name,
-        lambda step: step.nodes == nodes,
-        f"a step is made by {nodes} nodes",
-        PATIENCE_S,
+        *(pipeline.settings, pipeline.name, condition, what, PATIENCE_S),
         lambda: run_kcontrol("status", pipeline.name, env=pipeline.env).stdout,
     )
 
@@ -110,3 +111,38 @@ def test_a_pipeline_goes_from_one_node_to_three_and_to_two_while_it_makes_steps(
     assert sorted({step["nodes"] for step in steps}) == [1, 2, 3]
     print("gaps", {nodes: _longest_gap_ms(steps, nodes) for nodes in (3, 2)})  # noqa: T201 - shown with -s
     print(json.dumps([(s["step"], s["nodes"], s["committed_ms"]) for s in steps]))  # noqa: T201
+
+
+def test_a_node_is_replaced_while_the_pipeline_makes_steps(settings: ClusterSettings, tmp_path: Path) -> None:
+    changed = Changed(settings, tmp_path, ("spent",), nodes=2)
+    pipeline = changed.pipeline
+
+    def node(name: str, *how: str) -> KcontrolProcess:
+        arguments = ("node", str(FILE), "--node", "1", *how, "--no-archive", "--master", "local[1]")
+        return KcontrolProcess(*arguments, env=changed.env, cwd=tmp_path, log=tmp_path / f"{name}.log")
+
+    with ExitStack() as stack:
+        run = ("run", str(FILE), "--node", "0", "--master", "local[1]")
+        stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=tmp_path / "run.log"))
+        before = stack.enter_context(node("before"))
+        pipeline.produce(_EACH)
+        _until_made_by(pipeline, 2)
+        after = stack.enter_context(node("after", "--instead"))
+        stack.enter_context(_under_load(pipeline))
+        said = changed.layout("--replace", "1")
+        assert (said["live"], said["nodes"], said["replaced"], said["moves"]) == (True, 2, [1], [])
+        until(
+            lambda: before.process and before.process.poll() is not None, "it ends", PATIENCE_S, before.text
+        )
+        assert before.process is not None
+        assert before.process.returncode == LeftOutError.exit_code
+        _until(pipeline, lambda step: step.step > said["after_step"] + 1, "steps go on")
+        assert after.process is not None
+        assert after.process.poll() is None
+        assert not changed.command("pause", pipeline.name).returncode
+    with ExitStack() as stack:
+        run = ("run", str(FILE), "--master", "local[1]")
+        stack.enter_context(KcontrolProcess(*run, env=changed.env, cwd=tmp_path, log=tmp_path / "again.log"))
+        pipeline.until_done("all is committed", PATIENCE_S)
+        assert not changed.command("stop", pipeline.name).returncode
+    pipeline.check()

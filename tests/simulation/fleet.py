@@ -160,7 +160,17 @@ class Fleet(Users):
         if spec is None:
             return False
         self.resize(spec, stopped=False)
+        for number in self.world.assignments[-1].replaced:
+            self._replace(number)
         return True
+
+    def _replace(self, number: int) -> None:
+        """Another process, on another host, is the node from now on."""
+        before = self.nodes[number]
+        if before is not None:
+            self.zombie_nodes.append(before)
+        self.directories[number] = Directory()
+        self.start_node(number)
 
     def make_ready(self) -> None:
         """All processes that are to be nodes do what they are asked for."""

@@ -18,11 +18,13 @@ def live_layout_asked(fleet: Fleet, counts: Counter[str]) -> bool:
     number = len(world.assignments) + 1
     if random.random() < 0.1:
         number += random.choice((-1, 1))
-    nodes = random.choice(SIZES)
+    nodes, replaced = random.choice(SIZES), ()
+    if nodes == world.spec.nodes:
+        replaced = (int(random.random() * nodes),)
     if asked(world) is not None and random.random() < 0.3:
-        nodes = 0
+        nodes, replaced = 0, ()
     fleet.requests += 1
-    world.append(LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS))
+    world.append(LayoutRequest(PIPELINE, f"r{fleet.requests}", number, nodes, TIMEOUT_MS, replaced))
     return True
 
 

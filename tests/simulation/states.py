@@ -101,7 +101,9 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     if assignment.live:
         asked = world.layouts.get(assignment.request_id)
         require(
-            asked is not None and (asked.number, asked.nodes) == (assignment.number, assignment.nodes),
+            asked is not None
+            and (asked.number, asked.nodes, asked.replaced)
+            == (assignment.number, assignment.nodes, assignment.replaced),
             AS_ASKED,
             (assignment, asked),
         )

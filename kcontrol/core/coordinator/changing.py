@@ -79,7 +79,8 @@ def tend(turn: Turn, spec: PipelineSpec, mode: DesiredMode) -> None:
         return
     change = state.changing.now
     if change is None or change.request_id != request.request_id:
-        change = LiveChange(request.request_id, spec.fingerprint, changed(spec, request.nodes), state.now_ms)
+        target = changed(spec, request.nodes)
+        change = LiveChange(request.request_id, spec.fingerprint, target, state.now_ms, request.replaced)
         state.changing = state.changing.at(change)
     why = _lost(state, spec, change, request)
     if why:
@@ -107,7 +108,7 @@ def _refused(state: CoordinatorState, spec: PipelineSpec, request: LayoutRequest
         return f"change {request.number} of the layout was asked for, and the next one would be {number}: ask again"
     if request.nodes == 0:
         return "what was asked for before is withdrawn"
-    return refused_live(spec, request.nodes, state.steps.step)
+    return refused_live(spec, request.nodes, state.steps.step, request.replaced)
 
 
 def _lost(state: CoordinatorState, spec: PipelineSpec, change: LiveChange, request: LayoutRequest) -> str:
@@ -220,6 +221,7 @@ def due_assignment(state: CoordinatorState, spec: PipelineSpec) -> Assignment | 
         request_id=change.request_id,
         now_ms=state.wall(state.now_ms),
         live=True,
+        replaced=change.replaced,
     )
 
 
@@ -254,6 +256,8 @@ def _awaited(state: CoordinatorState, spec: PipelineSpec, change: LiveChange) ->
     if missing:
         new = [node for node in missing if node >= spec.nodes]
         how = f": start kcontrol node --node {new[0]} --new" if new else ""
+        if change.replaced and missing[0] in change.replaced:
+            how = f": start kcontrol node --node {missing[0]} --instead"
         return f"waiting for node {', '.join(map(str, missing))} to make ready{how}"
     if not spec.stateful:
         return ""

@@ -55,3 +55,5 @@ class Assignment:
     number. (): they are those that the nodes have saved."""
     live: bool = False
     """Made while the pipeline ran: its processes go on by it by themselves, whatever number their files say."""
+    replaced: tuple[int, ...] = ()
+    """Nodes that are other processes from then on: those that were these nodes end."""

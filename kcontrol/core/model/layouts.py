@@ -21,6 +21,8 @@ class LayoutRequest:
     """How many nodes there are to be; 0: what was asked for before is withdrawn."""
     timeout_ms: int
     """How long it may be prepared; then it is given up, and nothing was changed."""
+    replaced: tuple[int, ...] = ()
+    """Nodes that other processes are to be from then on, with all that they have; how many nodes there are stays."""
 
 
 @dataclass(frozen=True, slots=True)

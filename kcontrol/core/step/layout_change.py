@@ -155,8 +155,9 @@ def refused_change(
     return _refused_partitions(spec, submitted, nodes, without)
 
 
-def refused_live(spec: PipelineSpec, nodes: int, step: int) -> str:
-    """Why a pipeline that runs by `spec`, and has made so many steps, can't go on with so many nodes, or ''."""
+def refused_live(spec: PipelineSpec, nodes: int, step: int, replaced: Sequence[int] = ()) -> str:
+    """Why a pipeline that runs by `spec`, and has made so many steps, can't go on with so many nodes, or ''. replaced: nodes
+    that are to be other processes, in place of another number of nodes."""
     where = f"pipeline {spec.pipeline!r}"
     if step == 0:
         return (
@@ -168,7 +169,11 @@ def refused_live(spec: PipelineSpec, nodes: int, step: int) -> str:
             f"{where} keeps state and has no place for checkpoints, from which new nodes could take it: give its definition "
             "checkpoint=kcontrol.Checkpoint(LOCATION)"
         )
-    return refused_change(spec, spec, nodes)
+    if not replaced:
+        return refused_change(spec, spec, nodes)
+    if nodes != spec.nodes or not {*replaced} <= set(range(spec.nodes)):
+        return f"{where} has the nodes 0 to {spec.nodes - 1}, which are as many before and after some of them are replaced"
+    return ""
 
 
 def _refused_partitions(spec: PipelineSpec, submitted: PipelineSpec, nodes: int, without: int | None) -> str:

@@ -211,6 +211,25 @@ def test_it_is_given_up_at_the_end_of_its_time_or_when_the_last_step_is_not_save
     )
 
 
+def test_a_node_is_replaced_with_all_that_it_has_and_nothing_moves() -> None:
+    driver = running(saved=True)
+    driver.see(LayoutRequest("p", "l1", 1, 2, _TIMEOUT_MS, (1,)))
+    assert "start kcontrol node --node 1 --instead" not in told(driver).text
+    driver.see(LayoutReady("p", 0, "h", 7, "u0", "l1", 1, 0, 0, "", 1))
+    assert "waiting for node 1 to make ready: start kcontrol node --node 1 --instead" in told(driver).text
+    driver.see(LayoutReady("p", 1, "other", 8, "u1", "l1", 1, 9, 9, "", 1))
+    made = only(CommitCheckpoint, driver.feed(PartitionsAdded(driver.log.now_ms))).assignment
+    assert made is not None
+    assert (made.nodes, made.replaced, made.owners, made.moved_shards) == (2, (1,), (0, 1, 0, 1), 0)
+
+
+def test_only_nodes_that_there_are_can_be_replaced() -> None:
+    driver = running(saved=True)
+    driver.see(LayoutRequest("p", "l1", 1, 2, _TIMEOUT_MS, (2,)))
+    assert told(driver).phase is LayoutPhase.REFUSED
+    assert "has the nodes 0 to 1" in told(driver).text
+
+
 def test_what_was_asked_for_can_be_withdrawn() -> None:
     driver = running(saved=True)
     ask(driver)

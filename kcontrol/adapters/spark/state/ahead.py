@@ -25,10 +25,18 @@ class AheadCopy:
     one thread at a time; `copied_bytes` by any."""
 
     def __init__(
-        self, root: Path, pipeline: str, taker: Taker, queries: Mapping[str, QueryNeeds], own: Path
+        self,
+        root: Path,
+        pipeline: str,
+        taker: Taker,
+        queries: Mapping[str, QueryNeeds],
+        own: Path,
+        *,
+        whole: bool = False,
     ) -> None:
+        """whole: another process is the node now, so that it has nothing yet."""
         self._home = root / pipeline / f"node-{taker.node}" / AHEAD
-        self._queries, self._taker, self._own = queries, taker, own
+        self._queries, self._taker, self._own, self._whole = queries, taker, own, whole
         self._at_hand = WorkDir(root, pipeline, taker.node, 0, (), 0)
         self._target: Path | None = None
         self.step = 0
@@ -62,7 +70,7 @@ class AheadCopy:
             {part.node: part.manifest for part in checkpoint.parts},
             saved_owners(checkpoint, len(self._taker.owner)),
         )
-        moved = parts.moved(self._queries, self._taker)
+        moved = parts.moved(self._queries, self._taker, whole=self._whole)
         self.total_bytes = sum(file.size_bytes for files in moved.values() for file in files)
         target, staging = self._home / f"step-{step}", self._home / f".step-{step}.{os.getpid()}"
         shutil.rmtree(staging, ignore_errors=True)

@@ -201,12 +201,14 @@ class PartsOfNodes:
             found |= {place: donor for place in held.ids if place[1] == shard}
         return found
 
-    def moved(self, queries: Mapping[str, QueryNeeds], taker: Taker) -> dict[int, list[ManifestFile]]:
-        """By node that has it, the state that another node is to have. Raises CheckpointError."""
+    def moved(
+        self, queries: Mapping[str, QueryNeeds], taker: Taker, *, whole: bool = False
+    ) -> dict[int, list[ManifestFile]]:
+        """By node that has it, the state that another node is to have; whole: and its own. Raises CheckpointError."""
         found: dict[int, list[ManifestFile]] = {}
         for query, needs in queries.items():
             for donor, files in self.chosen(query, needs, taker).items():
-                if donor != taker.node:
+                if whole or donor != taker.node:
                     found.setdefault(donor, []).extend(file for file in files if file.shard is not None)
         return found
 

@@ -11,12 +11,14 @@ from kcontrol.core.step.layout_change import LayoutChange
 
 @dataclass(frozen=True, slots=True)
 class LiveChange:
-    """From the request until it is in the log, or given up. target: what it makes of the definition with this fingerprint."""
+    """From the request until it is in the log, or given up. target: what it makes of the definition with this fingerprint.
+    replaced: nodes that are to be other processes."""
 
     request_id: str
     fingerprint: str
     target: LayoutChange
     begun_ms: int
+    replaced: tuple[int, ...] = ()
     from_step: int = -1
     """Who copies has to have a checkpoint of this step, or a newer one; -1: not all who are to be nodes have been there."""
     copying_ms: int = 0
