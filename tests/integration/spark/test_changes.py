@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import kcontrol
+from kcontrol.adapters.spark.values.json_schema import json_schema
 from kcontrol.core.model import FailureKind
 from kcontrol.errors import ConfigurationError, StepFailedError
 from tests.integration.spark.conftest import RunScenario
@@ -34,6 +37,17 @@ ENVELOPE = {
     ],
 }
 """As Debezium registers it."""
+
+
+JSON_SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "out",
+    "type": "object",
+    "properties": {
+        "id": {"oneOf": [{"type": "null"}, {"type": "integer"}]},
+        "name": {"oneOf": [{"type": "null"}, {"type": "string"}]},
+    },
+}
 
 
 @pytest.fixture
@@ -138,15 +152,7 @@ def test_json_and_tombstones_come_in_and_go_out_behind_an_id(
         assert found == {"skipped marked": 5, "skipped dropped": 5, "out": 3, "plain": 3, "kept": 2}
         topic = stepper.pipeline.output("out").topic
         (written,) = registry.subjects()[f"{topic}-value"]
-        assert registry.text(written) == {
-            "$schema": "http://json-schema.org/draft-07/schema#",
-            "title": "out",
-            "type": "object",
-            "properties": {
-                "id": {"oneOf": [{"type": "null"}, {"type": "integer"}]},
-                "name": {"oneOf": [{"type": "null"}, {"type": "string"}]},
-            },
-        }
+        assert registry.text(written) == JSON_SCHEMA
         header = b"\x00" + written.to_bytes(4, "big")
         rows = [(row.key, row.value) for row in stepper.committed("out")]
         assert rows == [
@@ -230,3 +236,24 @@ def test_a_frame_that_is_no_envelope_is_refused(
     inputs = {"events": (1, {"value_format": "json", "schema": schema})}
     with pytest.raises(ConfigurationError, match=said):
         run_scenario([out], never, inputs, {"out": (1, {"value_format": "json"})})
+
+
+def test_what_spark_writes_as_json_is_what_the_schema_says(spark: SparkSession) -> None:
+    frame = spark.sql(
+        """SELECT true b, 1Y y, 2S s, 3 i, 4L l, 0.5F f, double('NaN') n, double('-Infinity') m, 1.25BD d, 'x' t, X'ff' x,
+        date'2026-11-25' day, timestamp'2026-11-25 01:02:03' at, timestamp_ntz'2026-11-25 01:02:03' ntz, null nothing,
+        array(1, null) list, map('k', 1L) pairs, struct('a' AS inner) nested
+        UNION ALL SELECT """
+        + ", ".join(["null"] * 18)
+    )
+    schema = json_schema(frame.schema, "all", "here")
+    jsonschema.Draft7Validator.check_schema(schema)
+    written = frame.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"})).collect()
+    for (text,) in written:
+        jsonschema.validate(json.loads(text), schema, jsonschema.Draft7Validator)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**json.loads(written[0][0]), "i": "1"}, schema, jsonschema.Draft7Validator)
+    with pytest.raises(
+        ConfigurationError, match="here: column 'v': Spark's type variant has no JSON Schema: cast it"
+    ):
+        json_schema(spark.sql("SELECT parse_json('1') v").schema, "all", "here")
