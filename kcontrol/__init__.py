@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kcontrol.version import __version__
 
 if TYPE_CHECKING:
+    from kcontrol.adapters.spark.query.changes import newest_rows
     from kcontrol.adapters.spark.session.build import session
     from kcontrol.apps.attach import attach
     from kcontrol.apps.step_consumer import StepConsumer
@@ -52,6 +53,7 @@ __all__ = [
     "attach",
     "completion_token",
     "exchange",
+    "newest_rows",
     "output",
     "outputs",
     "session",
@@ -69,6 +71,7 @@ _MODULES = {
     "attach": "kcontrol.apps.attach",
     "completion_token": "kcontrol.views.completion",
     "exchange": "kcontrol.definition.exchanges",
+    "newest_rows": "kcontrol.adapters.spark.query.changes",
     "output": "kcontrol.definition.frames",
     "outputs": "kcontrol.definition.frames",
     "session": "kcontrol.adapters.spark.session.build",

@@ -94,7 +94,7 @@ class SchemaBook:
         mine = [each for each in self._outputs.values() if each.output == output]
         return next(
             (each.schema_id for each in reversed(mine) if each.text == text),
-            mine[-1].schema_id if mine and not self._writes else None,
+            mine[-1].schema_id if mine else None,
         )
 
     def _look(self, ask: AskRegistry, lacks: Callable[[], Sequence[object]]) -> None:

@@ -23,7 +23,7 @@ from kcontrol.wire.names import check_part_name, check_topic_name
 
 _FLOAT_DIGEST = re.compile(r"float:(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)")
 
-ValueFormat = Literal["json", "avro", "confluent-avro"]
+ValueFormat = Literal["json", "avro", "confluent-avro", "confluent-json"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 Offset = Annotated[int, Field(ge=0)]
 
@@ -42,9 +42,9 @@ class KafkaInput:
     starting_offsets: where the first step begins: "earliest", "latest", or {partition: offset} (partitions
         that are not named begin at their earliest offset). Looked at once, when the pipeline is first
         started.
-    value_format: "json", "avro" or "confluent-avro" to have the value's fields as columns beside Kafka's
-    own; None leaves `value` as it is. "confluent-avro" is Avro behind the id of its schema in a registry, whose settings
-        are in [schema_registry] of kcontrol.toml.
+    value_format: "json", "avro", "confluent-avro" or "confluent-json" to have the value's fields as columns beside
+        Kafka's own; None leaves `value` as it is. "confluent-..." is Avro or JSON behind the id of its schema in a
+        registry, whose settings are in [schema_registry] of kcontrol.toml.
     schema: of the value. For JSON a DDL string ("carrier STRING, delay INT") or a StructType; for Avro the
         schema as a JSON string or a dictionary. With "confluent-avro" values may be written by others: each is read by
         the schema of its id, and then as this one says.
@@ -58,6 +58,8 @@ class KafkaInput:
         as each keyed output has, as Java's producer does; those of librdkafka do so only with
         partitioner=murmur2_random. The first records are checked.
     include_headers: adds the column `headers`.
+    tombstones: records whose value is null, with a value_format: "keep" them as rows of which all fields are null, "drop"
+        them, or "mark" all rows with a column `deleted`, which is true for them.
     look_bytes_per_s: so much of what arrives each node looks at, to tell offsets that hold no record (markers
         of transactions, aborted records, gaps of compaction) from records; what is beyond counts as records.
         Input that is busier than that goes over the wire once, other input twice.
@@ -76,6 +78,7 @@ class KafkaInput:
     dead_letter_topic: str | None = None
     partitioned_by: str | None = None
     include_headers: bool = False
+    tombstones: Literal["keep", "drop", "mark"] = "keep"
     look_bytes_per_s: Annotated[int, Field(ge=1)] = 4_194_304
     node: Annotated[int, Field(ge=0)] | None = None
 
@@ -88,6 +91,10 @@ class KafkaInput:
             raise ConfigurationError(
                 f"{where}: on_bad_record = {self.on_bad_record!r} needs a value_format such as 'json': "
                 "raw values are never bad"
+            )
+        if self.value_format is None and self.tombstones != "keep":
+            raise ConfigurationError(
+                f"{where}: tombstones = {self.tombstones!r} needs a value_format: without one, value is null for them"
             )
         if self.node is not None and self.partitioned_by is not None:
             raise ConfigurationError(
@@ -119,8 +126,8 @@ class KafkaOutput:
 
     name: what queries call it. topic: where the records go; it must exist.
     value_format: None if rows bring Kafka's own columns (value, and key, headers, partition if wanted);
-        "json", "avro" or "confluent-avro" (Avro behind the id of its schema in a registry) to make the value of all
-        columns, the key's too.
+        "json", "avro", "confluent-avro" or "confluent-json" (Avro or JSON behind the id of its schema in a registry) to
+        make the value of all columns, the key's too.
     key: the column that becomes the record's key (with a value_format only).
     schema: the Avro schema of the value; by default it follows from the frame.
     digest: how the output's digest is made: "exact"; "count" (records only); or "float:1e-9" (numbers rounded
@@ -131,7 +138,9 @@ class KafkaOutput:
     partitioner: where rows with keys go on several nodes. "kafka": where any producer's would. "shard": behind an
         exchange, to the partition of the shard that they were brought together by, which the node that makes them
         writes itself; nobody else can tell the partition from the key.
-    subject: under which a registry keeps the schema of "confluent-avro", named after what: "topic" (TOPIC-value), "record"
+    deleted_by: a column of type BOOLEAN; where it is true the record's value is null, which deletes its key for readers
+        and for compaction. It is not part of the value.
+    subject: under which a registry keeps the schema of "confluent-...", named after what: "topic" (TOPIC-value), "record"
         (the schema's full name) or "topic-record" (TOPIC-NAME), as Confluent's strategies of these names have it.
     register_schema: put the schema there when the pipeline starts and the subject does not have it. False: it must be
         there, or nothing starts.
@@ -147,6 +156,7 @@ class KafkaOutput:
     compression: Compression = "none"
     node: Annotated[int, Field(ge=0)] | None = None
     partitioner: Literal["kafka", "shard"] = "kafka"
+    deleted_by: str | None = None
     subject: Literal["topic", "record", "topic-record"] = "topic"
     register_schema: bool = True
 
@@ -155,7 +165,7 @@ class KafkaOutput:
         where = f"KafkaOutput {self.name!r}"
         check_topic_name(f"{where}: topic", self.topic)
         check_schema(where, self.value_format, self.schema, needed=False)
-        if self.value_format == "json" and self.schema is not None:
+        if self.value_format in ("json", "confluent-json") and self.schema is not None:
             raise ConfigurationError(
                 f"{where}: schema is for Avro; JSON is made of the frame's columns: leave it out"
             )
@@ -164,9 +174,13 @@ class KafkaOutput:
                 f"{where}: key = {self.key!r} needs a value_format such as 'json'; without one, rows "
                 "bring a column named key"
             )
+        if self.deleted_by is not None and (self.key is None or self.deleted_by == self.key):
+            raise ConfigurationError(
+                f"{where}: deleted_by = {self.deleted_by!r} needs key=, another column: a null value deletes a key"
+            )
         if not of_registry(self.value_format) and (self.subject != "topic" or not self.register_schema):
             raise ConfigurationError(
-                f"{where}: subject and register_schema are for the format confluent-avro, and value_format = "
+                f"{where}: subject and register_schema are for the formats confluent-..., and value_format = "
                 f"{self.value_format!r}: leave them out"
             )
         if self.partitioner == "shard" and self.node is not None:

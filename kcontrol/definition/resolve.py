@@ -288,6 +288,7 @@ def _input_structure(source: KafkaInput) -> list[Any]:
     return [
         *(source.name, source.topic, source.value_format, schema_text(source.schema)),
         *(source.on_bad_record, source.dead_letter_topic, source.partitioned_by),
+        *([{"tombstones": source.tombstones}] if source.tombstones != "keep" else []),
         *_pin(source.node),
     ]
 
@@ -298,6 +299,7 @@ def _output_structure(sink: KafkaOutput) -> list[Any]:
         *_pin(sink.node),
         *([sink.partitioner] if sink.partitioner != "kafka" else []),
         *([{"subject": sink.subject}] if sink.subject != "topic" else []),
+        *([{"deleted_by": sink.deleted_by}] if sink.deleted_by is not None else []),
     ]
 
 

@@ -12,7 +12,7 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 from kcontrol.definition.ddl import unknown_type
 from kcontrol.errors import ConfigurationError
 
-_OF_REGISTRY = ("confluent-avro",)
+_OF_REGISTRY = ("confluent-avro", "confluent-json")
 
 
 def of_registry(value_format: str | None) -> bool:
@@ -25,7 +25,7 @@ def check_schema(where: str, value_format: str | None, schema: Any, *, needed: b
     if value_format is None:
         if schema is not None:
             raise ConfigurationError(
-                f"{where}: schema is given without value_format: add value_format='json', 'avro' or 'confluent-avro'"
+                f"{where}: schema is given without value_format: add a value_format such as 'json' or 'avro'"
             )
         return
     if schema is None:

@@ -20,7 +20,7 @@ from kcontrol.errors import ConfigurationError, SpecChangedError
 from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
 
 MAX_NODES = 10_000
-FORMATS = ("raw", "json", "avro", "confluent-avro")
+FORMATS = ("raw", "json", "avro", "confluent-avro", "confluent-json")
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LONG = 2**63

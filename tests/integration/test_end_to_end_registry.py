@@ -37,7 +37,9 @@ NARROW = {
 def test_the_page_is_followed_and_the_steps_are_run_again_without_the_registry(
     settings: ClusterSettings, tmp_path: Path
 ) -> None:
-    blocks = {block.language: block.text for block in blocks_of(PAGE)}
+    blocks: dict[str, str] = {}
+    for block in blocks_of(PAGE):
+        blocks.setdefault(block.language, block.text)
     of_page: dict[str, Any] = {}
     exec(compile(blocks["python"], PAGE, "exec"), of_page)
     names = [f"{stem}-{secrets.token_hex(3)}" for stem in ("orders", "paid")]

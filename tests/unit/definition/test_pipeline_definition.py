@@ -98,7 +98,7 @@ def test_what_happens_to_bad_records() -> None:
         ({"topic": "t", "starting_offsets": {0: -1}}, r"starting_offsets = .*greater than or equal to 0"),
         (
             {"topic": "t", "value_format": "xml"},
-            "value_format = 'xml': must be 'json', 'avro' or 'confluent-avro'",
+            "value_format = 'xml': must be 'json', 'avro', 'confluent-avro' or 'confluent-json'",
         ),
         ({"topic": "t", "value_format": "json"}, "value_format = 'json' needs schema="),
         ({"topic": "t", "schema": DDL}, "schema is given without value_format"),
@@ -118,6 +118,9 @@ def test_what_happens_to_bad_records() -> None:
             "schema is not an Avro schema",
         ),
         ({"topic": "t", "on_bad_record": "skip"}, "raw values are never bad"),
+        ({"topic": "t", "tombstones": "drop"}, "tombstones = 'drop' needs a value_format"),
+        ({"topic": "t", "value_format": "confluent-avro"}, "value_format = 'confluent-avro' needs schema="),
+        ({"topic": "t", "value_format": "confluent-avro", "schema": DDL}, "schema is not an Avro schema"),
         (
             {"topic": "t", "on_bad_record": "ignore"},
             "on_bad_record = 'ignore': must be 'halt', 'skip' or 'dead_letter'",
@@ -154,6 +157,14 @@ def test_digests(digest: str) -> None:
         ({"value_format": "json", "schema": DDL}, "schema is for Avro"),
         ({"value_format": "avro", "schema": "{"}, "schema is not an Avro schema"),
         ({"partition": 3}, "there is no setting 'partition'"),
+        ({"value_format": "confluent-json", "schema": DDL}, "schema is for Avro"),
+        ({"value_format": "json", "deleted_by": "gone"}, "deleted_by = 'gone' needs key="),
+        ({"value_format": "json", "key": "gone", "deleted_by": "gone"}, "deleted_by = 'gone' needs key="),
+        (
+            {"value_format": "json", "register_schema": False},
+            "subject and register_schema are for the formats",
+        ),
+        ({"value_format": "avro", "subject": "record"}, "subject and register_schema are for the formats"),
     ],
 )
 def test_a_wrong_output(settings: dict[str, Any], told: str) -> None:

@@ -25,7 +25,7 @@ HEADER_BYTES = 5
 _HEADER = struct.Struct(">bI")
 _MAX_HELD = 1_024
 _MAX_REASON_CHARS = 200
-AVRO = "AVRO"
+AVRO, JSON = "AVRO", "JSON"
 
 Read = Callable[[bytes, int, int], dict[str, Any]]
 
@@ -52,19 +52,15 @@ class Asking:
         wanted = sorted(set(ids))
         if not wanted:
             return {}
-        held = tuple(each for each in wanted if (self.address, each) in _held)
+        known = {each: _held[self.address, each] for each in wanted if (self.address, each) in _held}
         with carried():
-            answer = client_of(self.address).ask(AskSchemas(self.input, tuple(wanted), held))
-        for each in answer.told:
+            answer = client_of(self.address).ask(AskSchemas(self.input, tuple(wanted), tuple(known)))
+        for told in answer.told:
+            known[told.schema_id] = told
             if len(_held) >= _MAX_HELD:
                 _held.pop(next(iter(_held)))
-            _held[self.address, each.schema_id] = each
-        told = {each.schema_id: each for each in answer.told}
-        known = set(answer.known)
-        return {
-            each: told.get(each) or _held.get((self.address, each)) if each in known else None
-            for each in wanted
-        }
+            _held[self.address, told.schema_id] = told
+        return {each: known[each] if each in answer.known else None for each in wanted}
 
 
 _held: dict[tuple[ChannelAddress, int], InputSchema] = {}

@@ -8,20 +8,44 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.schemas import OutputPlan
-from kcontrol.adapters.spark.query.confluent import AVRO, Asking, FramedReader, header_of, output_id
+from kcontrol.adapters.spark.query.confluent import (
+    AVRO,
+    HEADER_BYTES,
+    JSON,
+    MAGIC,
+    Asking,
+    FramedReader,
+    header_of,
+    output_id,
+)
 from kcontrol.adapters.spark.values.avro_columns import PIECE_ROWS, encode_row, schema_of, value_udf
 from kcontrol.adapters.spark.values.avro_reader import reader_of
 from kcontrol.adapters.spark.values.avro_resolution import resolved_reader, whole_schema
 from kcontrol.adapters.spark.values.avro_types import spark_type
+from kcontrol.adapters.spark.values.json_schema import json_schema
 from kcontrol.definition.parts import KafkaInput, KafkaOutput
 from kcontrol.definition.schemas import schema_text
 from kcontrol.errors import ConfigurationError
+
+NO_ID = "it does not begin with a zero byte and a schema's id of four: no serializer of a schema registry wrote it"
+
+
+def begins_with_id(value: Column) -> Column:
+    """Whether a value has the five bytes before it; of JSON the registry is not asked what they stand for."""
+    return (sf.length(value) >= HEADER_BYTES) & (sf.substring(value, 1, 1) == sf.lit(MAGIC))
+
+
+def json_behind_id(value: Column) -> Column:
+    """What follows the five bytes."""
+    return sf.substring(value, HEADER_BYTES + 1, 1 << 30)
 
 
 def confluent_fields(
@@ -56,15 +80,29 @@ def confluent_value(row: Column, kind: StructType, output: KafkaOutput, address:
     return value_udf(_encoder(_text(schema), output.name, address), BinaryType())(row)
 
 
+def confluent_json(text: Column, kind: StructType, output: KafkaOutput, address: ChannelAddress) -> Column:
+    """The column `text`, rows of type `kind` as JSON, behind the id that the registry has for their schema."""
+    return value_udf(_framer(_json_text(kind, output), output.name, address), BinaryType())(text)
+
+
 def plans_of(kind: StructType, outputs: Sequence[KafkaOutput]) -> list[OutputPlan]:
     """By which schema the rows of a frame, of type `kind`, are written to each of its outputs."""
-    text = _text(schema_of(kind, outputs[0]))
-    parsed: Any = fastavro.parse_schema(json.loads(text))
-    group = tuple(each.name for each in outputs)
+    first, group = outputs[0], tuple(each.name for each in outputs)
+    if first.value_format == "confluent-json":
+        format_, text = JSON, _json_text(kind, first)
+        name = json.loads(text)["title"]
+    else:
+        format_, text = AVRO, _text(schema_of(kind, first))
+        parsed: Any = fastavro.parse_schema(json.loads(text))
+        name = parsed["name"]
     return [
-        OutputPlan(each.name, each.subject_of(parsed["name"]), AVRO, text, each.register_schema, group)
+        OutputPlan(each.name, each.subject_of(name), format_, text, each.register_schema, group)
         for each in outputs
     ]
+
+
+def _json_text(kind: StructType, output: KafkaOutput) -> str:
+    return _text(json_schema(kind, output.name, f"output {output.name!r}"))
 
 
 def _text(schema: Any) -> str:
@@ -93,6 +131,19 @@ def _encoder(text: str, output: str, address: ChannelAddress) -> Callable[[pa.Ar
             return pa.array([], pa.binary())
         schema = fastavro.parse_schema(json.loads(text))
         header = header_of(output_id(address, output, text))
-        return pa.array([header + encode_row(row, schema) for row in rows.to_pylist()], pa.binary())
+        rows = rows.to_pylist()
+        return pa.array(
+            [None if row is None else header + encode_row(row, schema) for row in rows], pa.binary()
+        )
 
     return encode
+
+
+def _framer(text: str, output: str, address: ChannelAddress) -> Callable[[pa.Array], pa.Array]:
+    def frame(values: pa.Array) -> pa.Array:
+        if not len(values):
+            return pa.array([], pa.binary())
+        header = pa.scalar(header_of(output_id(address, output, text)), pa.binary())
+        return pc.binary_join_element_wise(header, values.cast(pa.binary()), b"")
+
+    return frame

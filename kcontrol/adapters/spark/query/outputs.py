@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, FloatType, MapType, StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
 from kcontrol.adapters.spark.channel.schemas import OutputPlan
 from kcontrol.adapters.spark.channel.targets import DIGEST_COLUMN, OUTPUT_COLUMN
-from kcontrol.adapters.spark.query.confluent_columns import confluent_value, plans_of
+from kcontrol.adapters.spark.query.confluent_columns import confluent_json, confluent_value, plans_of
 from kcontrol.adapters.spark.values.avro_columns import avro_value
 from kcontrol.definition.parts import KafkaOutput
 from kcontrol.definition.schemas import of_registry
@@ -52,7 +52,7 @@ def output_plans(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> list[Outpu
     first = outputs[0]
     if not of_registry(first.value_format):
         return []
-    kind = _value_frame(frame, _value_fields(frame, routed=len(outputs) > 1)).schema
+    kind = _value_frame(frame, _value_fields(frame, first, routed=len(outputs) > 1)).schema
     return plans_of(kind, outputs)
 
 
@@ -64,13 +64,16 @@ def _check_alike(frame: DataFrame, outputs: Sequence[KafkaOutput]) -> None:
             f"{OUTPUT_COLUMN!r}"
         )
     shapes = {
-        (output.value_format, output.key, str(output.schema), output.digest, output.partitioner)
+        (
+            *(output.value_format, output.key, str(output.schema), output.digest, output.partitioner),
+            output.deleted_by,
+        )
         for output in outputs
     }
     if len(shapes) > 1:
         raise ConfigurationError(
             f"outputs {', '.join(names)} are served by one frame, so they must have the same value_format, "
-            "key, schema, digest and partitioner"
+            "key, schema, digest, partitioner and deleted_by"
         )
 
 
@@ -109,8 +112,8 @@ def _beside(frame: DataFrame) -> list[Column]:
     return [sf.col(name).cast(casts[name]).alias(name) for name in _BESIDE_VALUE if name in frame.columns]
 
 
-def _value_fields(frame: DataFrame, *, routed: bool) -> list[str]:
-    apart = {*_BESIDE_VALUE, OUTPUT_COLUMN} if routed else {*_BESIDE_VALUE}
+def _value_fields(frame: DataFrame, output: KafkaOutput, *, routed: bool) -> list[str]:
+    apart = {*_BESIDE_VALUE, output.deleted_by, *([OUTPUT_COLUMN] if routed else [])}
     return [name for name in frame.columns if name not in apart]
 
 
@@ -121,7 +124,7 @@ def _value_frame(frame: DataFrame, fields: Sequence[str]) -> DataFrame:
 def _formatted_columns(
     frame: DataFrame, output: KafkaOutput, routed: bool, address: ChannelAddress
 ) -> list[Column]:
-    fields = _value_fields(frame, routed=routed)
+    fields = _value_fields(frame, output, routed=routed)
     columns = []
     if output.key:
         if output.key not in frame.columns:
@@ -139,13 +142,30 @@ def _formatted_columns(
 
 
 def _value(frame: DataFrame, fields: Sequence[str], output: KafkaOutput, address: ChannelAddress) -> Column:
-    whole = sf.struct(*[sf.col(_quoted(name)) for name in fields])
+    whole = _unless_deleted(frame, sf.struct(*[sf.col(_quoted(name)) for name in fields]), output)
+    text = sf.to_json(whole, {"ignoreNullFields": "false"}).cast("binary")
     if output.value_format == "json":
-        return sf.to_json(whole, {"ignoreNullFields": "false"}).cast("binary")
+        return text
     kind = _value_frame(frame, fields).schema
     if output.value_format == "confluent-avro":
         return confluent_value(whole, kind, output, address)
+    if output.value_format == "confluent-json":
+        return confluent_json(text, kind, output, address)
     return avro_value(whole, kind, output)
+
+
+def _unless_deleted(frame: DataFrame, row: Column, output: KafkaOutput) -> Column:
+    """Null where the output says that its key is deleted."""
+    name = output.deleted_by
+    if name is None:
+        return row
+    if name not in frame.columns or not isinstance(frame.schema[name].dataType, BooleanType):
+        found = frame.schema[name].dataType.simpleString() if name in frame.columns else "not there"
+        raise ConfigurationError(
+            f"output {output.name!r}: deleted_by = {name!r} must be a BOOLEAN column of its frame, and is {found}; the "
+            f"frame has {', '.join(frame.columns)}"
+        )
+    return sf.when(sf.coalesce(sf.col(_quoted(name)), sf.lit(False)), sf.lit(None)).otherwise(row)
 
 
 def _rounded(frame: DataFrame, fields: Sequence[str], output: KafkaOutput) -> Column:

@@ -13,7 +13,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from kcontrol.adapters.spark.channel.client import ChannelAddress
-from kcontrol.adapters.spark.query.confluent_columns import confluent_fields
+from kcontrol.adapters.spark.query.confluent_columns import (
+    NO_ID,
+    begins_with_id,
+    confluent_fields,
+    json_behind_id,
+)
 from kcontrol.adapters.spark.query.watermark import SKIPPED_METRIC
 from kcontrol.adapters.spark.values.avro_columns import avro_fields
 from kcontrol.core.model import BadRecords
@@ -23,6 +28,8 @@ from kcontrol.errors import ConfigurationError
 _PARSED = "__kcontrol_parsed"
 _BAD = "__kcontrol_bad"
 """Field of the parsed value: why the record is bad; null for a good one."""
+DELETED = "deleted"
+"""The column that tells tombstones."""
 _WHOLE, _END = "__kcontrol_value", "__kcontrol_end"
 """Around a JSON value: an object that ends where the value does."""
 
@@ -50,6 +57,15 @@ def parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) -> DataF
             frame = frame.observe(SKIPPED_METRIC + source.name, sf.count(bad).alias("records"))
         frame = frame.filter(bad.isNull())
     fields = [sf.col(f"{_PARSED}.`{name}`").alias(name) for name in schema.fieldNames()]
+    if source.tombstones == "drop":
+        frame = frame.filter(sf.col("value").isNotNull())
+    elif source.tombstones == "mark":
+        if DELETED in schema.fieldNames():
+            raise ConfigurationError(
+                f"input {source.name!r}: tombstones='mark' adds a column {DELETED!r}, which the schema has already; rename "
+                "it there, or take value IS NULL"
+            )
+        fields.append(sf.col("value").isNull().alias(DELETED))
     return frame.select(*[sf.col(name) for name in raw.columns], *fields)
 
 
@@ -96,7 +112,8 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
         schema, column = confluent_fields(sf.col("value"), source, _BAD, address)
         return schema, raw.withColumn(_PARSED, column)
     schema = _struct_of(source)
-    text = sf.col("value").cast("string")
+    framed = source.value_format == "confluent-json"
+    text = (json_behind_id(sf.col("value")) if framed else sf.col("value")).cast("string")
     whole = StructType(
         [StructField(_WHOLE, schema), StructField(_END, BooleanType()), StructField(_BAD, StringType())]
     )
@@ -111,12 +128,17 @@ def _with_parsed(raw: DataFrame, source: KafkaInput, address: ChannelAddress) ->
         & column.getField(_END).isNotNull()
         & column.getField(_BAD).isNull()
         & sf.is_valid_utf8(text)
+        & (begins_with_id(sf.col("value")) if framed else sf.lit(True))
     )
     # The dead letter has the value; here its beginning is enough.
     reason = sf.when(
         sf.col("value").isNotNull() & ~is_one,
         sf.concat(sf.lit("not valid JSON for the schema: "), sf.substring(sf.make_valid_utf8(text), 1, 100)),
     )
+    if framed:
+        reason = sf.when(
+            sf.col("value").isNotNull() & ~begins_with_id(sf.col("value")), sf.lit(NO_ID)
+        ).otherwise(reason)
     fields = [value.getField(name).alias(name) for name in schema.fieldNames()]
     return schema, raw.withColumn(_PARSED, sf.struct(*fields, reason.alias(_BAD)))
 

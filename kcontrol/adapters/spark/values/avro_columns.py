@@ -102,7 +102,9 @@ def _decoder(
 def _encoder(schema_text: str) -> Callable[[pa.Array], pa.Array]:
     def encode(rows: pa.Array) -> pa.Array:
         schema = fastavro.parse_schema(json.loads(schema_text))
-        return pa.array([encode_row(row, schema) for row in rows.to_pylist()], pa.binary())
+        return pa.array(
+            [None if row is None else encode_row(row, schema) for row in rows.to_pylist()], pa.binary()
+        )
 
     return encode
 
