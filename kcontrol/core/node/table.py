@@ -168,7 +168,7 @@ ROWS: tuple[Row[NodeStage, NodeCause], ...] = (
     ((_S.OPENING, *AT_WORK), Look, _C.CLOSE, _S.CLOSING),
     ((_S.CLOSED, _S.FAILED), Look, _C.CLOSED, _S.CLOSED),
     (_S.CLOSING, (EngineClosed, EngineFailed), _C.CLOSED, _S.CLOSED),
-    (_LIVE, (ControlSeen, Look), _C.EXIT, _S.EXITED),
+    (_LIVE, (ControlSeen, StepSeen, Look), _C.EXIT, _S.EXITED),
     (_S.CLOSED, (Joined, EngineClosed, EngineFailed), _C.EXIT, _S.EXITED),
 )
 
