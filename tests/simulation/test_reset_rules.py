@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import pytest
 
-from kcontrol.core.coordinator import decide as coordinator_decide
 from kcontrol.core.coordinator.parts.transaction import TransactionState
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.node import decide as node_decide
@@ -52,10 +51,6 @@ def _nodes_outlive_a_reset() -> Patches:
     return (patch.object(node_decide, "ends_with", lambda state: False),)
 
 
-def _what_was_being_saved_is_recorded() -> Patches:
-    return (patch.object(coordinator_decide, "give_up_void", lambda state: None),)
-
-
 def _checkpoints_of_void_steps_stay_in_the_log() -> Patches:
     return (patch.object(reset_faults, "void_checkpoints", lambda steps, to_step: ()),)
 
@@ -72,8 +67,7 @@ def _what_was_proved_stays_so() -> Patches:
 RULES = [
     Rule(_void_steps_are_steps_like_others, VOID, likely=_LIKELY, saving=True),
     Rule(_nodes_outlive_a_reset, VOID, likely=_LIKELY),
-    Rule(_what_was_being_saved_is_recorded, VOID, likely=_LIKELY, saving=True),
-    Rule(_checkpoints_of_void_steps_stay_in_the_log, DROPPED, likely=_LIKELY, saving=True),
+    Rule(_checkpoints_of_void_steps_stay_in_the_log, DROPPED, likely=_LIKELY),
     Rule(_any_step_can_be_gone_back_to, REACHABLE, likely=_LIKELY, saving=True),
     Rule(_what_was_proved_stays_so, CALLED, likely=_LIKELY, replicas=True, saving=True),
 ]

@@ -55,6 +55,9 @@ class Target(Protocol):
         """For whoever looks at the target."""
         ...
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: Records) -> Delivered:
-        """Apply a step; its records are read once and to their end if it is the next one. Raises ReplacedError."""
+    def apply(
+        self, step: int, its_print: str, committed_ms: int, records: Records, follows: int
+    ) -> Delivered:
+        """Apply a step, which follows another one; its records are read once and to their end if it is the next one. Raises
+        ReplacedError."""
         ...

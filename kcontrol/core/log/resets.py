@@ -8,7 +8,10 @@ or one takes in the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from kcontrol.core.model import StepBoundary
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ def with_reset(resets: Resets, to_step: int, reset: int) -> Resets:
     return (*(each for each in resets if each.reset <= to_step), VoidSteps(to_step, reset))
 
 
+def is_known(resets: Resets, reset: int) -> bool:
+    """Whether a reset is among these, or was made void itself by one of them."""
+    return any(each.reset == reset for each in resets) or void_by(resets, reset) is not None
+
+
 def void_by(resets: Resets, step: int) -> int | None:
     """The reset that has made a step void; None if it is not."""
     return next((each.reset for each in resets if step in each.steps), None)
@@ -43,8 +51,38 @@ def reset_after(resets: Resets, step: int) -> int | None:
     return next((each.reset for each in resets if each.after == step), None)
 
 
+def next_after(resets: Resets, step: int) -> int:
+    """The number of the first step after one, void or not, that can be other than void or a reset."""
+    following = step + 1
+    for each in resets:
+        if each.after < following <= each.reset:
+            following = each.reset + 1
+    return following
+
+
 def made_by(resets: Resets, step: int) -> int:
     """The step whose state and positions a step has: its own, or that which a reset went back to."""
     for each in reversed(resets):
         step = each.after if each.reset == step else step
     return step
+
+
+def resets_in(boundaries: Iterable[StepBoundary]) -> Resets:
+    """Those among steps, which are in order."""
+    resets: Resets = ()
+    for boundary in boundaries:
+        if boundary.reset is not None:
+            resets = with_reset(resets, boundary.reset.to_step, boundary.step)
+    return resets
+
+
+def kept(boundaries: Iterable[StepBoundary]) -> list[StepBoundary]:
+    """Of steps in order those that were run and are not void by the last of them."""
+    found: list[StepBoundary] = []
+    for boundary in boundaries:
+        back = boundary.reset
+        if back is None:
+            found.append(boundary)
+        else:
+            found = [one for one in found if one.step <= back.to_step]
+    return found
