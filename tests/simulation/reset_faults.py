@@ -33,13 +33,13 @@ def pipeline_reset(fleet: Fleet, counts: Counter[str]) -> bool:
     return done
 
 
-def write_reset(world: World, random: Random, counts: Counter[str]) -> bool:
-    """Whoever made steps is fenced, and where it goes back to is any step that can be come to."""
+def write_reset(world: World, random: Random, counts: Counter[str], to_step: int = 0) -> bool:
+    """Whoever made steps is fenced. to_step: where it goes back to; 0: any step that can be come to."""
     steps = fenced(world)
     places = [step for step in range(1, steps.step + 1) if may_go_back(world.spec, steps, step)]
     if not places:
         return False
-    to_step = places[int(random.random() * len(places))]
+    to_step = to_step or places[int(random.random() * len(places))]
     back, last = world.boundaries[made_by(world, to_step) - 1], world.boundaries[-1]
     asked = Reset(to_step, "", "user", f"reset-{last.step}", ())
     boundary = going_back(last, back, asked, (1, world.epoch), -1, world.now_ms)
