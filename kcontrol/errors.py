@@ -177,6 +177,22 @@ class DeliveryHaltedError(KcontrolError):
     exit_code = 16
 
 
+class StepsVoidedError(KcontrolError):
+    """Steps that a reader has taken were taken back by a reset of their pipeline. Whoever is told has to undo what it made of
+    them; the reader can then go on with the step after the reset."""
+
+    exit_code = 21
+
+    def __init__(self, pipeline: str, to_step: int, reset: int, why: str) -> None:
+        """reset: its number. The void steps are those between."""
+        self.first, self.last, self.next_step, self.why = to_step + 1, reset - 1, reset + 1, why
+        told = f" ({why})" if why else ""
+        super().__init__(
+            f"Pipeline {pipeline!r} was reset to step {to_step} by step {reset}{told}: steps {self.first} to {self.last} are "
+            f"void, and some of them were read. Undo what was made of them, then go on after step {reset}."
+        )
+
+
 class TargetAwayError(KcontrolError):
     """A delivery's target can't be reached or can't do it now; the same may succeed later."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
+from kcontrol.core.log.resets import is_known, resets_in
 from kcontrol.core.model import LoggedStep, StepBoundary
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.reader import PipelineReader
@@ -44,10 +45,11 @@ class PipelineLogs(PipelineReader):
         Looks from the newest to the oldest step by halving, and reads nothing on afterwards:
         only for whoever has read all.
         """
-        low, high = self.committed.first, self.committed.step
+        steps = await self._not_void()
+        low, high = 0, len(steps) - 1
         while low <= high:
             middle = (low + high) // 2
-            boundary = await self._boundary(middle)
+            boundary = await self._boundary(steps[middle])
             if boundary is None:
                 return None
             place = place_of(boundary, input_name, partition, offset)
@@ -55,6 +57,16 @@ class PipelineLogs(PipelineReader):
                 return boundary
             low, high = (middle + 1, high) if place is OffsetPlace.LATER else (low, middle - 1)
         return None
+
+    async def _not_void(self) -> Sequence[int]:
+        """The steps in the log of which each begins where the one before has ended."""
+        first, last = self.committed.first, self.committed.step
+        if not self.committed.resets and not self.committed.resized:
+            return range(first, last + 1)
+        # Of resets before the oldest checkpoint nothing is known but that there may have been some.
+        self.steps.begin_at_start()
+        resets = resets_in(await self.steps.read_resets())
+        return [step for step in range(first, last + 1) if not is_known(resets, step)]
 
     async def _boundary(self, step: int) -> StepBoundary | None:
         await self.steps.begin_at_step(step)

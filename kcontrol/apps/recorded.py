@@ -12,6 +12,7 @@ import click
 from kcontrol.adapters.checkpoints import CheckpointStore
 from kcontrol.adapters.checkpoints.locations import placed
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.core.log.resets import Resets, made_by, resets_in, void_by
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Assignment, Checkpoint, LoggedStep, PipelineSpec, StepBoundary
 from kcontrol.core.step.layout_change import as_made
@@ -109,9 +110,22 @@ async def recorded_steps(
             raise NotFoundError(
                 f"pipeline {pipeline!r}: the oldest step that can be run again is {found}, after --to {last}"
             )
-        boundaries = await boundaries_of(logs, newest, begin.step + 1, last or end)
+        boundaries = await boundaries_of(logs, newest, begin.step + 1, end)
+        _refuse_void(pipeline, resets_in(boundaries), first, last)
+        boundaries = [each for each in boundaries if last is None or each.step <= last]
         steps = replace(logs.committed, assignments=await _assignments(logs))
     return RecordedSteps(spec, boundaries, found, last or end, begin, steps)
+
+
+def _refuse_void(pipeline: str, resets: Resets, first: int | None, last: int | None) -> None:
+    """What was taken back is nobody's state any more: there is nothing that it could follow."""
+    for option, step in (("--from", first), ("--to", last)):
+        reset = None if step is None else void_by(resets, step)
+        if reset is not None:
+            raise NotFoundError(
+                f"pipeline {pipeline!r}: {option} {step} is void since step {reset}, which is a reset to step "
+                f"{made_by(resets, reset)}: give {option} {made_by(resets, reset)} or one after step {reset}"
+            )
 
 
 async def boundaries_of(

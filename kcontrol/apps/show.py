@@ -22,6 +22,12 @@ def time_text(at_ms: int) -> str:
 def step_line(boundary: StepBoundary) -> str:
     """One committed step: number, time, reason, records in and out, time from the opened transaction to its
     commit."""
+    if boundary.reset is not None:
+        void = f"{boundary.reset.to_step + 1} to {boundary.step - 1} are void"
+        return (
+            f"{boundary.step:>7}  {time_text(boundary.now_ms)}  {'reset':<9}  back to step {boundary.reset.to_step}: {void}"
+            f"{f' ({boundary.reset.why})' if boundary.reset.why else ''}, by {boundary.reset.by}"
+        )
     read: Counter[str] = Counter()
     written: Counter[str] = Counter()
     for piece in boundary.inputs:

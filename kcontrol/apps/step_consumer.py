@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,9 @@ from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.apps.ask import definition
 from kcontrol.apps.step_records import OutputRecord, Step, StepReader
 from kcontrol.apps.step_stream import StreamedStep
+from kcontrol.core.log.resets import Resets, is_known, made_by, next_after, resets_in, void_by, with_reset
 from kcontrol.core.model import LoggedStep, StepBoundary
-from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError
+from kcontrol.errors import ConfigurationError, DamagedRecordError, InputGoneError, StepsVoidedError
 from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.toml import resolve_settings
@@ -48,10 +49,14 @@ class StepConsumer:
     timeout: seconds to wait for the next step; the iteration then ends and can be taken
     up again. None: wait for ever.
     verify_digests: besides their counts, compare the records with the digests in the boundary. Costs time.
+    holds: the last step that the caller has, where that is not the one before the first that is wanted.
     max_bytes_held: of a step that is `streamed`, about so much is in memory at a time; a single batch of
         Kafka's that is larger comes whole.
 
     A step is in memory whole, unless it is `streamed`.
+
+    Steps that a reset has made void are passed over. Where some of them were returned, or `after_step` is one of them, the next
+    call raises StepsVoidedError with their numbers, once; the call after it goes on with the step after the reset.
 
     Raises NotFoundError: no such pipeline or output. While iterating, InputGoneError: a wanted step is no
     longer in the log, or its records no longer in their topics. DigestMismatchError: what is there is not
@@ -71,6 +76,7 @@ class StepConsumer:
         timeout: float | None = None,
         verify_digests: bool = False,
         max_bytes_held: int = MAX_BYTES_HELD,
+        holds: int | None = None,
     ) -> None:
         if settings is not None and bootstrap_servers is not None:
             raise ConfigurationError("StepConsumer: give settings or bootstrap_servers, not both.")
@@ -82,6 +88,10 @@ class StepConsumer:
         self._pipeline = pipeline
         self._timeout = timeout
         self._next = _first_step(from_step, after_step)
+        self._holds = (after_step if holds is None else holds) or 0
+        """What the caller has of before, until it was looked whether that is void."""
+        self._resets: Resets = ()
+        """Those that were read; from the first step wanted on, all that are in the log."""
         self._client = client_for(settings)
         spec = self._client.start(definition(settings, pipeline)).result()
         self._reader = StepReader(settings, spec, outputs, verify_digests=verify_digests)
@@ -130,7 +140,8 @@ class StepConsumer:
                 "all of its chunks(), or call its skip()"
             )
         boundary = self._checked_boundary()
-        self._streamed = StreamedStep(self._streaming, boundary, lambda: self._take(boundary))
+        follows = made_by(self._resets, boundary.step - 1)
+        self._streamed = StreamedStep(self._streaming, boundary, lambda: self._take(boundary), follows)
         return self._streamed
 
     def _leave_streamed(self) -> None:
@@ -159,8 +170,11 @@ class StepConsumer:
 
     def _checked_boundary(self) -> StepBoundary:
         boundary = self._next_boundary()
+        if boundary.reset is not None:
+            self._take(boundary)
+            raise _voided(boundary)
         self._refuse_again(boundary)
-        if self._next is not None and boundary.step > self._next:
+        if self._next is not None and boundary.step > next_after(self._resets, self._next - 1):
             raise InputGoneError(
                 f"Step {self._next} of pipeline {self._pipeline!r} is no longer in the log; the oldest is "
                 f"{boundary.step}. Start with from_step={boundary.step} if what is missing may be."
@@ -183,8 +197,25 @@ class StepConsumer:
             self._pending = None
             boundaries = [logged.record for logged in chunk if isinstance(logged.record, StepBoundary)]
             passed = 0 if self._returned or self._next is None else self._next
-            self._ready = [boundary for boundary in boundaries if boundary.step >= passed]
+            self._ready = self._wanted([boundary for boundary in boundaries if boundary.step >= passed])
         return self._ready[0]
+
+    def _wanted(self, boundaries: Sequence[StepBoundary]) -> list[StepBoundary]:
+        """Those that are not void; and of resets those that take back what was returned."""
+        found: list[StepBoundary] = []
+        for boundary in boundaries:
+            if boundary.reset is None:
+                if void_by(self._resets, boundary.step) is None:
+                    found.append(boundary)
+                continue
+            to_step = boundary.reset.to_step
+            if is_known(self._resets, boundary.step):
+                continue
+            self._resets = with_reset(self._resets, to_step, boundary.step)
+            found = [one for one in found if one.step <= to_step]
+            if to_step < self._returned < boundary.step:
+                found.append(boundary)
+        return found
 
     def _refuse_again(self, boundary: StepBoundary) -> None:
         """What was returned can't be taken back, and what was recorded in its place is no next step."""
@@ -198,7 +229,9 @@ class StepConsumer:
     async def _next_chunk(self) -> list[LoggedStep]:
         if self._tail is None:
             if not self._begun and self._next is not None:
-                await self._steps.begin_at_step(self._next)
+                await self._steps.begin_at_step(min(self._next, self._holds or self._next))
+            if not self._begun:
+                await self._learn_resets()
             self._begun = True
             self._tail = self._steps.tail()
         try:
@@ -207,6 +240,20 @@ class StepConsumer:
             # A generator that raised is over; a new one goes on where it was.
             self._tail = None
             raise
+
+    async def _learn_resets(self) -> None:
+        """What is void already is not to be returned. Raises StepsVoidedError, once: the caller has some of it."""
+        there = await self._steps.read_resets()
+        self._resets, holds, self._holds = resets_in(there), self._holds, 0
+        reset = void_by(self._resets, holds)
+        if reset is not None:
+            self._next = reset + 1
+            raise _voided(next(one for one in there if one.step == reset))
+
+
+def _voided(boundary: StepBoundary) -> StepsVoidedError:
+    assert boundary.reset is not None
+    return StepsVoidedError(boundary.pipeline, boundary.reset.to_step, boundary.step, boundary.reset.why)
 
 
 def _first_step(from_step: int | None, after_step: int | None) -> int | None:

@@ -17,9 +17,12 @@ class StreamedStep:
     `skip` was called: only then does the consumer go on to the next one.
     """
 
-    def __init__(self, reader: StepReader, boundary: StepBoundary, taken: Callable[[], None]) -> None:
-        """taken: called once, when the step was taken."""
+    def __init__(
+        self, reader: StepReader, boundary: StepBoundary, taken: Callable[[], None], follows: int
+    ) -> None:
+        """taken: called once, when the step was taken. follows: the step before, of those that are not void."""
         self.number = boundary.step
+        self.follows = follows
         self.now_ms = boundary.now_ms
         self.boundary = boundary
         self._taken = taken

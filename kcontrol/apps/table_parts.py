@@ -17,6 +17,7 @@ from kcontrol.adapters.spark.tables.states import StateTable, state_tables
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.recorded import boundaries_of
 from kcontrol.core.log.control_view import PipelineView
+from kcontrol.core.log.resets import kept
 from kcontrol.core.model import (
     IN_WORK_DIR,
     Checkpoint,
@@ -78,13 +79,13 @@ async def written_steps(
     logs: PipelineLogs, asked: AskedStep, read: Sequence[LoggedStep]
 ) -> list[StepBoundary]:
     """The boundaries of all steps up to the one that is asked that are still in the log, in order. One that was recorded
-    again counts as it was recorded last, and what followed its first record never was."""
+    again counts as it was recorded last, and what followed its first record never was; nor were void ones."""
     found: list[StepBoundary] = []
     for boundary in await boundaries_of(logs, read, asked.first, asked.step):
         while found and found[-1].step >= boundary.step:
             found.pop()
         found.append(boundary)
-    return found
+    return kept(found)
 
 
 def _hosts(view: PipelineView) -> dict[int, str]:

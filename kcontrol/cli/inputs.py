@@ -104,7 +104,7 @@ def skip(
     Example:  kcontrol skip flights --input flights --partition 0 --to-offset 1200
     """
     wanted = (input_name, partition, to_offset)
-    taken = asyncio.run(ask_skip(cluster, pipeline, wanted, by or _user(), timeout_s))
+    taken = asyncio.run(ask_skip(cluster, pipeline, wanted, by or asked_by(), timeout_s))
     asked = taken.request
     facts = {
         "pipeline": pipeline,
@@ -131,7 +131,8 @@ def skip(
         )
 
 
-def _user() -> str:
+def asked_by() -> str:
+    """User and host, for whoever reads the log."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

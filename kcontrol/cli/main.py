@@ -43,6 +43,7 @@ Exit codes:
   15   Kafka refuses the credentials or does not allow what is needed; the message says what to grant
   16   a delivery has halted and waits for a person: the message says what to do
   17   the target of a delivery was away for longer than it is waited for
+  19   steps that were read are void since a reset of their pipeline
   70   a bug in kcontrol: run again with --debug and report it
   130  interrupted
 """
@@ -66,6 +67,7 @@ COMMANDS = {
     "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
     "layout": "kcontrol.cli.layout",
+    "reset": "kcontrol.cli.reset",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
     "deliver": "kcontrol.cli.deliver",

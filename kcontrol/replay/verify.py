@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint, PipelineSpec, StepBoundary
 from kcontrol.core.node.replay import work_of
@@ -85,7 +86,8 @@ async def verify_steps(
     An earlier step is yielded too if what went into it differs. With state nothing is run after such a step:
     no later one could be compared with anything.
 
-    boundaries: of all steps that are run, in order. Raises NotFoundError when one is not in the log;
+    boundaries: of all steps that are run, in order; what is void by the last of them is left out.
+    Raises NotFoundError when one is not in the log;
     StepFailedError when a step can't be run at all; CheckpointError when the checkpoint can't be read.
     """
     steps = {boundary.step: boundary for boundary in boundaries}
@@ -97,8 +99,8 @@ async def verify_steps(
             "be run again"
         )
     await engine.open(start, create=begin.checkpoint is None, checkpoint=begin.checkpoint)
-    for step in range(start + 1, last + 1):
-        boundary = steps[step]
+    for boundary in kept(steps[step] for step in range(start + 1, last + 1)):
+        step = boundary.step
         work = work_of(boundary, spec, node)
         result = await engine.run_step(work, boundary)
         found = differences(boundary, part_of(boundary, spec, node), work, result)

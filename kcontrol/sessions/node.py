@@ -243,7 +243,8 @@ class NodeSession:
         try:
             return await engine.restorable(steps.checkpoints) if steps.checkpoints else ()
         except KcontrolError as error:
-            if not any(steps.can_replay_after(step) for step in engine.openable()):
+            held = [step for step in engine.openable() if steps.void_by(step) is None]
+            if not any(steps.can_replay_after(step) for step in held):
                 raise
             self._log.warning(
                 "the checkpoints can't be read, and will not be opened by this incarnation of the node: %s",
@@ -261,9 +262,11 @@ class NodeSession:
 
     def _watchers(self, spec: PipelineSpec, steps: Sequence[LoggedStep]) -> dict[str, InputWatcher]:
         boundaries = [logged.record for logged in steps if isinstance(logged.record, StepBoundary)]
-        reached = {
-            (part.input, part.partition): part.to for boundary in boundaries for part in boundary.inputs
-        }
+        reached: dict[tuple[str, int], int] = {}
+        for boundary in boundaries:
+            if boundary.reset is not None:
+                reached.clear()
+            reached |= {(part.input, part.partition): part.to for part in boundary.inputs}
         watchers = {}
         for input_ in spec.inputs:
             known = {p: reached.get((input_.name, p), start) for p, start in enumerate(input_.start_offsets)}

@@ -98,6 +98,8 @@ class StepIndex:
         if not self._offsets:
             self._first = boundary.step
         self._offsets.append(offset)
+        if boundary.reset is not None:
+            self._forget_read_after(boundary.reset.to_step)
         for piece in boundary.inputs:
             self._inputs[piece.input, piece.partition].add(boundary.step, piece.from_, piece.to)
         for out in boundary.outputs:
@@ -123,6 +125,12 @@ class StepIndex:
             for slices in (*self._inputs.values(), *self._outputs.values(), *self._skipped.values()):
                 slices.forget_from(step)
             self._skips = {request: made for request, made in self._skips.items() if made < step}
+
+    def _forget_read_after(self, step: int) -> None:
+        """Steps after this one are void: what they read is read again by others. What they wrote is still there."""
+        for slices in (*self._inputs.values(), *self._skipped.values()):
+            slices.forget_from(step + 1)
+        self._skips = {request: made for request, made in self._skips.items() if made <= step}
 
     def offset_of(self, step: int) -> int | None:
         """Of a step's boundary in the steps topic; None for a step that is not there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from kcontrol.core.log.resets import is_known
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Checkpoint, PipelineSpec
 from kcontrol.errors import NotFoundError
@@ -12,10 +13,11 @@ from kcontrol.errors import NotFoundError
 
 def askable_steps(spec: PipelineSpec, steps: StepsView) -> Sequence[int]:
     """Those, in order. With state the steps of the checkpoints, since nothing else holds the state of all nodes at one
-    step; without, all that are in the log."""
+    step; without, all that are in the log and not void."""
     if spec.stateful:
         return [one.step for one in steps.checkpoints]
-    return range(steps.first, steps.step + 1)
+    there = range(steps.first, steps.step + 1)
+    return [step for step in there if not is_known(steps.resets, step)] if steps.resets else there
 
 
 def chosen_step(spec: PipelineSpec, steps: StepsView, asked: int | None) -> tuple[int, Checkpoint | None]:

@@ -138,6 +138,7 @@ def _steps(steps: StepsView) -> dict[str, Any]:
             for one in steps.checkpoints
         ],
         "can_replay_after": [step for step in range(steps.step + 1) if steps.can_replay_after(step)],
+        **({"void": [[one.after, one.reset] for one in steps.resets]} if steps.resets else {}),
     }
 
 

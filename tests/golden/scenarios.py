@@ -9,11 +9,13 @@ from dataclasses import replace
 from random import Random
 
 from kcontrol.core.coordinator.table import State
-from kcontrol.core.model import FailureKind, LoggedStep, StepBoundary
+from kcontrol.core.model import DesiredMode, FailureKind, LoggedStep, StepBoundary
 from kcontrol.core.node.table import NodeStage as NodeAt
 from tests.golden.files import History
 from tests.simulation.directory import Directory
 from tests.simulation.fleet import Fleet
+from tests.simulation.layout_faults import stop
+from tests.simulation.reset_faults import write_reset
 from tests.simulation.schedule import Schedule
 from tests.simulation.specs import simulated_spec
 
@@ -160,6 +162,24 @@ def added_partition_and_then_more_nodes() -> History:
     return play.history()
 
 
+def taken_back() -> History:
+    """The last step is void: a reset to the checkpoint before it, which drops that of the void one; and the steps after it."""
+    play = Play(2, checkpoints=1)
+    play.until(lambda fleet: len(fleet.world.saved) >= 2)
+    play.steps(2)
+    stop(play.fleet)
+    for node in range(2):
+        play.fleet.kill_node(node)
+    world = play.fleet.world
+    oldest = world.checkpoints[0].step
+    assert write_reset(world, Random(2), Counter(), to_step=oldest)
+    for node in range(2):
+        play.fleet.start_node(node)
+    play.fleet.want(DesiredMode.RUNNING)
+    play.steps(3)
+    return play.history()
+
+
 def broken_by_a_gap() -> History:
     """A step is missing in the middle."""
     whole = one_node()
@@ -208,6 +228,7 @@ SCENARIOS: dict[str, Callable[[], History]] = {
     "paused-input": paused_input,
     "skipped": skipped,
     "added-partition-and-then-more-nodes": added_partition_and_then_more_nodes,
+    "taken-back": taken_back,
     "broken-by-a-gap": broken_by_a_gap,
     "broken-by-two-attempts": broken_by_two_attempts,
     "broken-by-input-read-twice": broken_by_input_read_twice,

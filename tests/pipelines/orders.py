@@ -20,6 +20,8 @@ CHECKPOINTS = os.environ.get("ORDERS_CHECKPOINTS", "")
 """Where state is saved; nowhere by default."""
 CHECKPOINT_EVERY = os.environ.get("ORDERS_CHECKPOINT_EVERY", "1 h")
 """So long that it is only on request, unless a test wants more."""
+KEEP = int(os.environ.get("ORDERS_KEEP", "1"))
+"""How many checkpoints."""
 TYPE_IN_WORDS = bool(os.environ.get("ORDERS_TYPE_IN_WORDS"))
 """Has a UDF's type read by Spark, so that the file can't be read without a session: one more start in each
 command."""
@@ -47,7 +49,7 @@ pipeline = kcontrol.Pipeline(
         min_records=1, max_delay="50 ms", max_records=int(os.environ.get("ORDERS_MAX_RECORDS", "1000"))
     ),
     plan_once=PLAN_ONCE,
-    checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=1),
+    checkpoint=kcontrol.Checkpoint(CHECKPOINTS or None, every=CHECKPOINT_EVERY, keep=KEEP),
     # A machine that is busy with other tests may take its time; who is silent is dead all the same.
     limits=kcontrol.Limits(
         heartbeat_timeout="5 s",

@@ -48,9 +48,12 @@ from tests.simulation.exchanging import Exchanging
 from tests.simulation.invariants import check_begun, check_created, check_rerun, require
 from tests.simulation.rows import rows_of
 from tests.simulation.states import (
+    chain,
     check_finish,
     check_layout,
+    check_not_void,
     check_opened,
+    made_by,
     signature,
     signature_of,
 )
@@ -80,6 +83,8 @@ class SimulatedEngine:
         self.queue: deque[object] = deque()
         self.answers: deque[NodeEvent] = deque()
         self.opened = False
+        self.step = 0
+        """The step that it holds complete: one that was made, never a reset."""
         self.history: tuple[object, ...] = ()
         self.ran: StepWork | None = None
         self.to_write: list[tuple[int, int]] | None = None
@@ -208,7 +213,7 @@ class SimulatedEngine:
         self._record()
         self.saving = None
         error = self._fails(PinStep)
-        if not error and (not self.opened or len(self.history) != step or self.ran is not None):
+        if not error and (not self.opened or self.step != step or self.ran is not None):
             error = f"step {step} is not what the engine holds"
         self.pinned = self.history
         self._end(StepPinned(step, error, self.now_ms))
@@ -222,7 +227,9 @@ class SimulatedEngine:
         if not error:
             saved = SavedFiles(f"{effect.step}/{self.number}/{self.incarnation}/{effect.claim_epoch}", 1, 1)
             shards = self.spec.layout.shuffle_partitions
-            self.world.store[saved.manifest] = StoredPart(self.number, self.pinned, shards, self.incarnation)
+            self.world.store[saved.manifest] = StoredPart(
+                self.number, effect.step, self.pinned, shards, self.incarnation
+            )
         self.answers.append(PartSaved(effect.claim_epoch, effect.command_serial, saved, error, self.now_ms))
 
     def _fails(self, kind: type) -> str:
@@ -245,8 +252,7 @@ class SimulatedEngine:
         if effect.create:
             check_created(self.world, effect.step, self.spec.stateful)
             self.history = tuple(
-                signature_of(self.world, boundary, self.number)
-                for boundary in self.world.boundaries[: effect.step]
+                signature_of(self.world, boundary, self.number) for boundary in chain(self.world, effect.step)
             )
             self.directory.states = {effect.step: self.history}
             self.directory.assignment = self.spec.assignment
@@ -265,6 +271,7 @@ class SimulatedEngine:
         check_opened(self.world, self.spec, effect.step, self.number, self.history)
         self.opened = True
         self.ran = None
+        self.step = effect.step
         self._reached(effect.step)
         self._end(EngineOpened(effect.step, self.now_ms))
 
@@ -276,10 +283,11 @@ class SimulatedEngine:
                 return True
             self._record()
             require(self.ran is None, "an attempt is taken back before the next one runs", (self.ran, work))
+            check_not_void(self.world, work.step - 1, self.number, self.history)
             require(
-                work.step == len(self.history) + 1,
+                self.step == made_by(self.world, work.step - 1),
                 "an engine runs the step after the last",
-                (work.step, self.history),
+                (work.step, self.step, self.history),
             )
             self.ran = work
             self.written = []
@@ -407,7 +415,7 @@ class SimulatedEngine:
         newest = self.world.boundaries[step - 1].watermarks if step <= len(self.world.boundaries) else ()
         require(effect.watermarks == newest, ONE_WATERMARK, (effect, newest))
         check_finish(self.world, self.ran, step, made, self.number)
-        self.history = (*self.history, made)
+        self.step, self.history = step, (*self.history, made)
         self.ran = None
         self._record()
         self.recording = (step, self.history)

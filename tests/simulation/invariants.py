@@ -81,19 +81,27 @@ def check_commit(world: World, boundary: StepBoundary) -> None:
 def check_once(world: World, boundary: StepBoundary) -> None:
     """The same in the words of who reads the log, whatever steps may be: of everything that was ever
     committed, without looking at what a step should be."""
+    left = valid(world)
     for piece in boundary.inputs:
-        reached = max(
-            (b.to for a in world.boundaries for b in a.inputs if _place(b) == _place(piece)), default=0
-        )
+        reached = max((b.to for a in left for b in a.inputs if _place(b) == _place(piece)), default=0)
         require(
             piece.from_ >= reached or piece.from_ == piece.to,
-            "no input record is in two committed steps",
+            "no input record is in two committed steps that are not void",
             (piece, reached),
         )
     step = world.boundaries[-1].step if world.boundaries else 0
     require(
         boundary.step == step + 1, "boundaries in the log are strictly consecutive", (step, boundary.step)
     )
+
+
+def valid(world: World) -> list[StepBoundary]:
+    """Every step that is not void, and no reset."""
+    found: list[StepBoundary] = []
+    for boundary in world.boundaries:
+        back = boundary.reset
+        found = [*found, boundary] if back is None else [one for one in found if one.step <= back.to_step]
+    return found
 
 
 def _place(piece: InputSlice) -> tuple[str, int]:
@@ -256,7 +264,7 @@ def check_stopped(world: World, status: Status) -> None:
     saves = world.spec.stateful and world.spec.checkpoint.location
     if saves and status.phase is PipelinePhase.STOPPED and not status.reason:
         require(
-            status.step in (0, *world.saved),
+            status.step in (0, *world.saved) or world.boundaries[status.step - 1].reset is not None,
             "a stop saves the last step, or says why not",
             (status, world.saved),
         )
@@ -284,6 +292,10 @@ def check_begun(world: World, work: StepWork) -> None:
             last.step if one in made else reached
             for one, reached in zip(work.token.incarnations, held, strict=True)
         ]
+    before = world.boundaries[work.step - 2].reset if 1 < work.step <= len(world.boundaries) + 1 else None
+    if before is not None:
+        # Whoever holds what was gone back to holds the reset.
+        held = [work.step - 1 if one >= before.to_step else one for one in held]
     require(min(held) >= work.step - 1, "nobody beyond the slowest by more than one step", (work.step, held))
 
 

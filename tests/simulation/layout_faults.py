@@ -15,7 +15,7 @@ from tests.simulation.coordinator_actor import CoordinatorActor
 from tests.simulation.fleet import Fleet, Process
 from tests.simulation.live_layout import submitted
 from tests.simulation.node_actor import NodeActor
-from tests.simulation.states import handed_over
+from tests.simulation.states import chain, handed_over
 from tests.simulation.stored import drop
 from tests.simulation.world import StoredPart, World
 
@@ -33,8 +33,8 @@ def layout_changed(fleet: Fleet, counts: Counter[str]) -> bool:
         return False
     if not world.boundaries:
         return False
-    _stop(fleet)
-    steps = _fenced(world)
+    stop(fleet)
+    steps = fenced(world)
     if not may_change(steps):
         return False
     nodes, number = spec.nodes, 1 if steps.assignment is None else steps.assignment.number + 1
@@ -83,11 +83,11 @@ def _cut(fleet: Fleet, steps: StepsView, shards: int, number: int) -> tuple[Save
     world, checkpoint = fleet.world, steps.checkpoint_of(steps.step)
     assert checkpoint is not None
     made = []
-    history = tuple(handed_over(number, step) for step in range(1, steps.step + 1))
+    history = tuple(handed_over(number, one.step) for one in chain(world, steps.step))
     for part in checkpoint.parts:
         incarnation = life_after(world)
         manifest = part_name(steps.step, part.node, incarnation, fleet.random)
-        world.store.setdefault(manifest, StoredPart(part.node, history, shards, incarnation))
+        world.store.setdefault(manifest, StoredPart(part.node, steps.step, history, shards, incarnation))
         made.append(SavedPart(part.node, incarnation, manifest, 1, 1))
     return tuple(made)
 
@@ -113,7 +113,7 @@ def named(parts: tuple[SavedPart, ...]) -> tuple[SavedPart, ...]:
     return parts
 
 
-def _stop(fleet: Fleet) -> None:
+def stop(fleet: Fleet) -> None:
     """As far as all come to it within a while; what was in its way before still is."""
     fleet.want(DesiredMode.STOPPED)
     rests = fleet.random.random() < 0.5
@@ -156,7 +156,7 @@ def may_change(steps: StepsView) -> bool:
     return steps.step > 0 and steps.checkpoint_of(steps.step) is not None
 
 
-def _fenced(world: World) -> StepsView:
+def fenced(world: World) -> StepsView:
     """What is committed, once nobody can commit anything any more."""
     world.init_producer()
     return reduce(evolve, [one for one in world.steps if one is not None], StepsView(world.spec.pipeline))

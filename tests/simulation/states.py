@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kcontrol.core.model import Assignment, Checkpoint, PipelineSpec, StepBoundary, StepWork, Watermark
 from kcontrol.core.step.assignment import Owners, dealt, resharded
-from tests.simulation.invariants import ZOMBIE, require
+from tests.simulation.invariants import ZOMBIE, require, valid
 from tests.simulation.rows import Row, rows_for
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ CUT = "with other shards come parts that are cut so, and only then"
 AS_ASKED = "a change of the layout is the one that was asked for, by its number"
 BALANCED = "a layout is balanced, and little moves"
 ONE_LAYOUT = "each shard is run by one node in each step"
+VOID = "nobody's state, and no checkpoint, has anything of a void step"
+DROPPED = "checkpoints of void steps are dropped with them"
+REACHABLE = "a pipeline goes back only to where its state can be had"
 STATE = "every shard's state is the fold of its rows"
 
 
@@ -45,6 +48,23 @@ def owners_at(world: World, boundary: StepBoundary) -> Owners:
     return dealt(boundary.layout.shuffle_partitions, boundary.nodes) if newest is None else newest.owners
 
 
+def chain(world: World, step: int) -> list[StepBoundary]:
+    """The steps that have made the state after a step: none that was void by then, and no reset."""
+    found = []
+    while step > 0:
+        boundary = world.boundaries[step - 1]
+        if boundary.reset is None:
+            found.append(boundary)
+        step = step - 1 if boundary.reset is None else boundary.reset.to_step
+    return found[::-1]
+
+
+def made_by(world: World, step: int) -> int:
+    """The step whose state a step has; 0 before the first."""
+    made = chain(world, step)
+    return made[-1].step if made else 0
+
+
 def handed_over(number: int, step: int) -> tuple[object, ...]:
     """What a state has of a step that was made before the newest change of the layout: a part of what all nodes saved."""
     return ("handed over", number, step)
@@ -57,7 +77,7 @@ def state_of(world: World, step: int, node: int) -> tuple[tuple[object, ...], ..
         handed_over(newest.number, boundary.step)
         if newest is not None and boundary.step <= newest.step
         else signature_of(world, boundary, node)
-        for boundary in world.boundaries[:step]
+        for boundary in chain(world, step)
     )
 
 
@@ -69,6 +89,7 @@ def check_checkpoint(world: World, checkpoint: Checkpoint) -> None:
     require(
         newest < step <= len(world.boundaries), "checkpoint monotone", (newest, step, len(world.boundaries))
     )
+    require(step in {one.step for one in valid(world)}, VOID, (step, [one.step for one in valid(world)]))
     # A coordinator that has saved a checkpoint, and is told of nothing newer by a broker that is behind, may
     # record it although it was replaced: parts need no node's answer under the newest claim, as steps do. It
     # is right all the same, or it would not lie at the end that its author has read to.
@@ -110,7 +131,7 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     boundary, parts = world.boundaries[-1], [world.store.get(part.manifest) for part in assignment.parts]
     before = dealt(boundary.layout.shuffle_partitions, boundary.nodes) if last is None else last.owners
     cut = len(before) != len(assignment.owners)
-    told = [part and (part.node, part.shards, len(part.history)) for part in parts]
+    told = [part and (part.node, part.shards, part.step) for part in parts]
     wanted = [(node, len(assignment.owners), step) for node in range(assignment.nodes)] if cut else []
     require(told == wanted, CUT, (assignment, told, wanted))
     before = resharded(before, len(assignment.owners))
@@ -124,12 +145,50 @@ def check_assignment(world: World, assignment: Assignment) -> None:
     require(least <= moved <= least + assignment.nodes, BALANCED, (before, assignment, moved, least))
 
 
+def check_reset(world: World, boundary: StepBoundary, dropped: list[str]) -> None:
+    """The pipeline would go back now. What it goes back to is found without the core."""
+    reset, last = boundary.reset, len(world.boundaries)
+    assert reset is not None
+    require(boundary.step == last + 1, "a reset has a number of its own", (boundary, last))
+    left = valid(world)
+    back = next((one for one in left if one.step == made_by(world, reset.to_step)), None)
+    require(
+        back is not None
+        and 0 < reset.to_step <= last
+        and made_by(world, reset.to_step) in {one.step for one in left},
+        "only to a step that is not void can be gone back",
+        (reset, [one.step for one in left]),
+    )
+    assert back is not None
+    positions = [(piece.input, piece.partition, piece.to, piece.to) for piece in back.inputs]
+    require(
+        [(p.input, p.partition, p.from_, p.to) for p in boundary.inputs] == positions
+        and not boundary.outputs
+        and (boundary.watermarks, boundary.watermark_moved) == (back.watermarks, back.watermark_moved)
+        and boundary.now_ms > world.boundaries[-1].now_ms,
+        "a reset has the positions and the watermark of what it goes back to, and nothing else",
+        (boundary, back),
+    )
+    void = [f"checkpoint/{one.step}" for one in world.checkpoints if one.step > reset.to_step]
+    require(dropped == void, DROPPED, (dropped, void))
+    oldest = min((one.step for one in world.checkpoints), default=0)
+    begins = oldest <= reset.to_step if oldest else world.first_step == 1
+    require(begins or not world.spec.stateful, REACHABLE, (reset, oldest, world.first_step))
+
+
 def check_opened(world: World, spec: PipelineSpec, step: int, node: int, held: tuple[object, ...]) -> None:
     """An engine by this definition has opened a step."""
     newest = 0 if not world.assignments else world.assignments[-1].number
     if spec.stateful and spec.assignment == newest > 0:
         right = state_of(world, step, node)
         require(held == right, BEGINS, (step, node, held, right))
+
+
+def check_not_void(world: World, step: int, node: int, held: tuple[object, ...]) -> None:
+    """An engine that holds a step, or what it goes back to, is about to run the next one."""
+    if any(boundary.reset is not None for boundary in world.boundaries):
+        right = state_of(world, step, node)
+        require(held == right, VOID, (step, node, held, right))
 
 
 def check_layout(world: World, spec: PipelineSpec, step: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kcontrol.core.events import DropParts
 from kcontrol.core.model import Checkpoint, PipelineSpec
 from tests.simulation.invariants import require
-from tests.simulation.states import handed_over
+from tests.simulation.states import chain, handed_over
 
 if TYPE_CHECKING:
     from tests.simulation.world import StoredPart, World
@@ -26,7 +26,7 @@ def held(world: World, spec: PipelineSpec, number: int, checkpoint: Checkpoint) 
     parts = [world.store.get(part.manifest) for part in checkpoint.parts]
     if any(part is None or part.shards != shards for part in parts):
         return None
-    return tuple(handed_over(spec.assignment, step) for step in range(1, checkpoint.step + 1))
+    return tuple(handed_over(spec.assignment, one.step) for one in chain(world, checkpoint.step))
 
 
 def _own(world: World, number: int, checkpoint: Checkpoint) -> StoredPart | None:
@@ -42,7 +42,7 @@ def drop(world: World, number: int, incarnation: int, effect: DropParts) -> None
     kept = {part.manifest for one in effect.kept for part in one.parts}
     for manifest, part in list(world.store.items()):
         mine = part.node == number and may_drop(part.incarnation, incarnation)
-        if mine and len(part.history) <= newest and manifest not in kept:
+        if mine and part.step <= newest and manifest not in kept:
             del world.store[manifest]
             in_log = {one.manifest for checkpoint in world.checkpoints for one in checkpoint.parts}
             require(manifest not in in_log, FILES, manifest)

@@ -102,4 +102,5 @@ class Users:
         ):
             return False
         newest = world.checkpoints[-1].step if world.checkpoints else 0
-        return not world.spec.checkpoint.location or newest == len(world.boundaries)
+        is_reset = bool(world.boundaries) and world.boundaries[-1].reset is not None
+        return not world.spec.checkpoint.location or is_reset or newest == len(world.boundaries)

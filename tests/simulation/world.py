@@ -38,7 +38,7 @@ from tests.simulation.exchanged import ExchangeTopics, check_exchanged
 from tests.simulation.invariants import Violation, check_commit, check_kept, check_once
 from tests.simulation.rows import Row
 from tests.simulation.specs import EXCHANGES, holds_record
-from tests.simulation.states import check_assignment, check_checkpoint
+from tests.simulation.states import check_assignment, check_checkpoint, check_reset
 
 _T = TypeVar("_T")
 
@@ -68,6 +68,7 @@ class StoredPart:
     """What a manifest in the checkpoint location stands for."""
 
     node: int
+    step: int
     history: tuple[object, ...]
     """The signatures of all steps that made the state."""
     shards: int = 0
@@ -272,7 +273,13 @@ class World(Broker):
         self.check_write(epoch, STEPS)
         producer = None
         made, forgotten = self.hidden[0], [logged.record for logged in self.hidden[1:]]
-        if isinstance(made.record, StepBoundary):
+        if isinstance(made.record, StepBoundary) and made.record.reset is not None:
+            check_reset(self, made.record, [gone.key for gone in forgotten if isinstance(gone, Tombstone)])
+            producer = super().end(epoch)
+            self.offsets.append(made.offset)
+            self.boundaries.append(made.record)
+            self.checkpoints = [one for one in self.checkpoints if one.step <= made.record.reset.to_step]
+        elif isinstance(made.record, StepBoundary):
             check_commit(self, made.record)
             check_once(self, made.record)
             last = self.boundaries[-1] if self.boundaries else None

@@ -62,13 +62,14 @@ def until_read(
     timeout_s: float,
     hint: Callable[[], str] = str,
 ) -> None:
-    """Wait until the records of each input that are in committed steps, or were skipped, are as wanted."""
+    """Wait until the records of each input that are in committed steps and not void, or were skipped, are as wanted."""
     read: Counter[str] = Counter()
+    by_step: dict[int, Counter[str]] = {}
 
     async def follow() -> None:
         async with aclosing(_tail(settings, pipeline)) as tail:
             async for logged in tail:
-                _count(read, logged)
+                _count(read, by_step, logged)
                 if condition(+read):
                     return
 
@@ -110,13 +111,20 @@ async def _tail(settings: ClusterSettings, pipeline: str) -> AsyncIterator[list[
         await steps.close()
 
 
-def _count(read: Counter[str], logged: list[LoggedStep]) -> None:
+def _count(read: Counter[str], by_step: dict[int, Counter[str]], logged: list[LoggedStep]) -> None:
     for each in logged:
-        if isinstance(each.record, StepBoundary):
-            for piece in each.record.inputs:
-                read[piece.input] += piece.records
-            for skipped in each.record.skipped_ranges:
-                read[skipped.input] += skipped.to - skipped.from_
+        if not isinstance(each.record, StepBoundary):
+            continue
+        back = each.record.reset
+        for void in [step for step in by_step if back is not None and step > back.to_step]:
+            read.subtract(by_step.pop(void))
+        of_step: Counter[str] = Counter()
+        for piece in each.record.inputs:
+            of_step[piece.input] += piece.records
+        for skipped in each.record.skipped_ranges:
+            of_step[skipped.input] += skipped.to - skipped.from_
+        by_step[each.record.step] = of_step
+        read.update(of_step)
 
 
 def _run(

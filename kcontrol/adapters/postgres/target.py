@@ -155,17 +155,19 @@ class PostgresTarget:
             with errors_told(str(self)):
                 self._record.halted(self._fence, reason)
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: PlacedRecords) -> Delivered:
+    def apply(
+        self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
+    ) -> Delivered:
         """Apply a step whole, with its number, in one transaction; or nothing of it.
 
-        records: read once, and to their end if the step is applied. Raises ReplacedError: another has taken over.
-        What iterating `records` raises.
+        follows: see `judge_step`. records: read once, and to their end if the step is applied. Raises
+        ReplacedError: another has taken over. What iterating `records` raises.
         """
         with errors_told(str(self)), self._session.transaction():
             held = self._record.read(lock=True)
             if held is None or held.fence != self._fence:
                 raise ReplacedError(f"{self}: another process has taken this delivery over")
-            verdict = judge_step(held.applied, step, its_print)
+            verdict = judge_step(held.applied, step, its_print, follows)
             if verdict is not StepVerdict.NEXT:
                 return Delivered(verdict, held.applied)
             rows, bad_rows = self._load(step, records)

@@ -164,13 +164,15 @@ class WebhookTarget:
     def halted(self, reason: str) -> None:
         """There is nobody to tell."""
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: PlacedRecords) -> Delivered:
-        """Send a step, then write its number down. Raises ReplacedError: another has taken over. What iterating `records`
-        raises."""
+    def apply(
+        self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
+    ) -> Delivered:
+        """Send a step, then write its number down. follows: see `judge_step`. Raises ReplacedError: another has taken over.
+        What iterating `records` raises."""
         before = self._applied
         if before is None:
             raise ReplacedError(f"{self}: another process has taken this delivery over")
-        verdict = judge_step(before, step, its_print)
+        verdict = judge_step(before, step, its_print, follows)
         if verdict is not StepVerdict.NEXT:
             return Delivered(verdict, before)
         rows, bad_rows = self._send(before.log_id, step, committed_ms, records)

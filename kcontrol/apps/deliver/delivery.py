@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from kcontrol.apps.deliver.log_watch import LogWatch
@@ -34,6 +34,7 @@ from kcontrol.errors import (
     KcontrolError,
     ReplacedError,
     RetriableError,
+    StepsVoidedError,
     TargetAwayError,
 )
 from kcontrol.settings.cluster import ClusterSettings
@@ -143,20 +144,37 @@ class Delivery:
         )
         # The last one again, to be compared, if it is there.
         from_step = max(applied.step, log.first, 1)
-        with StepConsumer(
-            self._pipeline,
-            self._settings,
-            from_step=from_step,
-            outputs=[self._output],
-            timeout=self._options.poll_s,
-            max_bytes_held=self._options.max_bytes_held,
-        ) as steps:
+        with (
+            self._void_halts(),
+            StepConsumer(
+                self._pipeline,
+                self._settings,
+                from_step=from_step,
+                holds=applied.step,
+                outputs=[self._output],
+                timeout=self._options.poll_s,
+                max_bytes_held=self._options.max_bytes_held,
+            ) as steps,
+        ):
             while not self._stopped.is_set():
                 for step in steps.streamed():
                     self._take(step, log)
                     if self._stopped.is_set():
                         return
                 self._is_well()
+
+    @contextmanager
+    def _void_halts(self) -> Iterator[None]:
+        """What was delivered of steps that a reset has made void nobody but a person can take back."""
+        try:
+            yield
+        except StepsVoidedError as void:
+            raise DeliveryHaltedError(
+                f"{self._target} has been given steps up to {self._watch.given} of pipeline "
+                f"{self._pipeline!r}, of which {void.first} to {void.last} are void since a reset"
+                f"{f' ({void.why})' if void.why else ''}: empty the target and begin again with --resync, which leaves void "
+                "steps out; or bring it back to a state of before, with the number of its last step"
+            ) from void
 
     def _begin(self, log: LogFacts) -> None:
         start = self._options.start
@@ -210,7 +228,9 @@ class Delivery:
         boundary = step.boundary
         self._watch.in_hand(boundary)
         its_print = step_print(boundary, self._output)
-        done = self._target.apply(step.number, its_print, boundary.committed_ms, self._records(step))
+        done = self._target.apply(
+            step.number, its_print, boundary.committed_ms, self._records(step), step.follows
+        )
         if done.verdict.halts:
             raise DeliveryHaltedError(
                 sentence(done.verdict, str(self._target), done.before, log, step.number)

@@ -76,6 +76,11 @@ class LogWatch:
                 self._oldest_ms = None
 
     @property
+    def given(self) -> int:
+        """The last one that was delivered."""
+        return self._delivered
+
+    @property
     def lag_steps(self) -> int:
         """Committed and not delivered."""
         return max(0, self._last - self._delivered)

@@ -52,6 +52,9 @@ class Target(Protocol):
         """For whoever looks at the target."""
         ...
 
-    def apply(self, step: int, its_print: str, committed_ms: int, records: PlacedRecords) -> Delivered:
-        """Apply a step; its records are read once and to their end if it is the next one. Raises ReplacedError."""
+    def apply(
+        self, step: int, its_print: str, committed_ms: int, records: PlacedRecords, follows: int
+    ) -> Delivered:
+        """Apply a step, which follows another one; its records are read once and to their end if it is the next one. Raises
+        ReplacedError."""
         ...

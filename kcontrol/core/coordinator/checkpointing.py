@@ -70,6 +70,14 @@ def answer_request(turn: Turn, spec: PipelineSpec) -> None:
             f"pipeline {state.pipeline} has no place for checkpoints: give its definition "
             "checkpoint=kcontrol.Checkpoint(LOCATION) and start it again",
         )
+    elif state.steps.is_reset:
+        _answer(
+            state,
+            request.request_id,
+            0,
+            f"the last step of pipeline {state.pipeline}, {state.steps.step}, is a reset to step "
+            f"{state.steps.made_by(state.steps.step)}, and holds what that does: there is nothing to save before the next one",
+        )
     elif state.steps.step == 0:
         _answer(
             state,
@@ -118,7 +126,7 @@ def must_pin(turn: Turn, spec: PipelineSpec) -> bool:
 
 def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
     state = turn.state
-    if not spec.checkpoint.location or state.steps.step <= state.steps.checkpoint:
+    if not spec.checkpoint.location or not has_more_to_save(state):
         return False
     due_ms = state.checkpointing.turned_ms + spec.checkpoint.every_ms
     if state.changing.wants_checkpoint(state.steps.checkpoint) and not state.checkpointing.failure:
@@ -136,6 +144,12 @@ def _is_due(turn: Turn, spec: PipelineSpec) -> bool:
         return True
     turn.wake_at(due_ms)
     return False
+
+
+def has_more_to_save(state: CoordinatorState) -> bool:
+    """Whether the last step holds anything that the newest checkpoint does not. A reset holds what another step does, and has
+    no batch of its own that could be saved."""
+    return state.steps.step > state.steps.checkpoint and not state.steps.is_reset
 
 
 def begin(turn: Turn, spec: PipelineSpec) -> None:
@@ -300,7 +314,9 @@ def making_room(
         end = min(kept[0].step, steps.step - policy.keep_steps + 1, steps.first + limits.max_forgotten)
         gone.extend(step_key(step) for step in range(steps.first, end))
         first = max(first, end)
-    resized = steps.resized if steps.resized >= first else 0
+    old = (each.reset for each in steps.resets if each.reset <= kept[0].step)
+    resized = max((steps.resized, *old))
+    resized = resized if resized >= first else 0
     return replace(made, first_step=first, resized_step=resized, begin_offset=kept[0].boundary_offset), tuple(
         gone
     )

@@ -14,6 +14,7 @@ from kcontrol.core.coordinator import changing, checkpointing
 from kcontrol.core.coordinator.attempt import begin_attempt, boundary_of, trouble, written_by
 from kcontrol.core.coordinator.between_steps import rest
 from kcontrol.core.coordinator.node_progress import all_take_steps, count_failure, wake_before_silence
+from kcontrol.core.coordinator.parts.arrivals import Arrivals
 from kcontrol.core.coordinator.parts.stop import NO_STOP
 from kcontrol.core.coordinator.parts.trouble import Failure
 from kcontrol.core.coordinator.state import CoordinatorState
@@ -151,6 +152,9 @@ def _on_control(turn: Turn, event: ControlSeen) -> None:
         if before is not None and before.fingerprint != record.fingerprint:
             state.nodes = state.nodes.outdated_below(logged.offset)
     elif isinstance(record, NodeState | NodeJoin) and record.pipeline == state.pipeline:
+        if isinstance(record, NodeJoin):
+            # It may have read a reset that was made while this coordinator rested.
+            state.transaction = state.transaction.overtaken(writing=state.at in _WRITING)
         _on_sign_of_life(turn, record, logged)
     elif isinstance(record, LayoutReady) and record.pipeline == state.pipeline:
         changing.hear_ready(state, record)
@@ -240,9 +244,16 @@ def _take_in(state: CoordinatorState, logged: LoggedStep) -> bool:
         checkpointing.on_recorded(state, logged.record)
     if state.steps.last_offset == before:
         return False
+    if state.steps.is_reset:
+        give_up_void(state)
     state.current, state.trouble = state.current.over(), state.trouble.progressed()
     state.arrivals = state.arrivals.committed(state.steps.next_from)
     return True
+
+
+def give_up_void(state: CoordinatorState) -> None:
+    """What was being saved, and since when input waits, is of steps that are void now."""
+    state.checkpointing, state.arrivals = state.checkpointing.dropped(), Arrivals()
 
 
 # --- the tenure and its transaction -------------------------------------------------------------------------

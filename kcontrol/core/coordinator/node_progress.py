@@ -311,7 +311,7 @@ def unread(state: CoordinatorState, nodes: int) -> str:
                 f"node {node} has read step {step} in the log of steps, which was read to step "
                 f"{steps.step} only"
             )
-        if said is not None and said.checkpoint > steps.checkpoint:
+        if said is not None and said.checkpoint > steps.checkpoint and steps.void_by(said.checkpoint) is None:
             return (
                 f"node {node} has read the checkpoint of step {said.checkpoint} in the log of steps, which "
                 f"was read to that of step {steps.checkpoint} only"

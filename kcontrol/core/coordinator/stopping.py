@@ -47,7 +47,7 @@ def saves_first(turn: Turn, spec: PipelineSpec) -> bool:
     state = turn.state
     if not spec.stateful or not spec.checkpoint.location:
         return False
-    if state.stop.unsaved or state.steps.step <= state.steps.checkpoint:
+    if state.stop.unsaved or not checkpointing.has_more_to_save(state):
         return False
     state.stop = state.stop.waiting(state.now_ms)
     why = _why_unsaved(turn, spec)

@@ -9,6 +9,8 @@ A step that is recorded again, as earlier versions could do where leaders moved,
 newest record of a key counts, as it will when the topic is compacted, and as it does for the nodes' state,
 which the newest attempt has made. It is remembered as a `Double` until a person has accepted it, and until
 then no step is made.
+
+A step may be a reset: those before it, back to one that it names, are void (`resets`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kcontrol.core.log.keys import accepted_offset, numbered
+from kcontrol.core.log.resets import Resets, made_by, reset_after, void_by, with_reset
 from kcontrol.core.model import Assignment, Checkpoint, LoggedStep, StepBoundary, Tombstone
 from kcontrol.errors import DamagedRecordError
 
@@ -54,12 +57,15 @@ class StepsView:
     """Those that were not dropped, oldest first."""
     resized: int = 0
     """The newest step that was not dropped and that the step after it was not made by as
-    many nodes as, or not by the same assignment; 0 if there is none."""
+    many nodes as, or not by the same assignment; 0 if there is none. A reset that lies before the oldest checkpoint counts
+    like that: nobody has to begin before it, and who reads from there does not know of it."""
     doubles: tuple[Double, ...] = ()
     """What was recorded again, and not accepted by a person since; oldest first."""
     assignments: tuple[Assignment, ...] = ()
     """The changes of the layout that were read, oldest first: of a reader that began at a checkpoint those that were not
     replaced by then."""
+    resets: Resets = ()
+    """What was made void, as far as a node can come to begin there."""
     begun: bool = False
     """Reading has begun, at a checkpoint, and no step was read yet: what is left out is known from
     `begun_at`."""
@@ -92,6 +98,11 @@ class StepsView:
         return 0 if self.last is None else self.last.now_ms
 
     @property
+    def is_reset(self) -> bool:
+        """Whether the last committed step is a reset."""
+        return self.last is not None and self.last.reset is not None
+
+    @property
     def checkpoint(self) -> int:
         """The step of the newest checkpoint; 0 if there is none."""
         return self.checkpoints[-1].step if self.checkpoints else 0
@@ -117,7 +128,20 @@ class StepsView:
         """
         if self.last is None or step == self.step:
             return step == self.step
-        return self.can_replay_after(step) and self.last.nodes == nodes and step >= self.resized
+        made_so = self.last.nodes == nodes and step >= self.resized
+        return made_so and self.can_replay_after(step) and self.void_by(step) is None
+
+    def void_by(self, step: int) -> int | None:
+        """The reset that has made a step void; None if it is not, or is so old that nobody begins there."""
+        return void_by(self.resets, step)
+
+    def reset_after(self, step: int) -> int | None:
+        """The reset that went back to a step, and so is what follows it; None if the next number does."""
+        return reset_after(self.resets, step)
+
+    def made_by(self, step: int) -> int:
+        """The step whose state and positions a step has: its own, or that which a reset went back to."""
+        return made_by(self.resets, step)
 
     def checkpoint_of(self, step: int) -> Checkpoint | None:
         """The checkpoint of a step, if there is one."""
@@ -146,7 +170,7 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
     next_from = {(piece.input, piece.partition): piece.to for piece in record.inputs}
     first = record.step if view.last is None and not view.begun else view.first
     resized = view.resized if view.last is None or view.last.nodes == record.nodes else view.step
-    return StepsView(
+    following = StepsView(
         view.pipeline,
         record,
         next_from,
@@ -156,6 +180,31 @@ def evolve(view: StepsView, logged: LoggedStep) -> StepsView:
         resized,
         view.doubles,
         view.assignments,
+        view.resets,
+    )
+    return following if record.reset is None else _gone_back(following, record.reset.to_step)
+
+
+def _gone_back(view: StepsView, to_step: int) -> StepsView:
+    """What was made of void steps is void as well."""
+    return replace(
+        view,
+        checkpoints=tuple(one for one in view.checkpoints if one.step <= to_step),
+        resets=with_reset(view.resets, to_step, view.step),
+    )
+
+
+def _without_old_resets(view: StepsView) -> StepsView:
+    """Nobody has to begin before the oldest checkpoint, and who begins to read there does not know what lies before."""
+    oldest = view.checkpoints[0].step if view.checkpoints else 0
+    old = [each.reset for each in view.resets if each.reset <= max(oldest, view.first - 1)]
+    if not old:
+        return view
+    resized = max(view.resized, *old)
+    return replace(
+        view,
+        resets=tuple(each for each in view.resets if each.reset not in old),
+        resized=resized if resized >= view.first else 0,
     )
 
 
@@ -170,6 +219,7 @@ def _again(view: StepsView, record: StepBoundary, offset: int) -> StepsView:
         checkpoints=tuple(one for one in view.checkpoints if one.step < record.step),
         resized=view.resized if view.resized < record.step else 0,
         assignments=tuple(one for one in view.assignments if one.step < record.step),
+        resets=tuple(one for one in view.resets if one.reset < record.step),
         doubles=(*view.doubles, Double("step", record.step, view.step, offset)),
     )
 
@@ -181,9 +231,11 @@ def _without(view: StepsView, key: str) -> StepsView:
     kind, step = numbered(key)
     if kind == "step" and view.last is not None:
         first = max(view.first, step + 1)
-        return replace(view, first=first, resized=view.resized if view.resized >= first else 0)
+        resized = view.resized if view.resized >= first else 0
+        return _without_old_resets(replace(view, first=first, resized=resized))
     if kind == "checkpoint":
-        return replace(view, checkpoints=tuple(one for one in view.checkpoints if one.step != step))
+        kept = tuple(one for one in view.checkpoints if one.step != step)
+        return _without_old_resets(replace(view, checkpoints=kept))
     return view
 
 
@@ -197,7 +249,12 @@ def _with_checkpoint(view: StepsView, checkpoint: Checkpoint, offset: int) -> St
             f"{checkpoint.step} after step {view.step} and the checkpoint of step {view.checkpoint}; the "
             "log was changed from outside"
         )
-    return replace(view, checkpoints=(*view.checkpoints, checkpoint))
+    if view.void_by(checkpoint.step) is not None:
+        raise DamagedRecordError(
+            f"pipeline {view.pipeline}: the steps log at offset {offset} holds a checkpoint of step {checkpoint.step}, which "
+            f"is void since step {view.void_by(checkpoint.step)}; the log was changed from outside"
+        )
+    return _without_old_resets(replace(view, checkpoints=(*view.checkpoints, checkpoint)))
 
 
 def _with_assignment(view: StepsView, assignment: Assignment, offset: int) -> StepsView:
@@ -243,6 +300,9 @@ def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, 
         raise DamagedRecordError(
             f"{where}: step {boundary.step} has time {boundary.now_ms}, not later than {last.now_ms} before"
         )
+    if boundary.reset is not None:
+        _check_goes_back(view, boundary, boundary.reset.to_step, where)
+        return
     skips = {(skip.input, skip.partition, skip.from_): skip.to for skip in boundary.skipped_ranges}
     for piece in boundary.inputs:
         expected = view.next_from.get((piece.input, piece.partition), piece.from_)
@@ -252,6 +312,17 @@ def _check_follows(view: StepsView, last: StepBoundary, boundary: StepBoundary, 
                 f"{where}: step {boundary.step} reads input {piece.input} partition {piece.partition} from "
                 f"offset {piece.from_}, but the step before ended at {expected}"
             )
+
+
+def _check_goes_back(view: StepsView, boundary: StepBoundary, to_step: int, where: str) -> None:
+    changed = max((one.step for one in view.assignments), default=0)
+    reads = [piece for piece in boundary.inputs if piece.from_ != piece.to]
+    there = changed < to_step < boundary.step and view.void_by(to_step) is None
+    if not there or reads:
+        raise DamagedRecordError(
+            f"{where}: step {boundary.step} goes back to step {to_step}, which can't be: that is void itself, lies before a "
+            "change of the layout, or something was read on the way; the log was changed from outside"
+        )
 
 
 class Boundaries:

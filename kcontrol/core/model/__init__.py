@@ -66,7 +66,7 @@ from kcontrol.core.model.spec import (
     PipelineSpec,
     StepPolicySpec,
 )
-from kcontrol.core.model.steps import StepBoundary, StepRecord
+from kcontrol.core.model.steps import Reset, StepBoundary, StepRecord
 from kcontrol.core.model.times import EndTimes, StepEnd, WorkTimes
 from kcontrol.core.model.values import (
     EMPTY_DIGEST,
@@ -151,6 +151,7 @@ __all__ = [
     "Received",
     "ReceivedPartition",
     "Replaying",
+    "Reset",
     "Resume",
     "SavedFiles",
     "SavedPart",

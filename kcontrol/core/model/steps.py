@@ -14,6 +14,21 @@ from kcontrol.core.model.words import Reason
 
 
 @dataclass(frozen=True, slots=True)
+class Reset:
+    """Of a step that takes back others: which one the pipeline goes on from."""
+
+    to_step: int
+    """The steps after it, up to this one, are void."""
+    why: str
+    """What whoever asked for it gave as the reason."""
+    by: str
+    """User and host of whoever asked for it."""
+    request_id: str
+    left_behind: tuple[str, ...]
+    """Pipelines that may have read what void steps wrote, and were left as they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepBoundary:
     """`step/S` in the steps topic: the record that ends a committed step, written in the step's own
     transaction."""
@@ -54,6 +69,9 @@ class StepBoundary:
     """What nodes sent each other in it, by exchange and partition."""
     watermarks: tuple[Watermark, ...] = ()
     """After it, of each query with a watermark, where nodes share one."""
+    reset: Reset | None = None
+    """Of a step that takes back others: it read and wrote nothing, and all else that it says is what the step said that it
+    goes back to."""
 
 
 StepRecord = StepBoundary | Checkpoint | Assignment

@@ -27,9 +27,10 @@ def own_checkpoint(state: NodeMachine, step: int) -> Checkpoint | None:
 
 
 def all_openable(state: NodeMachine) -> tuple[int, ...]:
-    """Every step that this node could open, newest first."""
+    """Every step that this node could open and that was not made void, newest first."""
     saved = (one.step for one in state.steps.checkpoints if own_checkpoint(state, one.step))
-    return tuple(sorted({*state.openable, *saved}, reverse=True))
+    held = (step for step in state.openable if state.steps.void_by(step) is None)
+    return tuple(sorted({*held, *saved}, reverse=True))
 
 
 def opening(state: NodeMachine, step: int, create: bool) -> OpenEngine:

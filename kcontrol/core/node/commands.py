@@ -7,7 +7,7 @@ from typing import assert_never
 
 from kcontrol.core.events import CancelAttempt, CloseEngine, Exit, PinStep, RunStep
 from kcontrol.core.model import Command, CommandKind
-from kcontrol.core.node.announce import speak
+from kcontrol.core.node.announce import say_replaying, speak
 from kcontrol.core.node.checkpoints import opening, refuse
 from kcontrol.core.node.state import SHUT_DOWN, NodeMachine
 from kcontrol.core.node.table import AT_WORK, CANCELLED, UNANSWERED, NodeCause, NodeStage
@@ -26,6 +26,8 @@ def obey(turn: NodeTurn) -> None:
     if state.at in (NodeStage.OPENING, NodeStage.CLOSING) and not _interrupts(state, command):
         return
     match command.kind:
+        case CommandKind.CREATE | CommandKind.OPEN if state.steps.void_by(command.step) is not None:
+            _refuse_void(turn, command)
         case CommandKind.CREATE | CommandKind.OPEN:
             state.obeying = command
             open_at(turn, NodeCause.OPEN, command.step, create=command.kind is CommandKind.CREATE)
@@ -69,8 +71,20 @@ def done(state: NodeMachine, command: Command) -> None:
     state.obeying = None
 
 
+def _refuse_void(turn: NodeTurn, command: Command) -> None:
+    """Whoever asks has not read the reset. That this node has is said, so that he reads again before anything else."""
+    state = turn.state
+    reset = state.steps.void_by(command.step)
+    assert reset is not None
+    say_replaying(turn, reset)
+    done(state, command)
+    state.error = f"step {command.step} is void since step {reset}, and is not opened"
+
+
 def open_at(turn: NodeTurn, cause: NodeCause, step: int, create: bool) -> None:
-    """Give up what runs, and have the engine open `step`, the last one that it is to hold complete."""
+    """Give up what runs, and have the engine open `step`, the last one that it is to hold complete; for a reset that whose
+    state it has."""
+    step = turn.state.steps.made_by(step)
     _cancel(turn)
     turn.go(cause, opening(turn.state, step, create))
     turn.state.go_back(step)

@@ -156,8 +156,20 @@ def _on_step(turn: NodeTurn, event: StepSeen) -> None:
                 end_if_relaid(turn)
         return
     state.boundaries = state.boundaries.extended(boundary)
+    if boundary.reset is not None and ends_with(state):
+        end(
+            turn,
+            f"step {boundary.step} of pipeline {state.pipeline} is a reset to step {boundary.reset.to_step}: node "
+            f"{state.node}, which was there before, begins anew",
+        )
+        return
     if state.at in ATTEMPTING and state.work is not None and boundary.step == state.work.step:
         _on_boundary(turn, boundary, state.work)
+
+
+def ends_with(state: NodeMachine) -> bool:
+    """Whether a reset ends the incarnation: what it holds, and has seen of its inputs, may be of steps that are void."""
+    return state.at is not NodeStage.JOINING
 
 
 def _on_boundary(turn: NodeTurn, boundary: StepBoundary, work: StepWork) -> None:
@@ -195,6 +207,8 @@ def _go_on(turn: NodeTurn) -> None:
 def _replay(turn: NodeTurn) -> None:
     """Behind the log and idle: run the next logged step again, writing nothing."""
     state = turn.state
+    if state.at is NodeStage.IDLE:
+        _pass_over_void(state)
     if state.at is not NodeStage.IDLE or state.step >= state.steps.step:
         return
     boundary = state.boundaries.get(state.step + 1)
@@ -216,6 +230,12 @@ def _replay(turn: NodeTurn) -> None:
     state.work = work_of(boundary, spec, state.node)
     turn.go(NodeCause.BEHIND, RunStep(state.work, boundary))
     say_replaying(turn, boundary.step)
+
+
+def _pass_over_void(state: NodeMachine) -> None:
+    """A reset holds what the step does that it goes back to: to run it again is to count on."""
+    while (reset := state.steps.reset_after(state.step)) is not None:
+        state.go_back(reset)
 
 
 def _pass_over_dropped(turn: NodeTurn) -> None:

@@ -104,13 +104,14 @@ def judge_log(applied: Applied, log: LogFacts) -> StepVerdict:
     return StepVerdict.NEXT
 
 
-def judge_step(applied: Applied, step: int, its_print: str) -> StepVerdict:
-    """What to do with a step of the target's own log. its_print: as `step_print` gives it."""
+def judge_step(applied: Applied, step: int, its_print: str, follows: int | None = None) -> StepVerdict:
+    """What to do with a step of the target's own log. its_print: as `step_print` gives it. follows: the step before it, of
+    those that are not void; None: the number before."""
     if step == applied.step and applied.print and applied.print != its_print:
         return StepVerdict.DIFFERENT
     if step <= applied.step:
         return StepVerdict.DUPLICATE
-    return StepVerdict.NEXT if step == applied.step + 1 else StepVerdict.GAP
+    return StepVerdict.NEXT if applied.step >= (step - 1 if follows is None else follows) else StepVerdict.GAP
 
 
 def sentence(verdict: StepVerdict, where: str, applied: Applied, log: LogFacts, step: int = 0) -> str:

@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 
 from kcontrol.core.coordinator.checkpointing import making_room
 from kcontrol.core.log.keys import key_of
+from kcontrol.core.log.resets import kept, resets_in, void_by
 from kcontrol.core.log.steps_view import StepsView, evolve
-from kcontrol.core.model import Checkpoint, CheckpointSpec, LoggedStep, StepBoundary, StepRecord, Tombstone
-from tests.unit.core.made import LIMITS, boundary, checkpoint
+from kcontrol.core.model import (
+    Checkpoint,
+    CheckpointSpec,
+    LoggedStep,
+    Reset,
+    StepBoundary,
+    StepRecord,
+    Tombstone,
+)
+from kcontrol.core.step.resetting import going_back, refused_step, void_checkpoints
+from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
 
 
 def fold(log: list[LoggedStep]) -> StepsView:
@@ -21,32 +31,53 @@ def fold(log: list[LoggedStep]) -> StepsView:
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[LoggedStep]:
-    """Steps, checkpoints of any of them in their order, and what each makes needless."""
+    """Steps, checkpoints of any of them in their order, and what each makes needless; and resets, to wherever one can be."""
     policy = CheckpointSpec("file:///c", 1, draw(st.integers(1, 3)), draw(st.integers(-1, 4)))
     limits = replace(LIMITS, max_forgotten=draw(st.integers(1, 5)))
     log: list[LoggedStep] = []
     view, step, nodes = StepsView("p"), 0, 1
     offsets: dict[int, int] = {}
+    made: dict[int, StepBoundary] = {}
+    end = (5, 0)
 
     def append(record: StepRecord | Tombstone) -> None:
         nonlocal view
         log.append(LoggedStep(len(log), record))
         view = evolve(view, log[-1])
 
-    for saves in draw(st.lists(st.booleans(), min_size=1, max_size=25)):
-        if not saves or view.checkpoint == step:
-            step += 1
+    for kind in draw(st.lists(st.sampled_from(("step", "step", "save", "save", "reset")), max_size=25)):
+        back = [one for one in made if not refused_step(SPEC, view, one)]
+        if kind == "reset" and back:
+            to = draw(st.sampled_from(back))
+            asked = Reset(to, "", "me", f"r{step}", ())
+            record = going_back(made[step], made[view.made_by(to)], asked, (1, 1), 0, 1_000 + step + 1)
+            step, nodes, end = step + 1, record.nodes, _ends(record)
+            made[step], offsets[step] = record, len(log)
+            gone = void_checkpoints(view, to)
+            append(record)
+        elif kind == "save" and (saves := _may_be_saved(view, made)):
+            saved = draw(st.sampled_from(saves))
+            record = replace(checkpoint(saved, 2), boundary_offset=offsets[saved])
+            record, gone = making_room(view, record, policy, limits)
+            append(record)
+        else:
+            step, begin, end, gone = step + 1, end, (end[0] + 1, end[1] + 1), ()
             nodes = draw(st.sampled_from((nodes, nodes, nodes, 1, 2)))
-            offsets[step] = len(log)
-            append(boundary(step, (4 + step, step - 1), (5 + step, step), nodes=nodes))
-            continue
-        saved = draw(st.integers(view.checkpoint + 1, step))
-        made = replace(checkpoint(saved, 2), boundary_offset=offsets[saved])
-        made, gone = making_room(view, made, policy, limits)
-        append(made)
+            made[step], offsets[step] = boundary(step, begin, end, nodes=nodes), len(log)
+            append(made[step])
         for key in gone:
             append(Tombstone(key))
     return log
+
+
+def _ends(one: StepBoundary) -> tuple[int, int]:
+    first, second = (piece.to for piece in one.inputs)
+    return first, second
+
+
+def _may_be_saved(view: StepsView, made: dict[int, StepBoundary]) -> list[int]:
+    later = range(view.checkpoint + 1, view.step + 1)
+    return [one for one in later if view.void_by(one) is None and made[one].reset is None]
 
 
 @given(logs(), st.data())
@@ -93,8 +124,39 @@ def test_what_is_left_can_be_replayed_from_the_oldest_checkpoint(log: list[Logge
 def test_a_node_begins_only_where_all_later_steps_were_made_by_as_many(log: list[LoggedStep]) -> None:
     view = fold(log)
     sizes = {one.record.step: one.record.nodes for one in log if isinstance(one.record, StepBoundary)}
+    there = [one.record for one in log if isinstance(one.record, StepBoundary)]
+    known = resets_in(there)
+    oldest = view.checkpoints[0].step if view.checkpoints else 0
     for step in range(view.step + 2):
         for nodes in (1, 2):
             later = [sizes[one] == nodes for one in range(step + 1, view.step + 1)]
-            expected = step == view.step or (view.first - 1 <= step < view.step and all(later))
+            # Before a reset that lies before the oldest checkpoint nobody has to begin.
+            behind = any(step < each.reset <= oldest for each in known) or void_by(known, step) is not None
+            expected = step == view.step or (view.first - 1 <= step < view.step and all(later) and not behind)
             assert view.can_begin_at(step, nodes) == expected, (step, nodes)
+
+
+@given(logs())
+def test_a_fold_with_resets_is_that_of_the_steps_that_are_not_void_but_for_their_numbers(
+    log: list[LoggedStep],
+) -> None:
+    """Void steps never were: neither for who reads on, nor for what is saved, nor for who begins where."""
+    there = [one.record for one in log if isinstance(one.record, StepBoundary)]
+    left = kept(there)
+    number = {one.step: at for at, one in enumerate(left, 1)}
+    plain: list[StepRecord] = []
+    for one in left:
+        plain.append(replace(one, step=number[one.step]))
+        plain += [
+            replace(each.record, step=number[one.step])
+            for each in log
+            if isinstance(each.record, Checkpoint) and each.record.step == one.step
+        ]
+    with_resets, without = fold(log), fold([LoggedStep(at, one) for at, one in enumerate(plain)])
+    assert with_resets.next_from == without.next_from
+    assert number.get(with_resets.made_by(with_resets.step), 0) == without.step
+    for one in with_resets.checkpoints:
+        assert number[one.step] in {each.step for each in without.checkpoints}
+    for one in left:
+        if with_resets.can_begin_at(one.step, one.nodes):
+            assert without.can_begin_at(number[one.step], one.nodes)

@@ -137,6 +137,7 @@ class SessionsEngine:
         saved = SavedFiles(f"{step}/{self.inner.number}/{self.inner.incarnation}/{claim_epoch}", 1, 1)
         self._world.store[saved.manifest] = StoredPart(
             self.inner.number,
+            step,
             self.inner.pinned,
             self.inner.spec.layout.shuffle_partitions,
             self.inner.incarnation,

@@ -91,3 +91,14 @@ def test_the_print_of_a_step_is_of_its_own_output_alone_and_of_all_of_that() -> 
         changed = replace(BOUNDARY, outputs=(replace(first, **change), *BOUNDARY.outputs[1:]))
         assert step_print(changed, first.output) != own, change
     assert step_print(replace(BOUNDARY, step=BOUNDARY.step + 1), first.output) != own
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict"),
+    [(7, StepVerdict.NEXT), (11, StepVerdict.NEXT), (6, StepVerdict.GAP), (12, StepVerdict.DUPLICATE)],
+)
+def test_between_a_step_and_the_one_that_it_follows_there_may_be_void_ones(
+    held: int, verdict: StepVerdict
+) -> None:
+    """Step 12 follows 7: 8 to 10 are void, and 11 says so."""
+    assert judge_step(_applied(held), 12, "print", follows=7) is verdict

@@ -14,6 +14,7 @@ from kcontrol.core.model import (
     ExchangeSlice,
     LoggedStep,
     PipelineSpec,
+    Reset,
     StepBoundary,
     StepResult,
     StepWork,
@@ -21,6 +22,7 @@ from kcontrol.core.model import (
     Watermark,
 )
 from kcontrol.core.step.differences import Difference
+from kcontrol.core.step.resetting import going_back
 from kcontrol.errors import NotFoundError
 from kcontrol.replay.verify import Beginning, beginning, verify_steps
 from tests.unit.core.made import SPEC, boundary, checkpoint
@@ -221,3 +223,11 @@ def test_what_can_not_be_run_again_is_said_with_what_can(
 ) -> None:
     with pytest.raises(NotFoundError, match=said):
         beginning(spec, view(3, (3, 7)), first, lambda one: one.step not in unreadable)
+
+
+def test_void_steps_are_not_run_again() -> None:
+    made = going_back(LOG[2], LOG[0], Reset(1, "", "me", "r", ()), (1, 1), 0, 9_000)
+    again = boundary(5, (6, 1), (9, 4))
+    engine = RepeatingEngine()
+    assert list(run(engine, [*LOG[:3], made, again], 1, 5)) == [1, 5]
+    assert engine.calls == [("open", 0), ("run", 1), ("finish", 1), ("run", 5), ("finish", 5)]

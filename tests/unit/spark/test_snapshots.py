@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kcontrol.adapters.spark.state.formats import record_text
+from kcontrol.adapters.spark.state.formats import plan_text, record_text
 from kcontrol.adapters.spark.state.snapshots import changes_since_snapshot
 from tests.support.spark_files import new_version, put, put_changelog, put_snapshot
 
@@ -13,6 +13,7 @@ STEP = 7
 
 def query(directory: Path, *stores: list[str | None]) -> Path:
     """A query whose last batch was recorded with these ids, by partition."""
+    put(directory / "offsets" / str(STEP - 1), plan_text("{}", [STEP]))
     put(directory / "commits" / str(STEP - 1), record_text(0, {"0": stores}))
     return directory
 

@@ -164,3 +164,19 @@ def test_a_beginning_that_was_cut_off_where_it_was_signed_is_begun_again(tmp_pat
     for query in QUERIES:
         record(again, query, planned=1, committed=1)
     assert again.openable() == (1,)
+
+
+def test_after_a_reset_a_batch_is_of_a_step_further_ahead(tmp_path: Path) -> None:
+    """Steps 4 and 5 are void, 6 is the reset: what comes after batch 2, which is step 3, is step 7."""
+    it = workdir(tmp_path, 1, retained=4)
+    for query in QUERIES:
+        record(it, query, planned=5, committed=5)
+    it.roll_back(3)
+    for query in QUERIES:
+        for log, text in (("offsets", 'v1\n{}\n{"step": 7}'), ("commits", "v1\n{}")):
+            (it.query_path(query) / log / "3").write_text(text)
+    assert it.openable() == (7, 3)
+    assert workdir(tmp_path, 2, retained=4).openable() == (7, 3)
+    again = workdir(tmp_path, 3, retained=4)
+    again.roll_back(3)
+    assert (again.openable(), names(again, "a", "offsets") & {"2", "3"}) == ((3,), {"2"})

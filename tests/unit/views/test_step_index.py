@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcontrol.core.model import OutputSlice, SkippedRange, StepBoundary
+from kcontrol.core.model import OutputSlice, Reset, SkippedRange, StepBoundary
+from kcontrol.core.step.resetting import going_back
 from kcontrol.views.step_index import OffsetPlace, StepIndex, place_of, skips
 from tests.unit.core.made import boundary
 
@@ -59,3 +60,14 @@ def test_outputs_have_their_writers() -> None:
     wrote = replace(boundary(1), outputs=(OutputSlice("out", "output", 1, 3, 5, 2, NO_DIGEST),))
     found = index([wrote])
     assert [found.writer_of("output", 1, offset) for offset in (2, 3, 4, 5)] == [None, 1, 1, None]
+
+
+def test_what_void_steps_read_others_read_again_and_what_they_wrote_is_there() -> None:
+    wrote = replace(LOG[2], outputs=(OutputSlice("out", "output", 1, 3, 5, 2, NO_DIGEST),))
+    made = going_back(wrote, LOG[0], Reset(1, "", "me", "r", ()), (1, 1), 0, 9_000)
+    again = replace(boundary(5, (8, 1), (13, 2)), now_ms=10_000)
+    found = index([*LOG[:2], wrote, made, again])
+    assert [found.reader_of("in", 0, offset) for offset in (7, 8, 12, 14)] == [1, 5, 5, None]
+    assert (found.skipper_of("in", 0, 8), found.step_of_skip("r")) == (None, None)
+    assert found.writer_of("output", 1, 4) == 3
+    assert [found.offset_of(step) for step in (3, 4, 5)] == [20, 30, 40]

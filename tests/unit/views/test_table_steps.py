@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.log.steps_view import StepsView, evolve
-from kcontrol.core.model import CheckpointSpec, LoggedStep, PipelineSpec
+from kcontrol.core.model import CheckpointSpec, LoggedStep, PipelineSpec, Reset
+from kcontrol.core.step.resetting import going_back
 from kcontrol.errors import NotFoundError
 from kcontrol.views.table_steps import askable_steps, chosen_step, steps_text
 from tests.unit.core.made import SPEC, boundary, checkpoint
@@ -76,3 +77,12 @@ def test_steps_as_text() -> None:
         *("3", "3 and 4", "3 to 5", "3, 5 and 9", "1 to 7")
     ]
     assert list(askable_steps(STATELESS, log(2))) == [1, 2]
+
+
+def test_what_is_void_can_not_be_asked_for() -> None:
+    last, back = (boundary(step, (4 + step, step - 1), (5 + step, step)) for step in (3, 1))
+    made = going_back(last, back, Reset(1, "", "me", "r", ()), (1, 1), 0, 9_000)
+    view = evolve(log(3), LoggedStep(9, made))
+    assert list(askable_steps(STATELESS, view)) == [1]
+    with pytest.raises(NotFoundError, match="as of step 3: its log holds step 1"):
+        chosen_step(STATELESS, view, 3)

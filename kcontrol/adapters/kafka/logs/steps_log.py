@@ -86,6 +86,16 @@ class KafkaStepsLog:
                 break
         return found
 
+    async def read_resets(self) -> list[StepBoundary]:
+        """Those from where this stands up to the end, read piece by piece. It stands there afterwards, too."""
+        begin, end, found = self._reader.position, await self._reader.end(), list[StepBoundary]()
+        while self._reader.position < end:
+            records, self._reader.position = await self._reader.read_some(self._reader.position)
+            decoded = (each.record for each in await self._decode_all(records))
+            found += [each for each in decoded if isinstance(each, StepBoundary) and each.reset is not None]
+        self._reader.position = begin
+        return found
+
     def _begin(self, offset: int) -> None:
         self._reader.position = self._left_out = offset
 

@@ -128,6 +128,18 @@ class KafkaTransaction:
         await self.add_partitions(producer_id, producer_epoch, [(self._topic, _STEPS_PARTITION)])
         await self._commit_record((producer_id, producer_epoch), assignment, expected_offset, ())
 
+    async def commit_reset(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        boundary: StepBoundary,
+        expected_offset: int,
+        forget: Sequence[str],
+    ) -> None:
+        """The same with a step that takes back others, in a transaction that begins here. Raises as `commit_step` does."""
+        await self.add_partitions(producer_id, producer_epoch, [(self._topic, _STEPS_PARTITION)])
+        await self._commit_record((producer_id, producer_epoch), boundary, expected_offset, forget)
+
     async def prove_end(self, producer_id: int, producer_epoch: int) -> None:
         """Write a record whose acknowledgement says where the log ends, and leave its transaction open.
 

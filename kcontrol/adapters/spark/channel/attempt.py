@@ -79,18 +79,21 @@ class AttemptLedger:
         own_input: frozenset[tuple[str, int]] | None = None,
         input_check: InputCheck | None = None,
         stages: Stages | None = None,
+        after: int | None = None,
     ) -> None:
         """queries: whose results are waited for, and the exchanges that are delivered.
         own_input: (input, partition) of all that this node reads, the division being that
         of all nodes; None: everything.
         input_check: ends a replay as soon as it has read something else than the log says;
-        None: somebody compares later. stages: of those queries; None: there is one."""
+        None: somebody compares later. stages: of those queries; None: there is one. after: the step that the queries hold;
+        None: the number before."""
         self._own_input = own_input
         self._input_check = input_check
         self.digest_version = recorded_version(expected, own_input)
         """Of the digests of what is read."""
         self.serial = serial
         self.work = work
+        self.after = work.step - 1 if after is None else after
         self.expected = expected
         self.started_s = time.monotonic()
         self._queries = queries

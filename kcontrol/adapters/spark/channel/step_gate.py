@@ -118,12 +118,11 @@ class StepGate:
                 raise StepFailedError(FailureKind.LOST, "this query is being stopped")
             if self._attempt is None or self._attempt.work.step <= start:
                 return None
-            if self._attempt.work.step != start + 1:
+            if self._attempt.after != start:
                 raise self._attempt.fail(
-                    FailureKind.LOST,
-                    f"a query is at step {start} where {self._attempt.work.step - 1} was expected",
+                    FailureKind.LOST, f"a query is at step {start} where {self._attempt.after} was expected"
                 )
-            return start + 1
+            return self._attempt.work.step
 
     def wait_queries(self, step: int, timeout_s: float, queries: int | None = None) -> float:
         """Block until every query, or so many of them, wait for the step after `step`;

@@ -144,6 +144,8 @@ class SparkEngine:
         self._phase = _Phase.CLOSED
         self._cancels = self._serial = 0
         self._attempt: AttemptLedger | None = None
+        self._after = 0
+        """The step that was opened or finished last."""
         self._recording: int | None = None
         """The step whose batches Spark was let record, until somebody has waited for it."""
         self._recorded_s: float | None = None
@@ -317,6 +319,7 @@ class SparkEngine:
         def await_queries(started: int) -> None:
             self._host.gate.wait_queries(step, max(0.0, deadline_s - time.monotonic()), started)
 
+        self._after = step
         self._queries.start(session, step, await_queries if one_by_one else None)
         await_queries(len(self._bound.queries))
 
@@ -332,6 +335,7 @@ class SparkEngine:
             attempt = self._attempt = AttemptLedger(
                 *(self._serial, work, expected, self._work.names, own, of_input),
                 stages=self._work.stages(work.layout),
+                after=self._after,
             )
         self._await_recorded()
         attempt.recorded(self._recorded_s)
@@ -385,7 +389,7 @@ class SparkEngine:
                 FailureKind.LOST, f"step {step} can't be finished: it is not the one that ran"
             )
         attempt.finish({one.query: one.ms for one in watermarks})
-        self._recording = step
+        self._recording = self._after = step
 
     def _await_recorded(self) -> None:
         """The batches of the step before must be recorded."""

@@ -133,7 +133,7 @@ class OnceQuery:
             while True:
                 step += 1
                 if not self._run_ahead(step):
-                    self._run_step(step)
+                    step = self._run_step(step)
         except Exception as error:  # noqa: BLE001 - whatever ends the query, the engine must hear of it
             if not self._stopping:
                 self._on_end(as_step_failure(error, step, self._bound.name))
@@ -149,9 +149,11 @@ class OnceQuery:
         # As a streaming query does: a task that waits for Python ends at once when its job is cancelled.
         context.setJobGroup(self._group, f"steps of query {self._bound.name}", interruptOnCancel=True)
 
-    def _run_step(self, step: int) -> None:
+    def _run_step(self, step: int) -> int:
+        """Which one it was: after a reset the next number is further ahead."""
         attempt = self._releases.released(step)
         assert attempt is not None
+        step = attempt.work.step
         self._shape, idle_s = None, attempt.started_s - self._ended_s
         try:
             attempt.planned(self._bound.name)
@@ -164,6 +166,7 @@ class OnceQuery:
         if idle_s < self._ahead_s:
             self._shape = shape
         self._deliver(attempt)
+        return step
 
     def _run_ahead(self, step: int) -> bool:
         """Begin the job of a step that is not released yet. False if it has not become that of any attempt."""

@@ -42,8 +42,8 @@ class Releases:
         return self._thread is None or not self._thread.is_alive()
 
     def released(self, step: int, timeout_s: float | None = None) -> AttemptLedger | None:
-        """The attempt at a step, once it is released; None: not in that time. Without a time it is waited for
-        until the query is stopped.
+        """The attempt at a step, or at a later one where what lies between is void, once it is released; None: not in that
+        time. Without a time it is waited for until the query is stopped.
 
         Raises what ended the waiting: AttemptCancelledError, or StepFailedError from the gate.
         """
@@ -61,9 +61,10 @@ class Releases:
     def _follow(self, step: int) -> None:
         try:
             while True:
-                if self._gate.next_step(self._peer, step) is None:
+                released = self._gate.next_step(self._peer, step)
+                if released is None:
                     continue
-                step += 1
+                step = released
                 attempt = self._gate.current()
                 if attempt is None or attempt.work.step != step:
                     raise AttemptCancelledError(f"query {self._query!r}: step {step} is not released")

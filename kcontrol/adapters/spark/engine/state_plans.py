@@ -54,12 +54,14 @@ class StatePlans:
         """Raises FileNotFoundError, and ConfigurationError, if the directory can't be read."""
         assert bound.raw_of is not None
         self._bound, self._raw_of, self._log, self._step = bound, bound.raw_of, log, step
-        log.open()
-        recorded = log.settings(step)
+        log.open(step)
+        self._version = log.version
+        """Of the state: how many batches have made it."""
+        recorded = log.settings()
         if _SHUFFLE in recorded:
             recorded[STATE_PARTITIONS] = recorded[_SHUFFLE]
         self._settings = {**settings, **recorded, **_OWN_SETTINGS}
-        self._ids: dict[int, StoreIds] = log.ids(step)
+        self._ids: dict[int, StoreIds] = log.ids()
         self._session = StateSession(spark, self._settings)
         self._query = KeptQuery(bound.frame, f"file:{directory / STATE}", bound.mode)
         self._writer = WriterPlan(address, bound.name, bound.frame.schema)
@@ -76,18 +78,19 @@ class StatePlans:
         return shape if shape in self._plans else None
 
     def run(self, shape: Shape, step: int) -> None:
-        """See `StepPlans`."""
-        if step != self._step + 1:
+        """See `StepPlans`. The number of the first step after a reset is further ahead."""
+        if step <= self._step:
             raise StepFailedError(
                 FailureKind.LOST, f"{self._name}: step {step} can't follow step {self._step}"
             )
         plan = self._plans[shape]
-        plan.begin(self._step, self._ids)
+        plan.begin(self._version, self._ids)
         plan.run()
+        made = self._version + 1
         self._job = (
             step,
             {
-                operator: checked_ids(self._name, operator, step, self._ids.get(operator), told)
+                operator: checked_ids(self._name, operator, made, self._ids.get(operator), told)
                 for operator, told in plan.ids().items()
             },
         )
@@ -105,6 +108,7 @@ class StatePlans:
         if self._job is None or self._job[0] != step:
             raise StepFailedError(FailureKind.LOST, f"{self._name}: no job was run for step {step}")
         self._step, self._ids = self._job
+        self._version += 1
         self._unrecorded[step] = self._ids
 
     def decided(self, attempt: AttemptLedger) -> None:
@@ -135,7 +139,7 @@ class StatePlans:
         writing: Callable[[DataFrame], DataFrame] = lambda rows: self._writer.writing(rows, shape.ways)  # noqa: E731
         first = not self._plans
         plan = (self._session, self._query, lambda name: self._source(name, tasks[name]), tasks, writing)
-        return KeptPlan(*plan, self._step, self._ids, first=first)
+        return KeptPlan(*plan, self._version, self._ids, first=first)
 
     def _source(self, name: str, tasks: int) -> DataFrame:
         """With at least so many tasks, of which the first ones are run."""

@@ -51,7 +51,7 @@ class Sink:
             self._check(attempt, batch_id)
             attempt.planned(self._bound.name)
             attempt.wait_stage(self._bound.name)
-            result = self._run(batch, attempt)
+            result = self._run(batch, batch_id, attempt)
         except AttemptCancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is ends the attempt and says why
@@ -67,17 +67,17 @@ class Sink:
             set_watermark(execution_of(self._context.query(self._bound.name)), watermark_ms)
 
     def _check(self, attempt: AttemptLedger, batch_id: int) -> None:
-        """All sources of the batch must end at the step, and the batch must be the step's own."""
+        """All sources of the batch must end at the step."""
         step = attempt.work.step
         ends = self._context.planned_steps(self._bound.name, batch_id)
-        if batch_id != step - 1 or set(ends) != {step}:
+        if set(ends) != {step}:
             raise attempt.fail(
                 FailureKind.LOST,
                 f"query {self._bound.name!r}: Spark's batch {batch_id} has sources that end at steps "
                 f"{ends}, not all at {step}",
             )
 
-    def _run(self, batch: DataFrame, attempt: AttemptLedger) -> QueryResult:
+    def _run(self, batch: DataFrame, batch_id: int, attempt: AttemptLedger) -> QueryResult:
         execution = execution_of(self._context.query(self._bound.name))
         owned = self._owned_partitions(execution)
         mine = batch if owned is None else owned.of_batch(batch)
@@ -87,7 +87,7 @@ class Sink:
             lambda ways: PlannedFrame(self._plan.writing(mine, ways)).run(),
         )
         if owned is not None:
-            owned.finish(execution, attempt.work.step - 1)
+            owned.finish(execution, batch_id)
         skipped, late = skipped_records(execution, self._bound), self._late.rows(execution)
         if self._bound.name in self._context.shared_watermarks:
             # Whether it moves is not for this node to say; and Spark, once asked what it makes of its own, keeps to that.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcontrol.adapters.checkpoints import BroughtBytes, CheckpointStore, Manifest, ManifestFile
+from kcontrol.adapters.spark.state.batches import batch_of, numbered, step_of
 from kcontrol.adapters.spark.state.formats import (
     partition_counts,
     planned_ends,
@@ -103,7 +104,7 @@ class PartsOfNodes:
             for query, held in by_query(manifest).items()
             if any(file.path.startswith(f"{query}/{STATE}/") for file in held.plain)
             for file in held.plain
-            if file.path == f"{query}/commits/{self.step - 1}"
+            if _is_record(file.path, query)
         }
 
     def base(self, query: str, node: int) -> int | None:
@@ -256,7 +257,7 @@ class PartsOfNodes:
             place: self.held(donor)[query].ids[place]
             for place, donor in self.donors(query, base, taker).items()
         }
-        record = directory / "commits" / str(self.step - 1)
+        record = directory / "commits" / str(batch_of(directory, self.step))
         text = record_with_ids(record, ids)
         for operator, partitions in partition_counts(record).items():
             # Of one group there is one partition.
@@ -277,10 +278,15 @@ class PartsOfNodes:
 
     def _fit_sources(self, directory: Path, sources: int) -> None:
         """A query whose rows are exchanged reads exchanges in place of inputs, and of those there may be more or fewer."""
-        for batch in (self.step - 2, self.step - 1):
-            plan = directory / "offsets" / str(batch)
-            if plan.is_file() and len(planned_ends(plan)) != sources:
-                _replace(plan, with_sources(plan, batch + 1, sources))
+        for _, plan in list(numbered(directory / "offsets")):
+            if len(planned_ends(plan)) != sources:
+                _replace(plan, with_sources(plan, step_of(plan), sources))
+
+
+def _is_record(path: str, query: str) -> bool:
+    """Of the batch of the part's step, which is the only one that a part has of a query."""
+    folder, _, name = path.rpartition("/")
+    return folder == f"{query}/commits" and name.isdecimal()
 
 
 def _replace(path: Path, text: str) -> None:

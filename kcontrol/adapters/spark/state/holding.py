@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from kcontrol.adapters.checkpoints import HeldShard, HeldShards, Manifest, ManifestFile, ManifestShard
+from kcontrol.adapters.spark.state.batches import batch_of
 from kcontrol.adapters.spark.state.formats import ids_in, unique_ids
 from kcontrol.adapters.spark.state.pinning import store_of
 
@@ -29,7 +30,9 @@ def held_shards(part: Path, step: int, queries: Iterable[str]) -> HeldShards:
     for query in cut:
         paths = [path.relative_to(part / query) for path in (part / query).rglob("*") if path.is_file()]
         files = _by_place(path.as_posix() for path in paths)
-        for place, ids in sorted(_run(unique_ids(part / query / "commits" / str(step - 1))).items()):
+        for place, ids in sorted(
+            _run(unique_ids(part / query / "commits" / str(batch_of(part / query, step)))).items()
+        ):
             named = frozenset(f"{query}/{path}" for path in files.get(place, ()))
             found.append(HeldShard(_shard(query, place, ids), named))
     return HeldShards(cut, tuple(found))

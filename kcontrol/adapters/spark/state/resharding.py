@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 
 from kcontrol.adapters.spark.internals import AS_STORED, StoreIds, rewrite_state
 from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, Taker
+from kcontrol.adapters.spark.state.batches import batch_of
 from kcontrol.adapters.spark.state.formats import (
     StatefulOperator,
     operator_files,
@@ -78,7 +79,7 @@ def refused_state(parts: PartsOfNodes, scratch: Path) -> str:
 
 def _operators(parts: PartsOfNodes, query: str, scratch: Path) -> Sequence[StatefulOperator]:
     parts.bring_plain(query, parts.nodes[0], scratch)
-    return operators(scratch / query / STATE, parts.step - 1)
+    return operators(scratch / query / STATE, batch_of(scratch / query, parts.step))
 
 
 def _refused(operator: StatefulOperator) -> str:
@@ -144,7 +145,8 @@ class ReshardedParts:
     def _fill(self, query: str, directory: Path, node: int, owner: Owners) -> None:
         ids = self._ids[query]
         _tell_partitions(directory, self._shards)
-        record = directory / "commits" / str(self._parts.step - 1)
+        batch = batch_of(directory, self._parts.step)
+        record = directory / "commits" / str(batch)
         _replace(record, record_with_all_ids(record, ids))
         own = {
             (operator, shard): stores
@@ -159,7 +161,7 @@ class ReshardedParts:
                 (directory / path).parent.mkdir(parents=True, exist_ok=True)
                 os.link(written / path, directory / path)
         try:
-            needed_files(directory, self._parts.step - 1)
+            needed_files(directory, batch)
         except (FileNotFoundError, ConfigurationError) as error:
             raise CheckpointError(
                 f"query {query!r}: what Spark has written of its state is not whole: {error}; nothing was changed"
@@ -174,16 +176,17 @@ def rewritten(
 
     Raises CheckpointError if what was written is not what was there, and what Spark raises.
     """
-    record = source / "commits" / str(step - 1)
+    batch = batch_of(source, step)
+    record = source / "commits" / str(batch)
     fit_restored(source, source.parent)
     _copy_plain(source, target)
     for plan in _numbered(target / "offsets"):
         _replace(plan, with_shuffle_partitions(plan, shards))
-    ids = rewrite_state(spark, f"file:{source}", f"file:{target}", step - 1, shards)
+    ids = rewrite_state(spark, f"file:{source}", f"file:{target}", batch, shards)
     (target / "commits").mkdir()
-    (target / "commits" / str(step - 1)).write_text(record_with_all_ids(record, ids), encoding="utf-8")
+    (target / "commits" / str(batch)).write_text(record_with_all_ids(record, ids), encoding="utf-8")
     _tell_partitions(target, shards)
-    for operator in operators(source / STATE, step - 1):
+    for operator in operators(source / STATE, batch):
         for store in operator.stores:
             check()
             was, now = (_rows(spark, each, step, operator.number, store) for each in (source, target))
@@ -198,7 +201,7 @@ def rewritten(
 def _rows(spark: SparkSession, query: Path, step: int, operator: int, store: str) -> Row:
     """How many rows a state store has, and a sum over them."""
     options = {
-        "batchId": str(step - 1),
+        "batchId": str(batch_of(query, step)),
         "operatorId": str(operator),
         "storeName": store,
         AS_STORED: "true",

@@ -11,6 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from kcontrol.adapters.spark.state.batches import batch_of
 from kcontrol.adapters.spark.state.formats import unique_ids
 from kcontrol.adapters.spark.state.lineage import SHARED, STATE, StateVersion, lineage
 
@@ -21,7 +22,11 @@ MOST_CHANGES = 600
 def changes_since_snapshot(query: Path, step: int) -> int:
     """Of the state store that builds on most, as it is after `step`: how many versions those are. 0 where there
     is no state, or nothing that tells."""
-    record = query / "commits" / str(step - 1)
+    try:
+        batch = batch_of(query, step)
+    except FileNotFoundError:
+        return 0
+    record = query / "commits" / str(batch)
     if not record.is_file():
         return 0
     most = 0
@@ -30,7 +35,7 @@ def changes_since_snapshot(query: Path, step: int) -> int:
             folders[:] = [name for name in folders if name not in SHARED]
             for unique_id in ids:
                 with suppress(FileNotFoundError):  # Spark deletes what a snapshot has made superfluous
-                    most = max(most, _changes(Path(folder), set(names), StateVersion(step, unique_id)))
+                    most = max(most, _changes(Path(folder), set(names), StateVersion(batch + 1, unique_id)))
     return most
 
 

@@ -7,7 +7,7 @@ from a checkpoint, gets a new history, because state stores of queries that have
 snapshot to where they were, and Spark refuses to begin in a directory that is not empty. A history is of one assignment of
 shards to nodes, which `assignment.json` in it names.
 `<inc-INC>/pins/step-S/<query>/...` holds what a checkpoint of step S needs (`pinning`) until it is saved,
-whatever Spark deletes or a rollback undoes meanwhile. Batch id k is step k + 1.
+whatever Spark deletes or a rollback undoes meanwhile. Which batch is which step is what Spark has planned (`batches`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from kcontrol.adapters.spark.state.batches import batch_of, numbered, step_of
 from kcontrol.adapters.spark.state.formats import planned_ends
 from kcontrol.adapters.spark.state.linking import fit_restored, link_pin, link_tree
 from kcontrol.adapters.spark.state.pinning import LOGS, is_stray, needed_files
@@ -54,6 +55,8 @@ class WorkDir:
         self._incarnation = incarnation
         self._queries = tuple(queries)
         self.retained = retained
+        self._steps: dict[tuple[Path, int], int] = {}
+        """By query's directory and batch, which step that is, as far as it was looked up."""
         self.path = self._home / f"{_PREFIX}{incarnation}"
 
     def query_path(self, query: str) -> Path:
@@ -107,22 +110,32 @@ class WorkDir:
             return ()
         common: set[int] | None = None
         for query in self._queries:
-            steps = self._committed(query)
+            steps = self._with_state(query)
             common = steps if common is None else common & steps
-        if not common:
-            return ()
-        oldest = max(self._highest(), *common) - self.retained + 1
-        return tuple(sorted((step for step in common if step > oldest), reverse=True))
+        return tuple(sorted(common or (), reverse=True))
 
-    def _committed(self, query: str) -> set[int]:
-        planned = {batch + 1 for batch, _ in _batches(self.query_path(query) / "offsets")}
-        return planned & {batch + 1 for batch, _ in _batches(self.query_path(query) / "commits")}
+    def _with_state(self, query: str) -> set[int]:
+        """The steps of a query whose state Spark has not deleted yet."""
+        batches = self._committed(query)
+        oldest = max(self._highest(query), *batches.values(), -1) - self.retained + 1
+        return {step for step, batch in batches.items() if batch > oldest}
 
-    def _highest(self) -> int:
+    def _committed(self, query: str) -> dict[int, int]:
+        """By step, the batch of a query that is planned and recorded."""
+        directory = self.query_path(query)
+        recorded = {batch for batch, _ in numbered(directory / "commits")}
+        plans = {batch: plan for batch, plan in numbered(directory / "offsets") if batch in recorded}
+        for batch in plans.keys() - {batch for of, batch in self._steps if of == directory}:
+            self._steps[directory, batch] = step_of(plans[batch])
+        return {self._steps[directory, batch]: batch for batch in plans}
+
+    def _highest(self, query: str) -> int:
+        """The newest batch that there ever was of a query; -1: none that was taken back."""
         try:
-            return int(json.loads((self._history() / _HIGHEST).read_text())["step"])
+            told = json.loads((self._history() / _HIGHEST).read_text())
         except FileNotFoundError:
-            return 0
+            return -1
+        return int(told.get("batches", {}).get(query, int(told["step"]) - 1))
 
     def _begun_under(self) -> int:
         """The assignment of the history; one that does not say is of a time before there were any. -1: whoever began it was
@@ -163,11 +176,7 @@ class WorkDir:
         try:
             staging.mkdir()
             fill(staging)
-            missing = [
-                query
-                for query in self._queries
-                if not (staging / query / "commits" / str(step - 1)).is_file()
-            ]
+            missing = [query for query in self._queries if not _is_recorded(staging / query, step)]
             if missing:
                 raise CheckpointError(
                     f"the checkpoint holds nothing of {', '.join(missing)} at step {step}: it is of other queries than "
@@ -231,7 +240,8 @@ class WorkDir:
         try:
             staging.mkdir(parents=True)  # There may be no query whose files are needed.
             for query in self._queries:
-                link_pin(history / query, needed_files(history / query, step - 1), staging / query, history)
+                batch = batch_of(history / query, step)
+                link_pin(history / query, needed_files(history / query, batch), staging / query, history)
             staging.rename(pin)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
@@ -252,19 +262,30 @@ class WorkDir:
 
         State of later batches may stay: state files are named by ids that only the deleted commits knew.
         """
-        newest = max((max(self._committed(query), default=0) for query in self._queries), default=0)
-        if newest > self._highest():
-            staging = self._history() / f".{_HIGHEST}"
-            staging.write_text(json.dumps({"step": newest}))
-            staging.replace(self._history() / _HIGHEST)
-        for query in self._queries:
+        batches = {query: self._committed(query) for query in self._queries}
+        self._note_highest(batches)
+        for query, of_query in batches.items():
+            directory, last = self.query_path(query), of_query.get(step, step - 1)
             # Offsets last: a batch that is recorded but not planned is something that Spark refuses to open.
             for log in LOGS:
-                for batch, path in _batches(self.query_path(query) / log):
-                    if batch >= step:
+                for batch, path in list(numbered(directory / log)):
+                    if batch > last:
                         _delete_with_checksum(path)
-                for stray in _strays(self.query_path(query) / log):
+                        self._steps.pop((directory, batch), None)
+                for stray in _strays(directory / log):
                     stray.unlink()
+
+    def _note_highest(self, batches: Mapping[str, Mapping[int, int]]) -> None:
+        """Before they are taken back: Spark has deleted state by how far it was."""
+        newest = {query: max(of_query.values(), default=-1) for query, of_query in batches.items()}
+        before = {query: self._highest(query) for query in newest}
+        if all(newest[query] <= before[query] for query in newest):
+            return
+        told = {query: max(newest[query], before[query]) for query in newest}
+        staging = self._history() / f".{_HIGHEST}"
+        # `step` is what a kcontrol reads that does not know of resets.
+        staging.write_text(json.dumps({"step": max(told.values()) + 1, "batches": told}))
+        staging.replace(self._history() / _HIGHEST)
 
     def planned_steps(self, query: str, batch: int) -> list[int]:
         """The step at which each source of a batch ends, as Spark wrote it down before the batch ran."""
@@ -276,10 +297,11 @@ def _histories(incarnation: Path) -> list[int]:
     return [int(number) for number in numbers if number.isdecimal()]
 
 
-def _batches(log: Path) -> list[tuple[int, Path]]:
-    if not log.is_dir():
-        return []
-    return [(int(path.name), path) for path in log.iterdir() if path.name.isdecimal()]
+def _is_recorded(query: Path, step: int) -> bool:
+    try:
+        return (query / "commits" / str(batch_of(query, step))).is_file()
+    except FileNotFoundError:
+        return False
 
 
 def _strays(log: Path) -> list[Path]:

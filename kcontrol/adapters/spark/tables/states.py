@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import NullType, StructField, StructType
 
+from kcontrol.adapters.spark.state.batches import batch_of
 from kcontrol.adapters.spark.state.formats import StatefulOperator, operators
 from kcontrol.adapters.spark.state.lineage import STATE
 from kcontrol.adapters.spark.tables.gathering import GatheredState
@@ -63,7 +64,7 @@ def read_state(spark: SparkSession, table: StateTable, step: int) -> DataFrame:
     """Its rows, of all nodes."""
     frames = []
     for node, place in sorted(table.places.items()):
-        options = {"batchId": str(step - 1), "operatorId": str(table.operator), **table.options}
+        options = {"batchId": str(batch_of(place, step)), "operatorId": str(table.operator), **table.options}
         whose = _node_of(table.nodes) if table.nodes else sf.lit(node)
         frame = spark.read.format("statestore").options(**options).load(place.as_uri())
         frames.append(frame.select(*_columns(frame), sf.col(_PARTITION).alias(SHARD), whose.alias(NODE)))
@@ -76,7 +77,8 @@ def _node_of(nodes: Mapping[int, int]) -> Column:
 
 def _of_query(query: str, state: GatheredState, step: int) -> Iterator[StateTable]:
     places, nodes = state.places, state.nodes
-    found = operators(next(iter(places.values())) / STATE, step - 1)
+    place = next(iter(places.values()))
+    found = operators(place / STATE, batch_of(place, step))
     named = [(each, suffix, what, options) for each in found for suffix, what, options in _tables_of(each)]
     suffixes = [suffix for _, suffix, _, _ in named]
     for operator, suffix, what, options in named:

@@ -1,0 +1,256 @@
+"""Takes a stopped pipeline back to one of its steps: with its state, its positions and its watermark, in one transaction.
+
+What is written is one step that says so, in the transaction that steps are made in, with the tombstones of the checkpoints of
+void steps. Nothing else is touched: records that void steps wrote stay in the topics, and whoever reads steps is told. Each
+node comes back to the step by itself when it is started, from its own disk or a checkpoint. So all that can be looked at is
+looked at before anything is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from kcontrol.adapters.checkpoints import CheckpointStore
+from kcontrol.adapters.checkpoints.locations import placed
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.admin.deliveries import DeliveryNotes
+from kcontrol.adapters.kafka.admin.topics import TopicAdmin
+from kcontrol.apps.owned_log import owned_log
+from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.apps.recorded import boundaries_of
+from kcontrol.apps.submit import all_specs
+from kcontrol.core.log.resets import kept
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, StepBoundary
+from kcontrol.core.step.resetting import begins_at, going_back, refused_step, void_checkpoints
+from kcontrol.errors import (
+    CheckpointError,
+    CommitUnknownError,
+    ConfigurationError,
+    FencedError,
+    HaltedError,
+    InputGoneError,
+    KcontrolError,
+    TopicError,
+)
+from kcontrol.requests.deletion import refuse_while_alive
+from kcontrol.requests.record import NotNowError
+from kcontrol.settings.cluster import ClusterSettings
+
+DELIVERIES = "deliveries"
+"""What `left_behind` calls deliveries, which no pipeline may be called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who reads what void steps wrote. name: a pipeline's, or `DELIVERIES`."""
+
+    name: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """A reset that can be made. back: the step that is gone back to, as it was made. last: the last one, which is void then.
+    begin: the checkpoint from which steps are run again, or 0. rerun: how many those are, on a node that has not kept the
+    step itself. written: by output, how many records void steps wrote. readers: who may have read them."""
+
+    pipeline: str
+    to_step: int
+    last: StepBoundary
+    back: StepBoundary
+    begin: int
+    rerun: int
+    written: Mapping[str, int]
+    readers: tuple[Reader, ...]
+
+
+async def plan_reset(
+    cluster: ClusterSettings, pipeline: str, to_step: int, left_behind: Collection[str], own: Path
+) -> ResetPlan:
+    """What a reset to a step would take back.
+
+    left_behind: the names of readers that are to be left as they are, although they may have read what is void then. own:
+    where nodes of this machine have their own checkpoints. Raises NotFoundError, NotNowError (somebody works for it),
+    HaltedError, CheckpointError, InputGoneError, TopicError, and ConfigurationError: it can't be done, or not so.
+    """
+    async with pipeline_logs(cluster, pipeline) as logs:
+        _, newest = await logs.read()
+        clock = SystemClock()
+        await logs.listen(clock)
+        refuse_while_alive(logs, clock.now_ms(), "can't be reset while it works", "Nothing was reset")
+        spec, steps = logs.spec(), logs.committed
+        if steps.doubles:
+            raise HaltedError(
+                f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
+            )
+        _refuse(refused_step(spec, steps, to_step))
+        begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
+        assert begin is not None
+        made = await boundaries_of(logs, newest, max(1, min(begin, steps.made_by(to_step))), steps.step)
+    last = made[-1]
+    before = [one for one in kept(made) if one.step <= to_step]
+    back = before[-1]
+    void = [one for one in made if one.step > to_step]
+    await asyncio.to_thread(_refuse_gone, cluster, spec, _first_read(before, begin))
+    checkpoint = steps.checkpoint_of(begin) if spec.stateful else None
+    if checkpoint is not None:
+        await asyncio.to_thread(_refuse_unreadable, spec, checkpoint, own)
+    written = _written(void)
+    readers = await _readers(cluster, spec, written, to_step)
+    _refuse_left(pipeline, readers, left_behind)
+    rerun = sum(one.step > begin for one in before)
+    return ResetPlan(pipeline, to_step, last, back, begin, rerun, written, readers)
+
+
+async def reset_pipeline(cluster: ClusterSettings, plan: ResetPlan, why: str, by: str) -> StepBoundary:
+    """Make a reset that was planned; the step that it is.
+
+    Raises NotNowError when the log has gone on since, or somebody else works for the pipeline: then nothing was reset.
+    """
+    left = tuple(reader.name for reader in plan.readers)
+    reset = Reset(plan.to_step, why, by, uuid4().hex, left)
+    async with owned_log(cluster, plan.pipeline) as owned:
+        try:
+            producer, steps = await owned.fence()
+            _refuse_gone_on(plan, steps)
+            boundary = going_back(plan.last, plan.back, reset, producer, -1, SystemClock().now_ms())
+            void = void_checkpoints(steps, plan.to_step)
+            try:
+                await owned.transaction.commit_reset(*producer, boundary, owned.log.position, void)
+            except CommitUnknownError:
+                _, steps = await owned.fence()
+                if steps.last != boundary:
+                    raise
+        except FencedError as error:
+            raise NotNowError(
+                f"pipeline {plan.pipeline!r} was started while it was being reset ({error}): stop it, then ask again. Nothing "
+                "was reset"
+            ) from error
+    return boundary
+
+
+# --- what can't be done -------------------------------------------------------------------------------------
+
+
+def _refuse(why: str) -> None:
+    if why:
+        raise ConfigurationError(f"{why}. Nothing was reset")
+
+
+def _refuse_gone_on(plan: ResetPlan, steps: StepsView) -> None:
+    if steps.last != plan.last:
+        raise NotNowError(
+            f"pipeline {plan.pipeline!r} has gone on from step {plan.last.step} to {steps.step} while it was being reset: stop "
+            "it, then ask again. Nothing was reset"
+        )
+
+
+def _first_read(before: Sequence[StepBoundary], begin: int) -> dict[tuple[str, int], tuple[str, int]]:
+    """By input and partition: topic id, and the first offset that is read again, or next."""
+    found: dict[tuple[str, int], tuple[str, int]] = {}
+    for boundary in before:
+        for piece in boundary.inputs:
+            place = (piece.input, piece.partition)
+            if boundary.step == begin:
+                found[place] = (piece.topic_id, piece.to)
+            else:
+                found.setdefault(place, (piece.topic_id, piece.from_))
+    return found
+
+
+def _refuse_gone(
+    cluster: ClusterSettings, spec: PipelineSpec, first: Mapping[tuple[str, int], tuple[str, int]]
+) -> None:
+    """Input that is needed, topics that are written to, and those of exchanges must be there as they were."""
+    admin = TopicAdmin(cluster)
+    written = {each.topic: each.topic_id for each in spec.outputs}
+    exchanged = [each.topic for each in spec.exchanges]
+    topics = [*dict.fromkeys((*(each.topic for each in spec.inputs), *written, *exchanged))]
+    there = admin.look(topics)
+    for name in topics:
+        found = there[name]
+        if isinstance(found, str):
+            raise TopicError(f"{found}. Nothing was reset")
+        if found is None or written.get(name, found.topic_id) != found.topic_id:
+            raise TopicError(
+                f"pipeline {spec.pipeline!r}: topic {name!r} is not there any more, or was made anew: it can't go on with it, "
+                "from whichever step. Nothing was reset"
+            )
+    for item in spec.inputs:
+        wanted = {partition: of for (name, partition), of in first.items() if name == item.name}
+        if not wanted:
+            continue
+        state = there[item.topic]
+        assert state is not None
+        assert not isinstance(state, str)
+        earliest = admin.offsets(item.topic, state.partitions).earliest
+        for partition, (topic_id, offset) in sorted(wanted.items()):
+            if topic_id != state.topic_id or partition >= len(earliest) or earliest[partition] > offset:
+                raise InputGoneError(
+                    f"pipeline {spec.pipeline!r}: input {item.name!r} (topic {item.topic!r}, partition {partition}) is needed "
+                    f"from offset {offset} on and begins with {earliest[partition] if partition < len(earliest) else 'none'}: "
+                    "go back to a later step. Nothing was reset"
+                )
+
+
+def _refuse_unreadable(spec: PipelineSpec, checkpoint: Checkpoint, own: Path) -> None:
+    """As far as this machine can tell: what lies beside nodes' working directories may be elsewhere."""
+    if checkpoint.location == IN_WORK_DIR:
+        return
+    store, location = CheckpointStore(), placed(checkpoint.location, own)
+    try:
+        missing = [part.node for part in checkpoint.parts if not store.readable(location, part.manifest)]
+        why = "not all of its files are there"
+    except KcontrolError as error:
+        missing, why = [part.node for part in checkpoint.parts], str(error)
+    if missing:
+        raise CheckpointError(
+            f"pipeline {spec.pipeline!r}: the checkpoint of step {checkpoint.step}, from which it would go back to, can't be "
+            f"read here, of node {', '.join(map(str, missing))}: {why}. Give this host access to {checkpoint.location}, or go "
+            "back to a step after another checkpoint. Nothing was reset"
+        )
+
+
+# --- who reads it -------------------------------------------------------------------------------------------
+
+
+def _written(void: Sequence[StepBoundary]) -> dict[str, int]:
+    """By topic."""
+    found: Counter[str] = Counter()
+    for boundary in void:
+        for piece in boundary.outputs:
+            found[piece.topic] += piece.records
+    return {topic: records for topic, records in found.items() if records}
+
+
+async def _readers(
+    cluster: ClusterSettings, spec: PipelineSpec, written: Mapping[str, int], to_step: int
+) -> tuple[Reader, ...]:
+    """Pipelines that read what void steps wrote, and deliveries that have applied one, or may have."""
+    found = []
+    for name, other in sorted((await all_specs(cluster)).items()):
+        topics = sorted({each.topic for each in other.inputs} & set(written))
+        if name != spec.pipeline and topics:
+            found.append(Reader(name, f"pipeline {name!r} reads topic {', '.join(map(repr, topics))}"))
+    told = await asyncio.to_thread(DeliveryNotes(cluster, spec.pipeline).read)
+    behind = [f"{each.output} to {each.target}" for each in told if each.step < 0 or each.step > to_step]
+    if behind:
+        found.append(Reader(DELIVERIES, f"steps after {to_step} were delivered: {', '.join(behind)}"))
+    return tuple(found)
+
+
+def _refuse_left(pipeline: str, readers: Sequence[Reader], left_behind: Collection[str]) -> None:
+    left = [reader for reader in readers if reader.name not in left_behind]
+    if left:
+        options = " ".join(f"--leave-behind {reader.name}" for reader in left)
+        raise ConfigurationError(
+            f"pipeline {pipeline!r} can't be reset before it is known what becomes of those who have read what would be void: "
+            f"{'; '.join(reader.what for reader in left)}. They can't un-read it: put them right yourself, by a reset or by "
+            f"making them anew, and say that this is meant with {options}. Nothing was reset"
+        )

@@ -1,0 +1,108 @@
+"""Going back: which steps can be gone back to, and the boundary that says so.
+
+A reset reads nothing, writes nothing and changes no state. So all that it needs is that whoever opens the pipeline afterwards
+can come to where the step was that is gone back to: by a checkpoint at or before it, and the steps in between that are run
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcontrol.core.log.keys import checkpoint_key
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import EMPTY_DIGEST, Layout, PipelineSpec, Reset, StepBoundary, Token
+
+
+def refused_step(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
+    """Why, by what is in the log of steps, the pipeline can't go back to a step, or ''."""
+    where, last = f"pipeline {spec.pipeline!r}", steps.last
+    if last is None:
+        return f"{where} has no committed step yet, so there is nothing to take back"
+    if to_step < 1:
+        return (
+            f"{where} can go back to a committed step, and those are numbered from 1: to begin before the first one, give it "
+            f"another name, or delete it with kcontrol delete {spec.pipeline} and submit it again"
+        )
+    if to_step > last.step:
+        return f"{where} has no step {to_step}: its last one is {last.step}"
+    if steps.made_by(to_step) == steps.made_by(last.step):
+        return f"{where} is at step {to_step} already: nothing came after it"
+    reset = steps.void_by(to_step)
+    if reset is not None:
+        return (
+            f"step {to_step} of {where} is void since step {reset}, which was a reset: go back to step "
+            f"{steps.made_by(reset)} or before, or to one after step {reset}"
+        )
+    if to_step < steps.first:
+        return f"step {to_step} of {where} is no longer in the log: the oldest that is left is {steps.first} (keep_steps)"
+    if 0 < steps.resized >= to_step:
+        return (
+            f"step {to_step} of {where} was made by other nodes, or before its layout was changed, or before an older reset "
+            f"and the oldest checkpoint: go back to one after step {steps.resized}"
+        )
+    return _refused_state(spec, steps, to_step)
+
+
+def _refused_state(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
+    """State must be had from somewhere: a checkpoint, or, as long as there never was one, from the first step on."""
+    if not spec.stateful or begins_at(steps, to_step) is not None:
+        return ""
+    oldest = (
+        f"its oldest checkpoint is of step {steps.checkpoints[0].step}"
+        if steps.checkpoints
+        else (f"it has no checkpoint, and its log begins with step {steps.first}")
+    )
+    return (
+        f"pipeline {spec.pipeline!r} keeps state, which can't be brought back to step {to_step}: {oldest}. Go back to "
+        f"step {steps.checkpoints[0].step if steps.checkpoints else steps.first} or later"
+    )
+
+
+def begins_at(steps: StepsView, to_step: int) -> int | None:
+    """The step after which steps are run again to come to `to_step`: the newest checkpoint at or before it, or 0 where there
+    never was one. None: there is no way."""
+    saved = [one.step for one in steps.checkpoints if one.step <= to_step]
+    if saved:
+        return saved[-1]
+    return 0 if steps.first == 1 and not steps.checkpoints else None
+
+
+def going_back(
+    last: StepBoundary,
+    back: StepBoundary,
+    reset: Reset,
+    producer: tuple[int, int],
+    claim_epoch: int,
+    now_ms: int,
+) -> StepBoundary:
+    """The boundary of the step that takes back all after `back`. last: the last committed one. producer: (id, epoch) of the
+    transaction that it is written in. now_ms: the wall clock."""
+    inputs = tuple(
+        replace(each, from_=each.to, records=0, digest=EMPTY_DIGEST, digest_version=1) for each in back.inputs
+    )
+    return replace(
+        back,
+        step=last.step + 1,
+        token=Token(claim_epoch, 0, *producer, ()),
+        now_ms=max(now_ms, last.now_ms + 1),
+        inputs=inputs,
+        outputs=(),
+        layout=Layout((), back.layout.shuffle_partitions, ()),
+        opened_ms=now_ms,
+        committed_ms=now_ms,
+        skipped=(),
+        skipped_ranges=(),
+        received_ms=0,
+        work=(),
+        before=None,
+        late_rows=(),
+        environments=(),
+        exchanges=(),
+        reset=reset,
+    )
+
+
+def void_checkpoints(steps: StepsView, to_step: int) -> tuple[str, ...]:
+    """The keys of what is dropped with the steps that it was made of."""
+    return tuple(checkpoint_key(one.step) for one in steps.checkpoints if one.step > to_step)
