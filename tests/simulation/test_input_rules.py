@@ -39,7 +39,7 @@ def _a_failed_plan_is_kept_though_an_input_was_paused() -> Patches:
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         state.asked = state.asked.of_inputs(state.asked.paused, inputs.requests_offset(spec, state.view))
 
-    return (patch.object(between_steps, "_take_note_of_inputs", take_note),)
+    return (patch.object(between_steps, "take_note_of_inputs", take_note),)
 
 
 def _requests_about_inputs_are_noted_in_the_middle_of_a_step() -> Patches:
@@ -114,7 +114,7 @@ def _skips_are_not_recorded() -> Patches:
 
 
 def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same() -> Patches:
-    right = between_steps._take_note_of_inputs
+    right = between_steps.take_note_of_inputs
 
     def take_note(state: CoordinatorState, spec: PipelineSpec) -> None:
         right(state, spec)
@@ -123,7 +123,7 @@ def _a_failed_node_says_nothing_of_its_input_and_expiry_is_judged_all_the_same()
         )
 
     quiet = tuple(state for state in node_voice._SAYS_INPUT if state is not NodeState.FAILED)
-    return patch.object(between_steps, "_take_note_of_inputs", take_note), patch.object(
+    return patch.object(between_steps, "take_note_of_inputs", take_note), patch.object(
         node_voice, "_SAYS_INPUT", quiet
     )
 

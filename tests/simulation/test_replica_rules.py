@@ -48,7 +48,7 @@ RULES = (
     Rule(_whatever_was_read_is_taken_for_the_end, "no two committed attempts", 150, _LEADERS_MOVE, True),
     Rule(
         _the_same_and_the_broker_does_not_know_what_a_step_is,
-        "no input record is in two committed steps",
+        "no input record is in two committed steps that are not void",
         150,
         _LEADERS_MOVE,
         True,
