@@ -99,6 +99,9 @@ def _not_now(state: CoordinatorState, mode: DesiredMode) -> str:
         return f"pipeline {state.pipeline} has halted: {state.trouble.halt}"
     if mode is not DesiredMode.RUNNING:
         return f"pipeline {state.pipeline} is {mode.value}: let it run, or ask when it is stopped"
+    if state.steps.is_reset:
+        # It is no checkpoint's step, and a change begins with a checkpoint of the last one.
+        return f"the last step of pipeline {state.pipeline}, {state.steps.step}, is a reset: ask again after the next one"
     return ""
 
 

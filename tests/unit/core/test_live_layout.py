@@ -23,6 +23,7 @@ from kcontrol.core.step.layout_change import assigned
 from tests.unit.core.drive import CoordinatorDriver, NodeDriver, only, published
 from tests.unit.core.made import boundary, checkpoint
 from tests.unit.core.test_layout_change import SAVED, given
+from tests.unit.core.test_resets import reset
 
 _TIMEOUT_MS = 60_000
 WIDE = replace(
@@ -92,6 +93,20 @@ def switching() -> CoordinatorDriver:
     ready(driver)
     ready(driver, copied_step=1)
     return driver
+
+
+def test_behind_a_reset_it_is_refused_until_there_is_a_step_to_save() -> None:
+    driver = CoordinatorDriver(WIDE)
+    first, second = boundary(1, (5, 0), (6, 1), nodes=2), boundary(2, (6, 1), (7, 2), nodes=2)
+    for each in (first, second, reset(second, first)):
+        driver.see_step(each)
+    driver.take_over()
+    for node in range(2):
+        driver.join(node)
+        driver.say(node)
+    ask(driver)
+    assert told(driver).phase is LayoutPhase.REFUSED
+    assert "the last step of pipeline p, 3, is a reset: ask again after the next one" in told(driver).text
 
 
 def test_it_waits_for_all_who_are_to_be_nodes_and_says_for_whom() -> None:
