@@ -27,7 +27,13 @@ from kcontrol.apps.submit import all_specs
 from kcontrol.core.log.resets import kept
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import IN_WORK_DIR, Checkpoint, PipelineSpec, Reset, StepBoundary
-from kcontrol.core.step.resetting import begins_at, going_back, refused_step, void_checkpoints
+from kcontrol.core.step.resetting import (
+    begins_at,
+    going_back,
+    refused_exchanges,
+    refused_step,
+    void_checkpoints,
+)
 from kcontrol.errors import (
     CheckpointError,
     CommitUnknownError,
@@ -89,7 +95,7 @@ async def plan_reset(
             raise HaltedError(
                 f"pipeline {pipeline!r} has steps that are recorded twice: see kcontrol repair {pipeline}. Nothing was reset"
             )
-        _refuse(refused_step(spec, steps, to_step))
+        _refuse(refused_exchanges(spec) or refused_step(spec, steps, to_step))
         begin = begins_at(steps, to_step) if spec.stateful else steps.made_by(to_step)
         assert begin is not None
         made = await boundaries_of(logs, newest, max(1, min(begin, steps.made_by(to_step))), steps.step)

@@ -15,8 +15,6 @@ import kcontrol
 from kcontrol.errors import StepsVoidedError
 from kcontrol.settings.cluster import ClusterSettings
 from tests.integration.story import Story
-from tests.integration.test_layout_nodes import Changed
-from tests.support.exchanged import FILE as EXCHANGED
 from tests.support.orders import CUSTOMERS, PIPELINE_FILE
 from tests.support.processes import KcontrolProcess, objects
 
@@ -186,22 +184,3 @@ def test_back_and_forth_with_kills_and_a_lost_disk(deployed: Deployed) -> None:
     expected = [*range(1, good + 1), *range(second + 2, last + 1)]
     assert deployed.check() == expected
     assert deployed.verify() == expected
-
-
-@pytest.mark.heavy
-def test_nodes_that_exchange_rows_go_back_together(settings: ClusterSettings, tmp_path: Path) -> None:
-    """Shards, and a watermark that nodes share."""
-    changed = Changed(settings, tmp_path, ("seen", "windows"), nodes=2)
-    changed.run(2)
-    good = changed.pipeline.steps()[-1]["step"]
-    changed.run(2)
-    bad = changed.pipeline.steps()[-1]["step"]
-    done = changed.command("reset", changed.pipeline.name, "--to-step", str(good), "--json")
-    assert done.returncode == 0, done.stderr
-    changed.run(2)
-    steps = changed.pipeline.check()
-    assert [step["step"] for step in steps[:good]] == list(range(1, good + 1))
-    assert steps[good]["step"] == bad + 2
-    verified = changed.command("verify", str(EXCHANGED), "--master", "local[2]", "--json")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert all(each["agrees"] for each in objects(verified.stdout))

@@ -44,6 +44,17 @@ def refused_step(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
     return _refused_state(spec, steps, to_step)
 
 
+def refused_exchanges(spec: PipelineSpec) -> str:
+    """Why a pipeline whose nodes exchange rows can't go back yet, or ''. The rules hold for it as for any other, in the
+    simulator; on real nodes it has not been tried."""
+    if not spec.exchanges:
+        return ""
+    return (
+        f"pipeline {spec.pipeline!r} exchanges rows between its nodes, and can't be reset in this version: begin anew under "
+        "another name, or go to one node first"
+    )
+
+
 def _refused_state(spec: PipelineSpec, steps: StepsView, to_step: int) -> str:
     """State must be had from somewhere: a checkpoint, or, as long as there never was one, from the first step on."""
     if not spec.stateful or begins_at(steps, to_step) is not None:

@@ -24,10 +24,17 @@ from kcontrol.core.model import (
     Watermark,
 )
 from kcontrol.core.node.table import NodeStage
-from kcontrol.core.step.resetting import begins_at, going_back, refused_step, void_checkpoints
+from kcontrol.core.step.resetting import (
+    begins_at,
+    going_back,
+    refused_exchanges,
+    refused_step,
+    void_checkpoints,
+)
 from kcontrol.errors import DamagedRecordError
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import LIMITS, SPEC, boundary, checkpoint
+from tests.unit.core.staged import STAGED
 
 
 def step(number: int) -> StepBoundary:
@@ -146,6 +153,11 @@ def test_state_must_be_had_from_somewhere() -> None:
     assert "no committed step" in refused_step(SPEC, StepsView("p"), 1)
     resized = fold(step(1), replace(step(2), nodes=2))
     assert "made by other nodes" in refused_step(replace(SPEC, stateful=False), resized, 1)
+
+
+def test_a_pipeline_that_exchanges_rows_is_refused() -> None:
+    assert refused_exchanges(SPEC) == ""
+    assert "exchanges rows between its nodes" in refused_exchanges(STAGED)
 
 
 # --- nodes --------------------------------------------------------------------------------------------------
