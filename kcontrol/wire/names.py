@@ -33,6 +33,8 @@ DEFAULT_NAMES = {
     "exchange_topic": "{prefix}.{pipeline}.exchange.{exchange}",
     "transactional_id": "{prefix}.{pipeline}",
     "coordinator_group": "{prefix}.coordinator",
+    "cluster_topic": "{prefix}.cluster",
+    "cluster_beats_topic": "{prefix}.cluster.beats",
 }
 _PER_PIPELINE = frozenset({"steps_topic", "exchange_topic", "transactional_id"})
 _PER_EXCHANGE = frozenset({"exchange_topic"})
@@ -179,6 +181,14 @@ class Names:
     def coordinator_group(self) -> str:
         """The consumer group (and Faust application) of the coordinators."""
         return self._make("coordinator_group")
+
+    def cluster_topic(self) -> str:
+        """The topic, of one partition, with the log of the cluster of agents."""
+        return check_topic_name("cluster topic", self._make("cluster_topic"))
+
+    def cluster_beats_topic(self) -> str:
+        """The compacted topic, of one partition, with the newest beat of each agent."""
+        return check_topic_name("cluster beats topic", self._make("cluster_beats_topic"))
 
     def delivery_group(self, pipeline: str, delivery: str = "") -> str:
         """The consumer group under which a delivery tells how far it is; what all of a pipeline begin with."""

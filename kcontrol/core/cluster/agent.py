@@ -35,7 +35,7 @@ class AgentLimits:
     so long falls silent. append_ms: after so long without an answer an append is given up. ask_again_ms: what
     was said is not said again for so long. handover_ms: a unit that moved is ended here after so long.
     backoff_ms, longest_backoff_ms: before joining again, doubling. failures: so many of a unit in one
-    placement are reported. marks: digests that are kept.
+    placement are reported. marks: digests that are kept. snapshots: the shell can store them.
     """
 
     late_beats: int = 4
@@ -47,6 +47,7 @@ class AgentLimits:
     longest_backoff_ms: int = 300_000
     failures: int = 3
     marks: int = 64
+    snapshots: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,11 @@ class AgentMachine:
         self._removals = 0
         self._failures: dict[tuple[Unit, int], _Failures] = {}
         self._leaving = ""
+
+    @property
+    def has_read(self) -> bool:
+        """The log to its end, once."""
+        return self._has_read
 
     @property
     def next_offset(self) -> int:
@@ -275,7 +281,7 @@ class AgentMachine:
         return [
             *duties(self.replica, self.me, liveness),
             *self._failed(),
-            *snapshot_duties(self.replica, self.me, self._marks),
+            *(snapshot_duties(self.replica, self.me, self._marks) if self._limits.snapshots else ()),
         ]
 
     def appended(self) -> None:
@@ -303,9 +309,9 @@ class AgentMachine:
         if not self._has_read:
             return Work()
         found = work(self.replica, self.me, running, now_ms, self._limits.handover_ms)
-        return found if self._may_start(now_ms) else replace(found, start=())
+        return found if self.may_start(now_ms) else replace(found, start=())
 
-    def _may_start(self, now_ms: int) -> bool:
+    def may_start(self, now_ms: int) -> bool:
         return self.up_to_date(now_ms) and self.me.is_known_by(self.replica) and not self.ended
 
     def unit_failed(self, unit: Unit, generation: int, error: str, useless: bool = False) -> None:
@@ -313,6 +319,10 @@ class AgentMachine:
         before = self._failures.get((unit, generation))
         count = 1 if before is None else before.count + 1
         self._failures[unit, generation] = _Failures(count, error, useless)
+
+    def unit_lasted(self, unit: Unit, generation: int) -> None:
+        """It has run for so long that earlier ends of it say nothing."""
+        self._failures.pop((unit, generation), None)
 
     def _failed(self) -> list[ClusterEntry]:
         mine = wanted(self.replica, self.me) if self.me.is_known_by(self.replica) else {}

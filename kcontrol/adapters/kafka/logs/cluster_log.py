@@ -1,0 +1,65 @@
+"""The log of the cluster of agents and their beats on Kafka: one partition each, read to its end again and
+again, written idempotently."""
+
+from __future__ import annotations
+
+from kcontrol.adapters.kafka.client.protocol import READ_UNCOMMITTED
+from kcontrol.adapters.kafka.client.rpc import KafkaRpc
+from kcontrol.adapters.kafka.logs.appender import Appender
+from kcontrol.adapters.kafka.logs.partition_reader import PartitionReader
+from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.liveness import Beat
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.cluster import StampedEntry, beat_bytes, beat_of, entry_bytes, entry_of
+
+
+class KafkaClusterLog:
+    """One process's view of the log, from its beginning."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        topic = settings.names().cluster_topic()
+        self._rpc = KafkaRpc(settings)
+        self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
+        self._appender = Appender(settings, topic, 0)
+
+    async def read_to_end(self) -> list[StampedEntry]:
+        """What is new since the last call. Raises RetriableError, AccessError, TopicError."""
+        return [entry_of(record.offset, record.value) for record in await self._reader.read_to_end()]
+
+    async def append(self, entry: ClusterEntry, level: int, at_ms: int) -> int:
+        """Its offset. Raises RetriableError: it may or may not have been written."""
+        (offset,) = await self._appender.append([(b"", entry_bytes(entry, level, at_ms))])
+        return offset
+
+    async def close(self) -> None:
+        await self._appender.close()
+        await self._rpc.close()
+
+
+class KafkaBeats:
+    """Beats from when this was made on, in their order; one's own among them."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        topic = settings.names().cluster_beats_topic()
+        self._rpc = KafkaRpc(settings)
+        self._reader = PartitionReader(self._rpc, topic, 0, READ_UNCOMMITTED)
+        self._appender = Appender(settings, topic, 0)
+        self._began = False
+
+    async def read_to_end(self, newest: bool = False) -> list[Beat]:
+        """What is new since the last call. newest: at the first call, the newest beat of each agent as
+        well."""
+        if not self._began:
+            if not newest:
+                self._reader.position = await self._reader.end()
+            self._began = True
+        found = (beat_of(record.value) for record in await self._reader.read_to_end())
+        return [beat for beat in found if beat is not None]
+
+    async def append(self, beat: Beat) -> None:
+        """Raises RetriableError: it may or may not have been written."""
+        await self._appender.append([(beat.agent.encode(), beat_bytes(beat))])
+
+    async def close(self) -> None:
+        await self._appender.close()
+        await self._rpc.close()

@@ -1,0 +1,99 @@
+"""The cluster as anybody sees it who reads its log to the end, and wishes about jobs, which are written
+there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.core.cluster.diff import diff
+from kcontrol.core.cluster.entries import ClusterEntry
+from kcontrol.core.cluster.liveness import Beat
+from kcontrol.core.cluster.model import EMPTY, LATEST_LEVEL, Replica
+from kcontrol.core.cluster.replica import apply
+from kcontrol.errors import ClusterError, NotFoundError, RetriableError
+from kcontrol.settings.cluster import ClusterSettings
+
+TIMEOUT_S = 20.0
+
+Wish = Callable[[Replica, str], ClusterEntry]
+"""The entry that asks for something, as of a value, under the name of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEntry:
+    """One entry, what it changed, in words, and why it was rejected, if it was."""
+
+    offset: int
+    at_ms: int
+    kind: str
+    rejection: str
+    changes: tuple[str, ...]
+
+
+class ClusterView:
+    """A replica that is no agent's."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._log = KafkaClusterLog(settings)
+        self._beats = KafkaBeats(settings)
+        self._clock = SystemClock()
+        self.replica = EMPTY
+        self.entries: list[LoggedEntry] = []
+
+    async def close(self) -> None:
+        await self._log.close()
+        await self._beats.close()
+
+    async def look(self) -> Replica:
+        """The value at the end of the log. Raises ClusterError if Kafka does not answer, or the value is of a
+        level that this version does not know."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                found = await self._log.read_to_end()
+        except (RetriableError, TimeoutError) as error:
+            raise ClusterError(f"the cluster's log can't be read: {error or 'no answer'}") from error
+        for one in found:
+            if self.replica.level > LATEST_LEVEL:
+                raise ClusterError(
+                    f"the cluster's level is {self.replica.level}, and this version knows {LATEST_LEVEL}: install a newer one"
+                )
+            if one.entry is None:
+                self.entries.append(
+                    LoggedEntry(one.offset, one.at_ms, "unreadable", "nobody can read it", ())
+                )
+                continue
+            before = self.replica
+            self.replica, why = apply(before, one.offset, one.entry)
+            kind = type(one.entry).__name__
+            self.entries.append(LoggedEntry(one.offset, one.at_ms, kind, why, diff(before, self.replica)))
+        return self.replica
+
+    async def newest_beats(self) -> Sequence[Beat]:
+        """The newest beat of each agent."""
+        found = {beat.agent: beat for beat in await self._beats.read_to_end(newest=True)}
+        return [found[name] for name in sorted(found)]
+
+    async def ask(self, wish: Wish) -> LoggedEntry:
+        """Write a wish as of the end of the log, and see what became of it. Raises NotFoundError with the
+        reason if it was rejected."""
+        await self.look()
+        if not self.replica.agents:
+            raise NotFoundError("the cluster has no agents: start `kcontrol agent` on a host")
+        entry = wish(self.replica, uuid4().hex)
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                offset = await self._log.append(entry, self.replica.level, self._clock.now_ms())
+        except (RetriableError, TimeoutError) as error:
+            raise ClusterError(
+                f"the wish may or may not be in the cluster's log: {error or 'no answer'}; ask again, which does no harm"
+            ) from error
+        await self.look()
+        made = next(one for one in self.entries if one.offset == offset)
+        if made.rejection:
+            raise NotFoundError(f"it was not taken: {made.rejection}")
+        return made

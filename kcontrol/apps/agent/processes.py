@@ -1,0 +1,192 @@
+"""The processes of a host's units. They outlive their agent, and its next life finds them.
+
+Each is led by a line of `sh` in a session of its own, which hears the same signals, outlives them, and writes
+down the exit code; what there is to know
+of it is a file in a folder of its own. So an agent that is started again adopts what runs, and hears of what
+has ended meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from kcontrol.core.cluster.model import Unit
+from kcontrol.core.cluster.work import RunningUnit
+
+_log = logging.getLogger("kcontrol.agent")
+
+_KEEPER = 'trap : TERM INT; "$@"; code=$?; echo $code > "$0.new"; mv "$0.new" "$0"; exit $code'
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_START_TICKS = 19
+"""Of the fields of /proc/PID/stat behind the name, the one that says when the process began, in ticks since
+the boot (proc(5), field 22)."""
+_LAST_BYTES = 4_096
+
+
+@dataclass
+class HostProcess:
+    """One of them. folder: where what is known of it lies. identity: as of `identity_of`. told_to_end_ms:
+    when it was sent SIGTERM."""
+
+    unit: Unit
+    generation: int
+    folder: Path
+    pid: int
+    identity: str
+    began_s: float
+    moved_ms: int | None = None
+    told_to_end_ms: int | None = None
+    child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> RunningUnit:
+        return RunningUnit(self.unit, self.generation, self.moved_ms)
+
+    def is_alive(self) -> bool:
+        if self.child is not None and self.child.poll() is not None:
+            return False
+        try:
+            zombie = psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+            return not zombie and identity_of(self.pid) == self.identity
+        except psutil.NoSuchProcess:
+            return False
+
+    def exit_code(self) -> int | None:
+        """None if its keeper was killed before it could write it down."""
+        with suppress(FileNotFoundError, ValueError):
+            return int((self.folder / "exit").read_text())
+        return None
+
+    def last_words(self) -> str:
+        """The last line of what it said."""
+        with suppress(FileNotFoundError), (self.folder / "log").open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
+            lines = file.read().decode(errors="replace").split("\n")
+            return next((line.removeprefix("kcontrol: ") for line in reversed(lines) if line.strip()), "")
+        return ""
+
+    def signal(self, number: int) -> None:
+        """To the whole group, as far as it is still there."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+
+def identity_of(pid: int) -> str:
+    """What tells a process from all others that ever had its number, whoever sets the clock meanwhile: the
+    boot, and when in it the process began. Raises psutil.NoSuchProcess."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        return f"{_BOOT_ID.read_text().strip()}/{stat.rpartition(')')[2].split()[_START_TICKS]}"
+    except (FileNotFoundError, ProcessLookupError):
+        return str(psutil.Process(pid).create_time())
+
+
+@dataclass(frozen=True, slots=True)
+class EndedProcess:
+    """One that has ended by itself. lived_s: for how long it ran."""
+
+    unit: Unit
+    generation: int
+    code: int | None
+    said: str
+    lived_s: float
+
+
+class HostProcesses:
+    """All of them. kill_after_ms: SIGKILL so long after SIGTERM."""
+
+    def __init__(self, folder: Path, kill_after_ms: int) -> None:
+        self._folder = folder
+        self._kill_after_ms = kill_after_ms
+        self._all: dict[tuple[Unit, int], HostProcess] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._adopt()
+
+    def _adopt(self) -> None:
+        for file in sorted(self._folder.glob("*/process.json")):
+            found = json.loads(file.read_text(encoding="utf-8"))
+            unit = (found["job"], found["task"], found["index"])
+            process = HostProcess(
+                *(unit, found["generation"], file.parent, found["pid"], found["identity"], found["began_s"])
+            )
+            self._all[unit, process.generation] = process
+
+    def running(self) -> list[RunningUnit]:
+        return [process.running for process in self._all.values()]
+
+    def is_free(self, unit: Unit) -> bool:
+        """Whether no process of this unit, of whatever generation, is there any more."""
+        return not any(known == unit for known, _ in self._all)
+
+    def pids(self) -> dict[Unit, int]:
+        return {unit: process.pid for (unit, _), process in self._all.items()}
+
+    def start(self, unit: Unit, generation: int, command: Sequence[str]) -> int:
+        """Its process id."""
+        folder = self._folder / "-".join((*map(str, unit), str(generation)))
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        with (folder / "log").open("ab") as log:
+            child = subprocess.Popen(
+                ["sh", "-c", _KEEPER, str(folder / "exit"), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        identity, began_s = identity_of(child.pid), time.time()
+        facts = dict(zip(("job", "task", "index"), unit, strict=True))
+        facts |= {"generation": generation, "pid": child.pid, "identity": identity, "began_s": began_s}
+        (folder / "process.json").write_text(json.dumps(facts), encoding="utf-8")
+        self._all[unit, generation] = HostProcess(
+            *(unit, generation, folder, child.pid, identity, began_s), child=child
+        )
+        return child.pid
+
+    def stop(self, one: RunningUnit, now_ms: int) -> None:
+        """SIGTERM, once; `tend` sees to the rest."""
+        process = self._all[one.unit, one.generation]
+        if process.told_to_end_ms is None:
+            process.told_to_end_ms = now_ms
+            _log.info("ends %s of generation %d", "/".join(map(str, one.unit)), one.generation)
+            process.signal(signal.SIGTERM)
+
+    def mark_moved(self, moved: Sequence[RunningUnit], now_ms: int) -> None:
+        """These are placed elsewhere, all others are not."""
+        for process in self._all.values():
+            if process.running not in moved:
+                process.moved_ms = None
+            elif process.moved_ms is None:
+                process.moved_ms = now_ms
+
+    def tend(self, now_ms: int) -> list[EndedProcess]:
+        """Kill what did not end in time, forget what has ended; those that nobody told to."""
+        ended = []
+        for key, process in list(self._all.items()):
+            told = process.told_to_end_ms
+            if process.is_alive():
+                if told is not None and now_ms - told >= self._kill_after_ms:
+                    process.signal(signal.SIGKILL)
+                continue
+            process.signal(signal.SIGKILL)
+            del self._all[key]
+            if told is None:
+                ended.append(
+                    EndedProcess(
+                        *key, process.exit_code(), process.last_words(), time.time() - process.began_s
+                    )
+                )
+            shutil.rmtree(process.folder, ignore_errors=True)
+        return ended

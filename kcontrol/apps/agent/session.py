@@ -1,0 +1,212 @@
+"""The loop of an agent: what was read goes into the core's machine, what it wants said and run is done.
+
+Reading, speaking and beating are tasks of their own, because each may wait for Kafka for as long as its
+deadline says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
+from kcontrol.apps.agent.disk import AgentDisk
+from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
+from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
+from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
+from kcontrol.errors import ConfigurationError, RetriableError
+
+_log = logging.getLogger("kcontrol.agent")
+
+Command = Callable[[ClusterJob, Unit], Sequence[str]]
+"""What is run for a unit. Raises ConfigurationError if it can't be run here."""
+COORDINATOR: Unit = ("", "coordinator", 0)
+"""The unit under which an agent's coordinator runs; no job has an empty name."""
+_USELESS = frozenset({2, 10, 15})
+"""Exit codes of a node that would end so on any host: see `kcontrol --help`."""
+_NO_FAILURES = frozenset({0, 12})
+"""Ended by a signal that it took well, or replaced by another process: started again if it is still placed
+here."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """poll_ms: between two looks at the log, the beats and the processes. restart_ms: before a process that
+    has ended is started again. short_life_s: who ran longer has not failed to run here. coordinator: what is
+    run where a coordinator is placed; nothing if it is empty."""
+
+    poll_ms: int = 500
+    restart_ms: int = 2_000
+    short_life_s: float = 60.0
+    coordinator: Sequence[str] = ()
+
+
+class AgentSession:
+    """One process of an agent. tell: hears of what happens, in words."""
+
+    def __init__(
+        self,
+        machine: AgentMachine,
+        disk: AgentDisk,
+        log: KafkaClusterLog,
+        beats: KafkaBeats,
+        processes: HostProcesses,
+        command: Command,
+        tell: Callable[[str], None],
+        options: SessionOptions,
+        limits: AgentLimits,
+    ) -> None:  # fmt: skip
+        self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
+        self._processes, self._command, self._tell = processes, command, tell
+        self._options, self._limits = options, limits
+        self._clock = SystemClock()
+        self._not_before_ms: dict[Unit, int] = {}
+        self._stage = ""
+        self._leaves = False
+        self._gone = asyncio.Event()
+
+    @property
+    def replica(self) -> Replica:
+        return self._machine.replica
+
+    async def run(self) -> str:
+        """Until the machine ends: why."""
+        acts = (self._read, self._hear, self._beat, self._speak, self._work)
+        tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            return self._machine.ended
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def leave(self, reason: str) -> None:
+        """Say goodbye while `run` goes on; back once the log says so and all that ran here has ended."""
+        self._machine.leave(reason)
+        self._leaves = True
+        await self._gone.wait()
+
+    async def _for_ever(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Until the machine ends. Kafka that is away is waited for; it is the machine that knows what that
+        means."""
+        while not self._machine.ended:
+            try:
+                await act()
+            except (RetriableError, TimeoutError) as error:
+                _log.info("%s", error)
+            await asyncio.sleep(self._options.poll_ms / 1000)
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        asked_ms = self._clock.monotonic_ms()
+        for one in await self._log.read_to_end():
+            self._machine.read(one.offset, one.entry)
+            self._look()
+            if self._machine.ended:
+                return
+        self._machine.read_to_end(asked_ms)
+        self._tell_stage()
+
+    def _look(self) -> None:
+        if self._machine.removed and not self._leaves:
+            self._tell("was given up for dead, or left: it ends what it runs and joins again")
+            incarnation = self._disk.new_incarnation(self._machine.me.name)
+            self._machine.begin(incarnation, self._clock.monotonic_ms())
+
+    def _tell_stage(self) -> None:
+        known = self._machine.me.is_known_by(self.replica)
+        stage = str(self.replica.stage(self._machine.me.name)) if known else "unknown"
+        if stage != self._stage:
+            self._stage = stage
+            self._tell(f"is {stage}")
+
+    async def _hear(self) -> None:
+        for beat in await self._beats.read_to_end():
+            self._machine.hear(beat)
+
+    # --- speaking -----------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        beat = self._machine.beat(self._clock.monotonic_ms())
+        if beat is not None:
+            async with asyncio.timeout(self._limits.append_ms / 1000):
+                await self._beats.append(beat)
+            self._machine.beat_sent(self._clock.monotonic_ms())
+
+    async def _speak(self) -> None:
+        entry = self._machine.entry(self._clock.monotonic_ms())
+        if entry is None:
+            return
+        asked_ms = self._clock.monotonic_ms()
+        try:
+            async with asyncio.timeout(self._limits.append_ms / 1000):
+                await self._log.append(entry, self.replica.level, self._clock.now_ms())
+        except (RetriableError, TimeoutError):
+            now_ms = self._clock.monotonic_ms()
+            reads = self._machine.up_to_date(now_ms) and now_ms - asked_ms < 2 * self._limits.append_ms
+            self._machine.not_appended(now_ms, reads)
+            raise
+        self._machine.appended()
+
+    # --- running ------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for ended in self._processes.tend(now_ms):
+            self._note(ended, now_ms)
+        running = [one for one in self._processes.running() if one.unit != COORDINATOR]
+        found = self._machine.work(running, now_ms)
+        self._processes.mark_moved(found.handed_over, now_ms)
+        for one in found.stop:
+            self._processes.stop(one, now_ms)
+        for unit, place in found.start:
+            self._start(unit, place.generation, now_ms)
+        self._keep_coordinator(now_ms)
+        if self._leaves and self._machine.removed and not self._processes.running():
+            self._gone.set()
+
+    def _start(self, unit: Unit, generation: int, now_ms: int) -> None:
+        """Once no older process of the unit is left here, which has its working directory."""
+        if not self._processes.is_free(unit) or now_ms < self._not_before_ms.get(unit, now_ms):
+            return
+        try:
+            command = self._command(self.replica.jobs[unit[0]], unit)
+        except ConfigurationError as error:
+            self._not_before_ms[unit] = now_ms + self._options.restart_ms
+            self._machine.unit_failed(unit, generation, str(error))
+            return
+        pid = self._processes.start(unit, generation, command)
+        self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")
+
+    def _note(self, ended: EndedProcess, now_ms: int) -> None:
+        """It is started again, or, when it ends again and again, reported."""
+        self._not_before_ms[ended.unit] = now_ms + self._options.restart_ms
+        code = "without a code" if ended.code is None else f"with code {ended.code}"
+        self._tell(f"sees {'/'.join(map(str, ended.unit))} end {code}: {ended.said}")
+        if ended.lived_s > self._options.short_life_s:
+            self._machine.unit_lasted(ended.unit, ended.generation)
+        elif ended.unit != COORDINATOR and ended.code not in _NO_FAILURES:
+            why = f"ended {code}: {ended.said}"
+            self._machine.unit_failed(ended.unit, ended.generation, why, ended.code in _USELESS)
+
+    def _keep_coordinator(self, now_ms: int) -> None:
+        """One where it is placed, none elsewhere, by the same rules as units."""
+        me, running = self._machine.me, [one for one in self._processes.running() if one.unit == COORDINATOR]
+        if not self._machine.has_read:
+            return
+        placed = [one for one in self.replica.coordinators if one.agent == me.name]
+        known = me.is_known_by(self.replica) or me.was_known_by(self.replica)
+        if not placed or not known:
+            for one in running:
+                self._processes.stop(one, now_ms)
+        elif self._options.coordinator and not running and self._machine.may_start(now_ms):
+            if now_ms < self._not_before_ms.get(COORDINATOR, now_ms):
+                return
+            self._processes.start(COORDINATOR, placed[0].generation, self._options.coordinator)

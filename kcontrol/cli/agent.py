@@ -1,0 +1,92 @@
+"""`kcontrol agent`: a host's part in a cluster that places pipelines by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from pathlib import Path
+
+import click
+
+from kcontrol.adapters.kafka.admin.cluster import check_cluster, ensure_topics
+from kcontrol.adapters.kafka.admin.cluster_topics import ensure_cluster_topics
+from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name
+from kcontrol.apps.agent.serve import AgentOptions, serve
+from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.settings.places import data_home
+
+
+@click.command()
+@click.option("--name", help="The agent's name in the cluster. Default: the host's name.")
+@click.option(
+    "--slots", type=click.IntRange(0, 10_000), default=1, show_default=True, help="Nodes that may run here."
+)
+@click.option("--tags", default="", metavar="A,B", help="What this host has, for jobs that ask for it.")
+@click.option(
+    "--files",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    required=True,
+    help="The folder with the pipeline files that may be run here, the same on every host.",
+)
+@click.option(
+    "--work-dir",
+    type=click.Path(path_type=Path),
+    help="What the agent remembers, and Spark's state. Default: agent/ in the user's data directory.",
+)
+@click.option(
+    "--kill-after",
+    "kill_after_s",
+    type=click.FloatRange(1.0, 600.0),
+    default=20.0,
+    show_default=True,
+    help="Seconds from SIGTERM to SIGKILL for a process that is to end.",
+)
+@click.option(
+    "--leave/--stay",
+    "leaves",
+    default=False,
+    show_default=True,
+    help="At the end, give up the place in the cluster at once, with all that runs here. Else the next start goes on.",
+)
+@cluster_option
+@json_option
+@debug_option
+def agent(
+    name: str | None,
+    slots: int,
+    tags: str,
+    files: Path,
+    work_dir: Path | None,
+    kill_after_s: float,
+    leaves: bool,
+    cluster: ClusterSettings,
+    as_json: bool,
+) -> None:
+    """Run this host's agent until Ctrl-C. Agents have no master: they find each other in Kafka, place the
+    nodes of what `kcontrol place` submits, and run them elsewhere when a host dies.
+
+    What it runs outlives it: an agent that is started again goes on with it. With --leave all of it ends,
+    too.
+
+    \b
+    Example:  kcontrol agent --files /srv/pipelines --slots 4 --tags gpu
+    """
+    asyncio.run(check_cluster(cluster))
+    ensure_topics(cluster)
+    ensure_cluster_topics(cluster)
+    own = check_agent_name("the agent's name", name or socket.gethostname())
+    found = tuple(check_agent_name("tag", tag) for tag in filter(None, tags.split(",")))
+    folder = (work_dir or data_home() / "agent").resolve()
+    commands = NodeCommands(files, cluster.bootstrap_servers, folder / "nodes")
+
+    def tell(what: str) -> None:
+        facts = {"agent": own, "pid": os.getpid(), "told": what}
+        click.echo(json.dumps(facts) if as_json else f"agent {own} {what}")
+
+    session = SessionOptions(coordinator=commands.coordinator(own))
+    options = AgentOptions(own, slots, found, folder, round(kill_after_s * 1000), leaves, session)
+    asyncio.run(serve(cluster, options, commands, tell))

@@ -1,0 +1,33 @@
+"""`python -m tests.integration.agents NAME SERVERS PREFIX FOLDER`: an agent as `kcontrol agent` runs it,
+whose units are processes that write down who they are and sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kcontrol.apps.agent.serve import AgentOptions, serve
+from kcontrol.apps.agent.session import SessionOptions
+from kcontrol.core.cluster.model import ClusterJob, Unit
+from kcontrol.settings.cluster import ClusterSettings
+
+
+def main(name: str, servers: str, prefix: str, folder: str) -> None:
+    def command(job: ClusterJob, unit: Unit) -> Sequence[str]:
+        told = Path(folder) / "told"
+        script = f'echo "{name} {unit[2]} {job.revision} $$" >> {told}; exec sleep 600'
+        return ("sh", "-c", script)
+
+    def tell(what: str) -> None:
+        sys.stdout.write(f"{name} {what}\n")
+        sys.stdout.flush()
+
+    settings = ClusterSettings(bootstrap_servers=servers, prefix=prefix)
+    options = AgentOptions(name, 3, (), Path(folder) / name, 2_000, False, SessionOptions(poll_ms=100))
+    asyncio.run(serve(settings, options, command, tell))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

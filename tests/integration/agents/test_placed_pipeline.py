@@ -1,0 +1,138 @@
+"""The whole of it: two agents run a pipeline that was placed, and go on with it when the host of its node dies."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from uuid import uuid4
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+
+from kcontrol.settings.cluster import ClusterSettings
+from tests.support.processes import KcontrolProcess, objects, run_kcontrol, until
+from tests.support.topics import create_topic
+
+PIPELINE = """
+import kcontrol
+
+pipeline = kcontrol.Pipeline(
+    "{name}",
+    inputs=[kcontrol.KafkaInput("numbers", topic="{name}-in")],
+    outputs=[kcontrol.KafkaOutput("copies", topic="{name}-out")],
+)
+
+
+@pipeline.query
+def copies(numbers):
+    return {{"copies": numbers.select("value")}}
+"""
+STEP_S = 240.0
+AGENTS = ("x", "y")
+
+
+class PlacedPipeline:
+    """A folder with a kcontrol.toml, the pipeline's file, and agents that are started in it."""
+
+    def __init__(self, settings: ClusterSettings, folder: Path) -> None:
+        self.name = f"placed-{uuid4().hex[:6]}"
+        self.folder = folder
+        self.settings = settings
+        (folder / "kcontrol.toml").write_text(
+            f'[kafka]\nbootstrap_servers = "{settings.bootstrap_servers}"\nprefix = "{self.name}"\n'
+        )
+        (folder / "files").mkdir()
+        (folder / "files" / "copies.py").write_text(PIPELINE.format(name=self.name))
+        for stem in ("in", "out"):
+            create_topic(settings, f"{self.name}-{stem}")
+
+    def agent(self, name: str) -> KcontrolProcess:
+        arguments = ("agent", "--name", name, "--files", "files", "--work-dir", name)
+        return KcontrolProcess(*arguments, log=self.folder / f"{name}.log", cwd=self.folder)
+
+    def ask(self, *arguments: str) -> list[dict[str, object]]:
+        result = run_kcontrol(*arguments, "--json", cwd=self.folder)
+        assert result.returncode == 0, result.stderr
+        return objects(result.stdout)
+
+    def members(self) -> set[object]:
+        agents = self.ask("cluster", "agents")
+        return {one["agent"] for one in agents if one["stage"] == "member"}
+
+    def host(self) -> object:
+        """Who runs the node."""
+        [job] = self.ask("cluster", "jobs")
+        places = job["places"]
+        assert isinstance(places, dict)
+        return places.get("nodes/0")
+
+    def produce(self) -> None:
+        producer = Producer({"bootstrap.servers": self.settings.bootstrap_servers})
+        producer.produce(f"{self.name}-in", b"1")
+        assert producer.flush(30) == 0
+
+    def steps(self) -> int:
+        result = run_kcontrol("steps", self.name, "--json", cwd=self.folder)
+        return len(objects(result.stdout)) if result.returncode == 0 else 0
+
+    def processes(self, name: str) -> list[psutil.Process]:
+        """What an agent runs, with all that belongs to it."""
+        found = []
+        for file in (self.folder / name / "units").glob("*/process.json"):
+            with suppress(psutil.NoSuchProcess):
+                keeper = psutil.Process(json.loads(file.read_text())["pid"])
+                found += [keeper, *keeper.children(recursive=True)]
+        return found
+
+    def logs(self) -> str:
+        files = sorted((*self.folder.glob("*.log"), *self.folder.glob("*/units/*/log")))
+        return "\n".join(f"--- {file}\n{file.read_text(errors='replace')[-2000:]}" for file in files)
+
+    def kill_host(self, name: str, agent: KcontrolProcess) -> None:
+        agent.kill()
+        for process in self.processes(name):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture
+def placed(settings: ClusterSettings, tmp_path: Path) -> Iterator[PlacedPipeline]:
+    found = PlacedPipeline(settings, tmp_path)
+    yield found
+    # What it all has started works in its folder, or below.
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if Path(process.cwd()).is_relative_to(tmp_path):
+                process.kill()
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(900)
+def test_a_placed_pipeline_goes_on_when_its_host_dies(placed: PlacedPipeline) -> None:
+    with ExitStack() as stack:
+        agents = {name: stack.enter_context(placed.agent(name)) for name in AGENTS}
+        until(lambda: placed.members() == set(AGENTS), "both have joined", 90, placed.logs)
+        placed.ask("place", "copies.py", "--job", placed.name)
+        placed.produce()
+        until(lambda: placed.steps() == 1, "a step is committed", STEP_S, placed.logs)
+
+        gone = placed.host()
+        assert isinstance(gone, str)
+        placed.kill_host(gone, agents[gone])
+        until(lambda: placed.host() not in (gone, None), "its node is placed elsewhere", 90, placed.logs)
+        placed.produce()
+        until(lambda: placed.steps() == 2, "the next step is committed", STEP_S, placed.logs)
+
+        [killed] = placed.ask("kill", placed.name)
+        assert f"job {placed.name}: active -> killed" in killed["changes"]  # type: ignore[operator]
+        [left] = set(AGENTS) - {gone}
+        until(
+            lambda: not any("node" in one.cmdline() for one in placed.processes(left)),
+            "its node has ended",
+            90,
+            placed.logs,
+        )
