@@ -140,7 +140,8 @@ def test_what_is_on_the_host_is_linked_if_it_is_the_same(tmp_path: Path) -> None
     first = assembled(saved.parts(), taker, tmp_path / "first")
     assert first.fetched.linked_bytes == 0
     directory = tmp_path / "of" / "nodes" / "p" / "node-1" / "inc-1" / "history-1"
-    taken = (path for path in directory.rglob("*.changelog") if path.parts[-2] == "1")
+    stored = (path for path in directory.rglob("*") if path.suffix in (".changelog", ".zip"))
+    taken = (path for path in stored if path.parts[-2] == "1")
     [damaged, *_] = sorted(
         path for path in taken if (tmp_path / "first" / path.relative_to(directory)).exists()
     )
