@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from kcontrol.apps.agent.disk import KEPT, AgentDisk
 from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name, check_file
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses, identity_of
+from kcontrol.cli import agent
 from kcontrol.core.cluster.model import ClusterJob, TaskSpec, Unit
 from kcontrol.core.cluster.work import RunningUnit
 from kcontrol.errors import ConfigurationError
@@ -144,3 +146,10 @@ def test_another_process_under_an_old_number_is_not_adopted(tmp_path: Path) -> N
     assert [one.unit for one in second.tend(0)] == [UNIT]
     first.stop(RunningUnit(UNIT, 1), 0)
     ended(first)
+
+
+def test_an_agent_without_its_folder_of_files_says_so_before_anything_else(tmp_path: Path) -> None:
+    asked = ["--files", str(tmp_path / "missing"), "--bootstrap-servers", "127.0.0.1:1"]
+    done = CliRunner().invoke(agent.agent, asked)
+    assert isinstance(done.exception, ConfigurationError)
+    assert f"--files {tmp_path / 'missing'}: there is no such folder on this host" in str(done.exception)
