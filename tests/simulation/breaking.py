@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.faults import Fault
 from tests.simulation.invariants import Violation
-from tests.simulation.schedule import prepare_moments, run_schedule
+from tests.simulation.schedule import moments_of_its_own, prepared_moments, run_schedule
 
 SCHEDULES = 4_000
 Patches = tuple[AbstractContextManager[Any], ...]
@@ -48,10 +48,11 @@ class Rule:
 
 def check_breaks(rule: Rule) -> None:
     """Fail unless one of so many schedules breaks the rule's invariant while it is switched off."""
-    if not rule.saving:
-        prepare_moments(rule.patient, rule.stages)
     found = set()
     with ExitStack() as stack:
+        stack.enter_context(
+            moments_of_its_own() if rule.saving else prepared_moments(rule.patient, rule.stages, rule.wide)
+        )
         for one in rule.broken():
             stack.enter_context(one)
         for seed in range(rule.begin, rule.begin + SCHEDULES):

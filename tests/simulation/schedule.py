@@ -10,7 +10,8 @@ seed is a schedule for ever.
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 from kcontrol.core.coordinator.table import State
@@ -51,7 +52,23 @@ _LATE_HALTS = 4
 """A fault from before may still halt the pipeline, and others once it is resumed; then there are no more."""
 
 
-@cache
+_made: dict[tuple[object, ...], tuple[Fleet, ...]] = {}
+"""Beginnings, by all that they were made of."""
+
+
+@contextmanager
+def moments_of_its_own() -> Iterator[None]:
+    """What begins in here begins at moments that are made in here, and forgotten at the end: a core with a rule switched off
+    must not make those of others."""
+    others = dict(_made)
+    _made.clear()
+    try:
+        yield
+    finally:
+        _made.clear()
+        _made.update(others)
+
+
 def _moments(
     nodes: int,
     clock_ms: int,
@@ -62,7 +79,23 @@ def _moments(
     stages: int,
     wide: bool = False,
 ) -> tuple[Fleet, ...]:
-    """Every moment of a run without faults."""
+    """Every moment of a run without faults; made once."""
+    key = (nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
+    if key not in _made:
+        _made[key] = _make_moments(*key)
+    return _made[key]
+
+
+def _make_moments(
+    nodes: int,
+    clock_ms: int,
+    impatient: bool,
+    checkpoints: int,
+    stateful: bool,
+    patient: bool,
+    stages: int,
+    wide: bool,
+) -> tuple[Fleet, ...]:
     random = Random(7)
     spec = simulated_spec(nodes, clock_ms, impatient, checkpoints, stateful, patient, stages, wide)
     fleet = Fleet(spec, random, stages)
@@ -76,14 +109,22 @@ def _moments(
     return tuple(moments)
 
 
-def prepare_moments(patient: bool = False, stages: int = 1) -> None:
-    """Make all beginnings now, with the core as it is now."""
+@contextmanager
+def prepared_moments(patient: bool = False, stages: int = 1, wide: bool = False) -> Iterator[None]:
+    """All beginnings are made before the block, with the core as it is before it; one that is made in it fails."""
+    _prepare_moments(patient, stages, wide)
+    made = set(_made)
+    yield
+    assert made == set(_made), f"these were made with a rule switched off: {set(_made) - made}"
+
+
+def _prepare_moments(patient: bool, stages: int, wide: bool) -> None:
     for nodes in _NODES:
         for checkpoints in range(len(CHECKPOINTS)):
-            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient, stages)
+            _moments(nodes, _CLOCKS_MS[0], False, checkpoints, False, patient, stages, wide)
             for clock_ms in _CLOCKS_MS[:1] if patient else _CLOCKS_MS:
                 for impatient in (False, True):
-                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient, stages)
+                    _moments(nodes, clock_ms, impatient, checkpoints, True, patient, stages, wide)
 
 
 class Schedule:
