@@ -16,6 +16,7 @@ from kcontrol.apps.agent.nodes import NodeCommands, check_agent_name
 from kcontrol.apps.agent.serve import AgentOptions, serve
 from kcontrol.apps.agent.session import SessionOptions
 from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
 
@@ -28,7 +29,7 @@ from kcontrol.settings.places import data_home
 @click.option("--tags", default="", metavar="A,B", help="What this host has, for jobs that ask for it.")
 @click.option(
     "--files",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=click.Path(path_type=Path),
     required=True,
     help="The folder with the pipeline files that may be run here, the same on every host.",
 )
@@ -75,6 +76,10 @@ def agent(
     \b
     Example:  kcontrol agent --files /srv/pipelines --slots 4 --tags gpu
     """
+    if not files.is_dir():
+        raise ConfigurationError(
+            f"--files: there is no folder {files} on this host: make it, or correct the path"
+        )
     asyncio.run(check_cluster(cluster))
     ensure_topics(cluster)
     ensure_cluster_topics(cluster)
