@@ -212,7 +212,7 @@ def test_a_streamed_step_in_which_something_is_wrong_is_not_taken(maker: StepsMa
     false = replace(boundary, outputs=tuple(replace(part, records=4) for part in boundary.outputs))
     reader = StepReader(maker.settings, maker.spec, None, verify_digests=False, max_bytes_held=_HELD_BYTES)
     taken: list[int] = []
-    step = StreamedStep(reader, false, lambda: taken.append(1))
+    step = StreamedStep(reader, false, lambda: taken.append(1), follows=false.step - 1)
     with pytest.raises(
         DigestMismatchError, match="Step 1 of pipeline 'flights', output 'delays', partition 0"
     ):

@@ -145,7 +145,7 @@ def test_another_process_under_an_old_number_is_not_adopted(tmp_path: Path) -> N
     second._all[UNIT, 1].signal = lambda number: None  # type: ignore[method-assign]
     assert [one.unit for one in second.tend(0)] == [UNIT]
     first.stop(RunningUnit(UNIT, 1), 0)
-    ended(first)
+    ended(first, 1_000)
 
 
 def test_an_agent_without_its_folder_of_files_says_so_before_anything_else(tmp_path: Path) -> None:
