@@ -15,6 +15,7 @@ from bench.checkpoints import measure_checkpoints
 from bench.exchange import measure_exchange
 from bench.kcontrol_side import run_kcontrol
 from bench.latency import measure_latency
+from bench.layout.measure import measure_layout
 from bench.memory import measure_memory
 from bench.nodes import measure_nodes
 from bench.peers import plan as peer_plan
@@ -43,6 +44,7 @@ PARTS = (
     "nodes",
     "exchange",
     "shards",
+    "layout",
     "checkpoints",
     "latency",
     "memory",
@@ -78,6 +80,12 @@ def main() -> int:
             f"--{name}", action="append", choices=choices, help="of part `peers`; may be given more than once"
         )
     parser.add_argument("--nodes", type=int, help="of the clusters of `nodes` those with so many")
+    parser.add_argument(
+        "--state-mb",
+        type=float,
+        default=plan.STATE_MB,
+        help="of part `layout`, about how much state there is",
+    )
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -101,6 +109,7 @@ def main() -> int:
                 options.quick,
                 killed=options.killed or CASES,
                 nodes=options.nodes,
+                state_mb=options.state_mb,
             )
     if options.only == PEERS:
         with EmbeddedBroker(options.data_dir) as broker:
@@ -129,9 +138,10 @@ def measure(
     *,
     killed: Sequence[str] = CASES,
     nodes: int | None = None,
+    state_mb: float = plan.STATE_MB,
 ) -> None:
     """One part by its name, on a broker of its own where it needs one. killed: of `recovery`, which cases. nodes: of the
-    clusters of `nodes`, only those with so many."""
+    clusters of `nodes`, only those with so many. state_mb: of `layout`."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
@@ -155,6 +165,9 @@ def measure(
             case "exchange":
                 measurements = plan.QUICK_EXCHANGING if quick else plan.EXCHANGING
                 findings.exchange = measure_exchange(servers, measurements, 1 if quick else 2, console.print)
+            case "layout":
+                changing = plan.QUICK_CHANGING if quick else plan.CHANGING
+                findings.layouts = measure_layout(servers, changing, state_mb, console.print)
             case "checkpoints":
                 saving = plan.QUICK_SAVING if quick else plan.SAVING
                 findings.saving = measure_checkpoints(servers, saving, console.print)
