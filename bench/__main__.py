@@ -60,8 +60,8 @@ SOURCE = "records"
 TABLE_COLUMNS = 120
 
 
-def main() -> int:
-    """Exit code 0 when everything was measured."""
+def _options() -> argparse.Namespace:
+    """What is asked for."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="small steps and few of them: to see that it works"
@@ -89,7 +89,12 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=2, help="runs of each workload on each side")
     parser.add_argument("--data-dir", type=Path, help="for the broker; default: a temporary directory")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit code 0 when everything was measured."""
+    options = _options()
     # Progress goes to standard error, so that --json leaves nothing but JSON on standard output.
     console = Console(stderr=True)
     measurements = (*plan.QUICK_LARGE, *plan.QUICK_SMALL) if options.quick else (*plan.LARGE, *plan.SMALL)
@@ -140,8 +145,7 @@ def measure(
     nodes: int | None = None,
     state_mb: float = plan.STATE_MB,
 ) -> None:
-    """One part by its name, on a broker of its own where it needs one. killed: of `recovery`, which cases. nodes: of the
-    clusters of `nodes`, only those with so many. state_mb: of `layout`."""
+    """One part by its name, on a broker of its own where it needs one. killed, nodes, state_mb: see `_options`."""
     console.print(part)
     if part == "recovery":
         findings.recovery_ms = measure_recovery(1 if quick else 3, seed=1, cases=killed)
