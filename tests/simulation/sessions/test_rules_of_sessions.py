@@ -17,7 +17,6 @@ from kcontrol.sessions.arrivals import Arrival, ArrivalReporter
 from kcontrol.sessions.checkpoint_parts import CheckpointParts
 from kcontrol.sessions.coordinator import CoordinatorSession
 from kcontrol.sessions.engine_jobs import EngineJobs
-from kcontrol.sessions.node import NodeSession
 from kcontrol.sessions.publisher import Publisher
 from tests.simulation import ports
 from tests.simulation.breaking import Patches
@@ -36,7 +35,6 @@ from tests.simulation.sessions.faults import (
     takeover_beside_a_living_coordinator,
 )
 from tests.simulation.sessions.ledger import CANCELLED, SAID, SEEN
-from tests.simulation.sessions.live_faults import LIVE
 from tests.simulation.sessions.processes import JOINED
 from tests.simulation.sessions.schedule import run_sessions
 
@@ -57,8 +55,6 @@ class Rule:
     likely: tuple[Fault, ...] = ()
     stages: int = 1
     """Of every step, where there are several nodes."""
-    wide: bool = False
-    """Of several nodes, with state and checkpoints."""
 
     def __str__(self) -> str:
         return self.broken.__name__.strip("_")
@@ -173,17 +169,6 @@ def _where_the_boundary_lies_is_not_looked_at() -> Patches:
     return (patch.object(ports, "lies_at_the_end", lambda offset, expected_offset: True),)
 
 
-def _what_comes_after_an_incarnation_has_ended_is_not_handed_on() -> Patches:
-    """Its successor in the process reads on from behind it."""
-    right = NodeSession._dispatch
-
-    def dispatch(self: NodeSession, event: Any) -> None:
-        if not self._exit.done():
-            right(self, event)
-
-    return (patch.object(NodeSession, "_dispatch", dispatch),)
-
-
 RULES = (
     Rule(_the_last_words_go_first, (SAID,)),
     Rule(_gaps_are_passed_over, (SEEN,), 0, (records_not_pushed,) * 4),
@@ -210,14 +195,6 @@ RULES = (
         0,
         (leaders_move_around_a_fence, takeover_beside_a_living_coordinator) * 5,
     ),
-    Rule(
-        _what_comes_after_an_incarnation_has_ended_is_not_handed_on,
-        ("folding a compacted log gives what the full log gives", SEEN),
-        0,
-        LIVE * 3,
-        2,
-        wide=True,
-    ),
 )
 
 
@@ -229,7 +206,7 @@ def test_without_the_rule_an_invariant_breaks(rule: Rule) -> None:
             stack.enter_context(one)
         for seed in range(rule.begin, rule.begin + _SCHEDULES):
             try:
-                run_sessions(seed, Counter(), likely=rule.likely, stages=rule.stages, wide=rule.wide)
+                run_sessions(seed, Counter(), likely=rule.likely, stages=rule.stages)
             except Violation as violation:
                 if violation.name in rule.invariants:
                     return
