@@ -16,12 +16,15 @@ pipeline = kcontrol.Pipeline(
     nodes=2,
     inputs=[
         kcontrol.GeneratorInput(
-            "load", rows=30_000, rows_per_second=1_000, ramp_up="2 s", partitions=3, seed=11, randoms=["draw"]
+            "load", rows=12_000, rows_per_second=1_000, ramp_up="2 s", partitions=3, seed=11, randoms=["draw"]
         )
     ],
     outputs=[kcontrol.KafkaOutput("rows", topic=f"{NAME}-rows", value_format="json")],
     steps=kcontrol.StepPolicy(max_delay="200 ms", max_records=1_000),
-    limits=kcontrol.Limits(open_timeout="5 min", step_timeout="5 min", transaction_timeout="6 min"),
+    # Long, because a machine that stands still for minutes is no fault of a node.
+    limits=kcontrol.Limits(
+        open_timeout="10 min", step_timeout="5 min", transaction_timeout="6 min", silence_timeout="10 min"
+    ),
 )
 
 
