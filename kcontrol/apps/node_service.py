@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.generated.watcher import GeneratedWatcher
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -51,9 +52,10 @@ from kcontrol.errors import SparkLostError, SpecChangedError
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.node import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.sessions.observers import NOBODY, NodeObserver
-from kcontrol.sessions.ports import EngineFactory
+from kcontrol.sessions.ports import EngineFactory, InputWatcher
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings
+from kcontrol.wire.addresses import is_topic
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -402,7 +404,9 @@ class NodeService:
 
     def _watch(
         self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]
-    ) -> KafkaInputWatcher:
+    ) -> InputWatcher:
+        if not is_topic(input_.topic):
+            return GeneratedWatcher(input_.topic, from_, SystemClock())
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s
         return KafkaInputWatcher(self._settings, input_.topic, from_, takes, every_s, look)
 
