@@ -43,6 +43,7 @@ from kcontrol.core.events import (
 )
 from kcontrol.core.log.definitions import definitions, is_deletion
 from kcontrol.core.model import (
+    AgentPlacement,
     EndTimes,
     Environment,
     InputSpec,
@@ -106,6 +107,7 @@ class NodeSession:
         health: Health | None = None,
         new_id: Callable[[], str] = lambda: uuid4().hex,
         layout_asked: Callable[[], None] = lambda: None,
+        placement: AgentPlacement | None = None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
@@ -114,17 +116,18 @@ class NodeSession:
         health: told that the event loop turns, and what the engine does.
         new_id: names this incarnation, as nobody else is named.
         layout_asked: called when somebody has asked for another layout, maybe long ago.
+        placement: by which an agent has started this process.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
-        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning)
+        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning, placement)
         self._new_id = new_id
         self._layout_asked = layout_asked
         self._health = health or Health()
-        self._state = NodeMachine.initial(pipeline, node)
+        self._state = NodeMachine.initial(pipeline, node, placement)
         self._ports = ports
         self._received_every_ms = received_every_ms
         self._deadline_ms = deadline_ms
