@@ -45,7 +45,7 @@ from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec, StepBoundary
+from kcontrol.core.model import AgentPlacement, Checkpoint, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
@@ -72,7 +72,7 @@ class NodeOptions:
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are
     looked at for added partitions.
-    observer: looks on at it. listens, health: see NodeSession.
+    observer: looks on at it. listens, health, placement: see NodeSession.
     """
 
     node: int
@@ -83,6 +83,7 @@ class NodeOptions:
     observer: NodeObserver = NOBODY
     listens: str = ""
     health: Health | None = None
+    placement: AgentPlacement | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -329,6 +330,7 @@ class NodeService:
             health=options.health,
             layout_asked=asked.set,
             heard=None if passed is None else passed.view,
+            placement=options.placement,
         )
 
     async def _closed(self, session: NodeSession) -> None:

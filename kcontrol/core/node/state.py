@@ -9,7 +9,16 @@ from typing import NamedTuple
 
 from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import Boundaries, StepsView
-from kcontrol.core.model import Checkpoint, Command, EndTimes, NodePhase, ReceivedPartition, StepWork, Token
+from kcontrol.core.model import (
+    AgentPlacement,
+    Checkpoint,
+    Command,
+    EndTimes,
+    NodePhase,
+    ReceivedPartition,
+    StepWork,
+    Token,
+)
 from kcontrol.core.node.table import NodeStage
 
 SHUT_DOWN = "shut down by command"
@@ -57,6 +66,8 @@ class NodeMachine:
     """What the wall clock showed more at the last tick."""
     wake_ms: int | None = None
     incarnation: int = -1
+    placement: AgentPlacement | None = None
+    """By which an agent has started this process; None if somebody else has."""
     fingerprint: str = ""
     """Of the definition that this incarnation was started with."""
 
@@ -108,9 +119,15 @@ class NodeMachine:
     beat: int = 0
 
     @staticmethod
-    def initial(pipeline: str, node: int) -> NodeMachine:
+    def initial(pipeline: str, node: int, placement: AgentPlacement | None = None) -> NodeMachine:
         """Before anything was read."""
-        return NodeMachine(pipeline, node, PipelineView.empty(pipeline), StepsView(pipeline), Boundaries())
+        parts = PipelineView.empty(pipeline), StepsView(pipeline), Boundaries()
+        return NodeMachine(pipeline, node, *parts, placement=placement)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another process is this node since."""
+        return self.view.is_replaced(self.node, self.incarnation, self.placement)
 
     def begun_at(self, newest: Checkpoint) -> NodeMachine:
         """The same, for a reader of the log of steps that begins at a checkpoint: see

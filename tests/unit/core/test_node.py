@@ -21,6 +21,7 @@ from kcontrol.core.events import (
     StepFinished,
 )
 from kcontrol.core.model import (
+    AgentPlacement,
     CommandKind,
     FailureKind,
     InputRange,
@@ -311,6 +312,35 @@ def test_an_incarnation_that_was_replaced_before_it_began_ends() -> None:
     assert only(
         Exit, driver.feed(Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms))
     ).replaced
+
+
+PLACED = AgentPlacement(1, 20)
+
+
+@pytest.mark.parametrize(
+    ("other", "replaced"),
+    [
+        (AgentPlacement(1, 19), False),
+        (AgentPlacement(1, 20), True),
+        (AgentPlacement(1, 21), True),
+        (AgentPlacement(2, 3), True),
+        (None, True),
+    ],
+)
+def test_a_process_of_an_older_placement_replaces_nobody(
+    other: AgentPlacement | None, replaced: bool
+) -> None:
+    driver = NodeDriver(placement=PLACED)
+    driver.joined()
+    effects = driver.see(NodeJoin("p", 0, "other", "host", 3, placement=other))
+    assert any(isinstance(one, Exit) and one.replaced for one in effects) is replaced
+
+
+@pytest.mark.parametrize("before", [AgentPlacement(1, 21), AgentPlacement(2, 0)])
+def test_a_process_of_an_older_placement_ends_where_a_newer_one_has_joined(before: AgentPlacement) -> None:
+    driver = NodeDriver(placement=PLACED, before=(NodeJoin("p", 0, "newer", "host", 3, placement=before),))
+    joined = Joined(driver.incarnation, (), driver.log.now_ms, driver.log.wall_ms)
+    assert only(Exit, driver.feed(joined)).replaced
 
 
 def test_the_state_is_repeated_every_second_and_no_two_are_equal() -> None:
