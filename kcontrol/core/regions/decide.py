@@ -22,7 +22,7 @@ from kcontrol.core.regions.events import (
     ResetDone,
     TookOver,
 )
-from kcontrol.core.regions.model import Alarm, Completion, Region, RegionState, Trigger
+from kcontrol.core.regions.model import Alarm, MemberPart, Region, RegionState, Trigger
 from kcontrol.core.regions.table import ACTIVE, REGION_OCCASIONS, REGION_TABLE, RegionCause
 
 
@@ -82,9 +82,9 @@ def _after(region: Region, event: RegionEvent) -> Region:
         case MemberJoined():
             return _on_joined(region, event)
         case CheckpointDone():
-            return _on_saved(region, event, Completion.SAVED)
+            return _on_saved(region, event, MemberPart.SAVED)
         case BlockingCheckpointDone():
-            return _on_saved(region, event, Completion.BLOCKING)
+            return _on_saved(region, event, MemberPart.BLOCKING)
         case ResetDone():
             return _on_reset_done(region, event)
         case DrainAsked():
@@ -174,7 +174,7 @@ def _note_must_reset(region: Region) -> Region:
     return replace(region, must_reset=True)
 
 
-def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, part: Completion) -> Region:
+def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, part: MemberPart) -> Region:
     _must_count(region, event.member, event.life)
     if event.seq_id != _awaited_cut(region):
         raise _IgnoredError(WhyIgnored.LATE)
@@ -183,7 +183,7 @@ def _on_saved(region: Region, event: CheckpointDone | BlockingCheckpointDone, pa
     region = _completed(region, event.member, part)
     if not _have_all(region):
         return region
-    if set(region.completions.values()) == {Completion.SAVED}:
+    if set(region.completions.values()) == {MemberPart.SAVED}:
         return _finish_drain(region, event)
     if region.state is RegionState.DRAINING:
         # The alarm of the drain stays set: what is saved beside the work must come to its end, too.
@@ -203,9 +203,9 @@ def _awaited_cut(region: Region) -> int | None:
             return None
 
 
-def _is_progress(before: Completion | None, now: Completion) -> bool:
+def _is_progress(before: MemberPart | None, now: MemberPart) -> bool:
     """Who has saved is not made to have done a part of it by a message that was late."""
-    return before is None or (before, now) == (Completion.BLOCKING, Completion.SAVED)
+    return before is None or (before, now) == (MemberPart.BLOCKING, MemberPart.SAVED)
 
 
 def _finish_drain(region: Region, event: CheckpointDone | BlockingCheckpointDone) -> Region:
@@ -275,7 +275,7 @@ def _on_reset_done(region: Region, event: ResetDone) -> Region:
         raise _IgnoredError(WhyIgnored.LATE)
     if event.member in region.completions:
         raise _IgnoredError(WhyIgnored.DOUBLED)
-    region = _completed(region, event.member, Completion.RESET)
+    region = _completed(region, event.member, MemberPart.RESET)
     if not _have_all(region):
         return region
     region = replace(region, completions={}, current_seq_id=_number_after(region))
@@ -342,7 +342,7 @@ def _must_count(region: Region, member: str, life: int) -> None:
         raise _IgnoredError(WhyIgnored.OLD_LIFE)
 
 
-def _completed(region: Region, member: str, part: Completion) -> Region:
+def _completed(region: Region, member: str, part: MemberPart) -> Region:
     return replace(region, completions={**region.completions, member: part})
 
 

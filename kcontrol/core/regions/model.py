@@ -42,7 +42,7 @@ class Alarm(StrEnum):
     RESET_TIMEOUT = "reset timeout"
 
 
-class Completion(StrEnum):
+class MemberPart(StrEnum):
     """How far a member is with what it was told last."""
 
     BLOCKING = "blocking part done"
@@ -121,7 +121,7 @@ class Region:
     settings: RegionSettings
     state: RegionState = RegionState.STARTED
     lives: Mapping[str, int] = field(default_factory=dict)
-    completions: Mapping[str, Completion] = field(default_factory=dict)
+    completions: Mapping[str, MemberPart] = field(default_factory=dict)
     is_healthy: bool = False
     is_clean_start: bool = True
     is_healthy_first_time: bool = False
