@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from kcontrol.adapters.checkpoints.locations import own_checkpoints
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.generated.watcher import GeneratedWatcher
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
@@ -44,16 +45,17 @@ from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
 from kcontrol.apps.warm_up import open_once, warm_up
 from kcontrol.core.events import Exit
-from kcontrol.core.model import Checkpoint, InputSpec, PipelineSpec, StepBoundary
+from kcontrol.core.model import AgentPlacement, Checkpoint, InputSpec, PipelineSpec, StepBoundary
 from kcontrol.definition.durations import duration_ms
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import SparkLostError, SpecChangedError
 from kcontrol.sessions.health import Health
 from kcontrol.sessions.node import DEFAULT_RECEIVED_EVERY_MS, NodePorts, NodeSession
 from kcontrol.sessions.observers import NOBODY, NodeObserver
-from kcontrol.sessions.ports import EngineFactory
+from kcontrol.sessions.ports import EngineFactory, InputWatcher
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.checkpoint_facts import checkpoint_warnings
+from kcontrol.wire.addresses import is_topic
 
 _log = logging.getLogger("kcontrol.node")
 
@@ -70,7 +72,7 @@ class NodeOptions:
     output_partitions: create missing output topics with so many partitions; None: a missing one is an error.
     received_every_ms: see NodeSession. partitions_every_s: how often input topics are
     looked at for added partitions.
-    observer: looks on at it. listens, health: see NodeSession.
+    observer: looks on at it. listens, health, placement: see NodeSession.
     """
 
     node: int
@@ -81,6 +83,7 @@ class NodeOptions:
     observer: NodeObserver = NOBODY
     listens: str = ""
     health: Health | None = None
+    placement: AgentPlacement | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -327,6 +330,7 @@ class NodeService:
             health=options.health,
             layout_asked=asked.set,
             heard=None if passed is None else passed.view,
+            placement=options.placement,
         )
 
     async def _closed(self, session: NodeSession) -> None:
@@ -402,7 +406,9 @@ class NodeService:
 
     def _watch(
         self, input_: InputSpec, from_: Mapping[int, int], takes: Callable[[int], bool]
-    ) -> KafkaInputWatcher:
+    ) -> InputWatcher:
+        if not is_topic(input_.topic):
+            return GeneratedWatcher(input_.topic, from_, SystemClock())
         every_s, look = self._options.partitions_every_s, input_.look_bytes_per_s
         return KafkaInputWatcher(self._settings, input_.topic, from_, takes, every_s, look)
 

@@ -46,6 +46,7 @@ from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.definitions import is_deletion
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
+    AgentPlacement,
     EndTimes,
     Environment,
     InputSpec,
@@ -110,6 +111,7 @@ class NodeSession:
         new_id: Callable[[], str] = lambda: uuid4().hex,
         layout_asked: Callable[[], None] = lambda: None,
         heard: PipelineView | None = None,
+        placement: AgentPlacement | None = None,
     ) -> None:
         """received_every_ms: arrivals of one input are gathered for so long after the first, then published.
         deadline_ms: how long Kafka may be away before the node gives up.
@@ -119,17 +121,18 @@ class NodeSession:
         new_id: names this incarnation, as nobody else is named.
         layout_asked: called when somebody has asked for another layout, maybe long ago.
         heard: what the control log's reader has read, if it does not stand at the beginning.
+        placement: by which an agent has started this process.
         """
         self.hung = False
         """The engine has not answered in time, not even to close."""
         self._log = logging.getLogger(f"kcontrol.node.{pipeline}.{node}")
         self._pipeline = pipeline
         self._node = node
-        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning)
+        self._about = (socket.gethostname(), os.getpid(), listens, environment, planning, placement)
         self._new_id = new_id
         self._layout_asked = layout_asked
         self._health = health or Health()
-        self._state = NodeMachine.initial(pipeline, node)
+        self._state = NodeMachine.initial(pipeline, node, placement)
         if heard is not None:
             self._state.view = heard
             if heard.layout_request() is not None:
