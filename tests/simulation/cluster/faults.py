@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.entries import Leave, Prepare, ProposeSnapshot
 from kcontrol.core.cluster.model import Mark
 from tests.simulation.cluster.hosts import WAYS, Host
@@ -215,6 +216,7 @@ def wrong_snapshot(s: ClusterSchedule) -> bool:
     if not value.members or offset <= value.base.offset:
         return False
     by = s.random.choice(value.members)
+    s.world.snapshots[Mark(offset, "wrong")] = SavedReplica(offset, "wrong", value)
     s.on_their_way.append(ProposeSnapshot(by, value.agents[by].incarnation, offset, "wrong"))
     return True
 
