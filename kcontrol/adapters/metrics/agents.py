@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from kcontrol.adapters.metrics import catalogue
@@ -35,30 +36,31 @@ class ClusterMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """As of the newest entry that is known."""
-        try:
-            seen = self._seen()
-        except KcontrolError:
-            return
-        value = seen.replica
-        if not value.agents and not value.jobs:
-            return
         gauges = {metric.name: gauge_family(metric) for metric in _GAUGES}
-
-        def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
-            gauges[metric.name].add_metric(labels, number)
-
-        put(catalogue.CLUSTER_MEMBERS, len(value.members))
-        put(catalogue.CLUSTER_SLOTS, sum(agent.slots for agent in value.usable().values()))
-        put(catalogue.CLUSTER_SLOTS_USED, len(value.places()))
-        put(catalogue.CLUSTER_OFFSET, value.offset)
-        put(catalogue.CLUSTER_SNAPSHOT, value.base.offset)
-        states = Counter(job.state for job in value.jobs.values())
-        for state in JobState:
-            put(catalogue.CLUSTER_JOBS, states[state], state.value)
-        for job in jobs_of(value):
-            if job.state == JobState.ACTIVE:
-                put(catalogue.CLUSTER_JOB_WAITS, 1 if job.waits else 0, job.job)
-        for agent in agents_of(seen):
-            if agent.behind is not None:
-                put(catalogue.CLUSTER_BEHIND, agent.behind, agent.agent)
+        with suppress(KcontrolError):
+            _add(gauges, self._seen())
         yield from gauges.values()
+
+
+def _add(gauges: Mapping[str, GaugeMetricFamily], seen: ClusterSeen) -> None:
+    value = seen.replica
+    if not value.agents and not value.jobs:
+        return
+
+    def put(metric: catalogue.Metric, number: float, *labels: str) -> None:
+        gauges[metric.name].add_metric(labels, number)
+
+    put(catalogue.CLUSTER_MEMBERS, len(value.members))
+    put(catalogue.CLUSTER_SLOTS, sum(agent.slots for agent in value.usable().values()))
+    put(catalogue.CLUSTER_SLOTS_USED, len(value.places()))
+    put(catalogue.CLUSTER_OFFSET, value.offset)
+    put(catalogue.CLUSTER_SNAPSHOT, value.base.offset)
+    states = Counter(job.state for job in value.jobs.values())
+    for state in JobState:
+        put(catalogue.CLUSTER_JOBS, states[state], state.value)
+    for job in jobs_of(value):
+        if job.state == JobState.ACTIVE:
+            put(catalogue.CLUSTER_JOB_WAITS, 1 if job.waits else 0, job.job)
+    for agent in agents_of(seen):
+        if agent.behind is not None:
+            put(catalogue.CLUSTER_BEHIND, agent.behind, agent.agent)

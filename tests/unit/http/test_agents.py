@@ -88,4 +88,4 @@ def test_metrics_are_those_of_the_value() -> None:
     assert told("kcontrol_cluster_agent_behind_entries", {"agent": "b"}) is None
     quiet = CollectorRegistry()
     ClusterMetrics(quiet, ClusterSeen)
-    assert list(quiet.collect()) == []
+    assert [sample for family in quiet.collect() for sample in family.samples] == []

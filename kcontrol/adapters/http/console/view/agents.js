@@ -16,7 +16,7 @@ export function agents() {
   const room = `${count(cluster.used)} of ${counted(cluster.slots, "slot")} taken`;
   return [
     h("div", { class: "title", key: "title" }, h("h1", {}, "Hosts")),
-    h("p", { class: "about", key: "about" }, `${counted(cluster.members, "agent")}, ${room}. Jobs are given slots by ${cluster.scheduler}.`),
+    h("p", { class: "about", key: "about" }, `${counted(cluster.members, "agent")}, ${room}. Scheduler: ${cluster.scheduler}.`),
     panel("hosts", "Agents", hostTable(hosts)),
     panel("jobs", "Jobs", jobs.length ? jobTable(jobs) : h("p", { class: "empty" }, "No job was placed yet: kcontrol place FILE.py --job NAME"), reasons(jobs)),
     panel("log", "What happened", entryTable(entries)),

@@ -27,8 +27,7 @@ function hosts() {
         "a",
         { href: addressOf(HOSTS), "aria-current": state.name === HOSTS ? "page" : null },
         h("span", { class: "name" }, "Hosts"),
-        h("span", { class: "facts" }, counted(cluster.members, "agent")),
-        h("span", { class: "facts end" }, `${count(cluster.used)} of ${count(cluster.slots)} slots`),
+        h("span", { class: "facts all" }, `${counted(cluster.members, "agent")}, ${count(cluster.used)} of ${count(cluster.slots)} slots taken`),
       ),
     ),
   );
