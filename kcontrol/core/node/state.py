@@ -90,6 +90,8 @@ class NodeMachine:
     """When its boundary was read; 0 for a replay."""
     ended: EndTimes | None = None
     """When `step` ended, if it was attempted here."""
+    finished_ms: int = 0
+    """When the engine had finished `step`."""
     overdue_answers: int = 0
     """Answers of the engine that are still to come to what was cancelled, and mean nothing any more."""
     error: str = ""
@@ -107,6 +109,8 @@ class NodeMachine:
     unsaid: tuple[str, ...] = ()
     """Inputs whose arrivals have grown since they were last said."""
     received_ms: int = 0
+    input_said_ms: int = 0
+    """When some input was said last."""
     received_step: int = 0
     """The newest step for which this incarnation has said that it has received input."""
     said: Said | None = None
@@ -151,6 +155,7 @@ class NodeMachine:
     def go_on(self, step: int) -> None:
         """The engine has finished this step."""
         self.ended = EndTimes(self.wall(self.seen_ms), self.wall(self.now_ms)) if self.seen_ms else None
+        self.finished_ms = self.now_ms
         self.step = step
 
     def copy(self) -> NodeMachine:

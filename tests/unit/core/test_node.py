@@ -40,6 +40,7 @@ from kcontrol.core.model import (
     Tombstone,
     Written,
 )
+from kcontrol.core.node.announce import FINISHED_WAITS_MS
 from kcontrol.core.node.table import NodeStage
 from tests.unit.core.drive import NodeDriver, only, published
 from tests.unit.core.made import SPEC, boundary, checkpoint
@@ -105,7 +106,8 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
     driver.joined()
     opened(driver)
     work = work_of(driver, 1)
-    effects = driver.command(CommandKind.STEP, 1, work)
+    driver.command(CommandKind.STEP, 1, work)
+    effects = driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms))
     state = states(effects)[0]
     assert (state.phase, state.attempt, state.command_serial, state.step) == (
         NodePhase.RUNNING,
@@ -113,7 +115,7 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
         2,
         0,
     )
-    report = published(Written, driver.feed(AttemptWritten(1, RESULT, driver.log.now_ms)))[0]
+    report = published(Written, effects)[0]
     assert (report.token, report.step, report.inputs, report.watermark_moved, report.failure) == (
         work.token,
         1,
@@ -122,7 +124,8 @@ def test_an_attempt_from_the_command_to_the_next_step() -> None:
         None,
     )
     assert only(FinishStep, driver.see_step(boundary(1, token=work.token))) == FinishStep(1)
-    state = states(driver.feed(StepFinished(1, (1,), driver.log.now_ms)))[0]
+    driver.feed(StepFinished(1, (1,), driver.log.now_ms))
+    state = states(driver.tick(FINISHED_WAITS_MS))[0]
     assert (state.phase, state.step, state.attempt, state.openable) == (NodePhase.OPEN, 1, None, (1,))
 
 
