@@ -15,18 +15,19 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from uuid import uuid4
 
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.adapters.spark.engine.node_work import NodeWork
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.state.ahead import AheadCopy, forget_ahead
 from kcontrol.adapters.spark.state.assembling import Taker
+from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.submit import resolve
-from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import (
     Assignment,
@@ -41,7 +42,7 @@ from kcontrol.core.model import (
 from kcontrol.core.step.assignment import owners_of
 from kcontrol.core.step.layout_change import changed, refused_live
 from kcontrol.definition.pipeline import Pipeline
-from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
+from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError, NotFoundError
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
@@ -77,7 +78,7 @@ class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
     that wrote this has certainly ended. warm: opens the queries from a checkpoint that was copied, and runs the input of the
-    last step, so that their code is warm; None: they run already."""
+    last step, so that their code is warm; None: nothing has to be."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -246,8 +247,8 @@ class Preparation:
         if first and who.warm is not None and prepared is not None and last is not None:
             try:
                 await who.warm(prepared.bound, prepared.spec, checkpoint, last)
-            except KcontrolError as error:
-                _log.warning("node %d is not warm: %s", who.node, error)
+            except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder
+                _log.warning("node %d is not warm: %s", who.node, error or type(error).__name__)
         self._is_warm = True
 
     async def _say(self, request: LayoutRequest) -> None:
@@ -312,32 +313,55 @@ class NodeSeat:
     replaced: tuple[int, ...] = ()
 
 
+def seat(view: PipelineView, steps: StepsView, preparation: Preparation) -> NodeSeat:
+    """By what was read of both logs."""
+    made, ready = steps.assignment, preparation.prepared
+    fits = made is not None and ready is not None and ready.request_id == made.request_id
+    replaced = () if made is None else made.replaced
+    return NodeSeat(nodes_in_force(view, steps), ready if fits else None, replaced)
+
+
 async def until_placed(
     who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
-) -> NodeSeat:
+) -> tuple[NodeSeat, PassedOn]:
     """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
 
     say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
     """
+    control = await KafkaControlLog.open(who.settings, who.pipeline.name)
+    steps = KafkaStepsLog(who.settings, who.pipeline.name)
+    try:
+        logs = PipelineLogs(who.pipeline.name, control, steps)
+        return await _until_placed(logs, who, preparation, say, deadline_ms), PassedOn(
+            control, logs.view, who.root.name
+        )
+    except BaseException:
+        await control.close()
+        raise
+    finally:
+        await steps.close()
+
+
+async def _until_placed(
+    logs: PipelineLogs, who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int
+) -> NodeSeat:
     said = ""
-    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
-        while True:
-            await until_deadline(lambda: _read(logs), "waiting for a place", _log, deadline_ms)
-            nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
-            if nodes > who.node and (not who.instead or _is_instead(who, logs, preparation)):
-                ready = preparation.prepared
-                fits = made is not None and ready is not None and ready.request_id == made.request_id
-                return NodeSeat(nodes, ready if fits else None)
-            asked = await preparation.look(logs)
-            text = (
-                "makes ready to be a node"
-                if asked
-                else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
-            )
-            if text != said:
-                said = text
-                say(text)
-            await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+    while True:
+        await until_deadline(lambda: _read(logs), "waiting for a place", _log, deadline_ms)
+        found = seat(logs.view, logs.committed, preparation)
+        nodes = found.nodes
+        if nodes > who.node and (not who.instead or _is_instead(who, logs, preparation)):
+            return found
+        asked = await preparation.look(logs)
+        text = (
+            "makes ready to be a node"
+            if asked
+            else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
+        )
+        if text != said:
+            said = text
+            say(text)
+        await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
 
 
 def _is_instead(who: WouldBe, logs: PipelineLogs, preparation: Preparation) -> bool:
@@ -377,14 +401,14 @@ async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
         return made.nodes if made is not None and made.live else 0
 
 
-async def submit_prepared(settings: ClusterSettings, prepared: Prepared) -> PipelineSpec:
-    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards."""
-    log = await KafkaControlLog.open(settings, prepared.pipeline.name)
-    try:
-        spec = reduce(evolve, await log.read_to_end(), PipelineView.empty(prepared.pipeline.name)).spec()
-        if spec is not None and spec.assignment == prepared.spec.assignment:
-            return spec
-        await log.append([prepared.spec])
-        return prepared.spec
-    finally:
-        await log.close()
+async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards. Raises
+    RetriableError, and NotFoundError: the pipeline was deleted meanwhile."""
+    await passed.read_on()
+    spec = passed.view.spec()
+    if spec is None:
+        raise NotFoundError(f"pipeline {prepared.pipeline.name!r} was deleted: end this process")
+    if spec.assignment == prepared.spec.assignment:
+        return spec
+    await passed.control.append([prepared.spec])
+    return prepared.spec

@@ -6,6 +6,7 @@ there for files with the same SHA-256 (`WorkDir.at_hand`), so nothing rests on a
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, T
 from kcontrol.adapters.spark.state.workdir import AHEAD, WorkDir
 from kcontrol.core.model import Checkpoint
 from kcontrol.core.step.assignment import saved_owners
+
+_log = logging.getLogger(__name__)
 
 
 class AheadCopy:
@@ -77,13 +80,18 @@ class AheadCopy:
         self._target = staging
         try:
             staging.mkdir(parents=True)
-            parts.bring_moved(moved, staging, self._at_hand.at_hand())
+            brought = parts.bring_moved(moved, staging, self._at_hand.at_hand())
             shutil.rmtree(target, ignore_errors=True)
             staging.rename(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
         self._target, self.step = target, step
+        _log.info(
+            "node %d has, for a new layout, what others have of the checkpoint of step %d; %d bytes were copied, %d were on "
+            "this host",
+            *(self._taker.node, step, brought.bytes, brought.linked_bytes),
+        )
         for other in self._home.iterdir():
             if other != target:
                 shutil.rmtree(other, ignore_errors=True)
