@@ -73,6 +73,7 @@ COMMANDS = {
     "checkpoint": "kcontrol.cli.checkpoint",
     "layout": "kcontrol.cli.layout",
     "reset": "kcontrol.cli.reset",
+    "cut": "kcontrol.cli.cut",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",
     "deliver": "kcontrol.cli.deliver",
