@@ -27,17 +27,9 @@ from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
 from kcontrol.apps.pipeline_logs import pipeline_logs
+from kcontrol.apps.placing import NodeSeat, nodes_in_force, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
-from kcontrol.apps.relaying import (
-    NodeSeat,
-    Preparation,
-    Rebind,
-    WouldBe,
-    nodes_in_force,
-    prepare_beside,
-    submit_prepared,
-    until_placed,
-)
+from kcontrol.apps.relaying import Preparation, Rebind, WouldBe, prepare_beside
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
@@ -152,7 +144,7 @@ class NodeService:
         say: told what it waits for, for people. Raises what `until_placed` and `bind` raise, and SparkLostError.
         """
         who = await self._would_be(rebind, warms=True)
-        who = replace(who, instead=instead, gone=self.presence.gone)
+        who = replace(who, instead=instead, gone=self.presence.gone, beside=self.presence.beside)
         preparation, jvm = Preparation(who), self._jvm_life()
         waiting = asyncio.create_task(until_placed(who, preparation, say))
         try:

@@ -72,6 +72,7 @@ COMMANDS = {
     "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
     "layout": "kcontrol.cli.layout",
+    "upgrade": "kcontrol.cli.upgrade",
     "reset": "kcontrol.cli.reset",
     "wait": "kcontrol.cli.wait",
     "serve": "kcontrol.cli.serve",

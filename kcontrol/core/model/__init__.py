@@ -91,6 +91,7 @@ from kcontrol.core.model.words import (
     NodePhase,
     PipelinePhase,
     Reason,
+    UpgradeWay,
     WatermarkPolicy,
 )
 
@@ -169,6 +170,7 @@ __all__ = [
     "StepWork",
     "Token",
     "Tombstone",
+    "UpgradeWay",
     "Watermark",
     "WatermarkPolicy",
     "WatermarkSpec",

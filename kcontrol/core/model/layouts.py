@@ -23,6 +23,10 @@ class LayoutRequest:
     """How long it may be prepared; then it is given up, and nothing was changed."""
     replaced: tuple[int, ...] = ()
     """Nodes that other processes are to be from then on, with all that they have; how many nodes there are stays."""
+    way: str = ""
+    """Of an upgrade, how it goes (`UpgradeWay`); '': the request is of none."""
+    left: tuple[int, ...] = ()
+    """Of an upgrade: the nodes that are still to be upgraded after this, in order; whoever goes on with it begins there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class LayoutReady:
     """Why this process can't be the node; '' if it can."""
     beat: int
     """Counts the repeats, so that no two are equal."""
+    linked_bytes: int = 0
+    """Of what was copied as much was on its host already, and is linked."""
 
 
 @dataclass(frozen=True, slots=True)

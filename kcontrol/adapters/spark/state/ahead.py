@@ -43,6 +43,8 @@ class AheadCopy:
         """The checkpoint of which all is there."""
         self.total_bytes = -1
         """That others have of the newest checkpoint that was looked at; -1: none was."""
+        self.linked_bytes = 0
+        """Of these, what was on this machine already."""
 
     def copied_bytes(self) -> int:
         """Of that, so far."""
@@ -77,13 +79,13 @@ class AheadCopy:
         self._target = staging
         try:
             staging.mkdir(parents=True)
-            parts.bring_moved(moved, staging, self._at_hand.at_hand())
+            brought = parts.bring_moved(moved, staging, self._at_hand.at_hand())
             shutil.rmtree(target, ignore_errors=True)
             staging.rename(target)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        self._target, self.step = target, step
+        self._target, self.step, self.linked_bytes = target, step, brought.linked_bytes
         for other in self._home.iterdir():
             if other != target:
                 shutil.rmtree(other, ignore_errors=True)

@@ -213,10 +213,14 @@ class PartsOfNodes:
                     found.setdefault(donor, []).extend(file for file in files if file.shard is not None)
         return found
 
-    def bring_moved(self, moved: Mapping[int, list[ManifestFile]], target: Path, at_hand: AtHand) -> None:
+    def bring_moved(
+        self, moved: Mapping[int, list[ManifestFile]], target: Path, at_hand: AtHand
+    ) -> BroughtBytes:
         """Put these files below `target`, by their paths in the parts. Raises CheckpointError."""
+        brought = BroughtBytes()
         for donor, files in moved.items():
-            self._store.fetch(self._location, self._manifests[donor], files, target, at_hand)
+            brought += self._store.fetch(self._location, self._manifests[donor], files, target, at_hand)
+        return brought
 
     # --- and the directory ----------------------------------------------------------------------------------
 

@@ -1,0 +1,119 @@
+"""Waits until the layout of a pipeline has a place for a process, and says what place there is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.apps.hearing import Hearing
+from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
+from kcontrol.apps.relaying import LOOK_EVERY_S, Preparation, Prepared, WouldBe
+from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.steps_view import StepsView
+from kcontrol.core.model import DesiredMode, PipelineSpec
+from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
+from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.views.holder import why_free
+
+_log = logging.getLogger("kcontrol.node")
+
+SOON_S = 0.05
+"""How often the logs are read once all is ready: what is read next is the change."""
+
+
+@dataclass(frozen=True)
+class NodeSeat:
+    """By the newest layout there is such a node. prepared: None: for another change than this process made ready for. replaced:
+    nodes that are other processes by it than before."""
+
+    nodes: int
+    prepared: Prepared | None
+    replaced: tuple[int, ...] = ()
+
+
+async def until_placed(
+    who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
+) -> NodeSeat:
+    """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
+
+    say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
+    """
+    said = ""
+    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
+        hearing = Hearing(logs)
+        while True:
+            await until_deadline(hearing.read, "waiting for a place", _log, deadline_ms)
+            nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
+            free = _why_free(who, logs, hearing) if who.instead and nodes > who.node else ""
+            if nodes > who.node and (not who.instead or free or _is_instead(logs, who, preparation)):
+                if free:
+                    say(f"takes the number: {free}")
+                ready = preparation.prepared
+                fits = made is not None and ready is not None and ready.request_id == made.request_id
+                return NodeSeat(nodes, ready if fits else None)
+            asked = await preparation.look(logs)
+            text = (
+                "makes ready to be a node"
+                if asked
+                else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
+            )
+            if text != said:
+                said = text
+                say(text)
+            await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+
+
+def _is_instead(logs: PipelineLogs, who: WouldBe, preparation: Preparation) -> bool:
+    """Whether the newest change made this process the node."""
+    made, ready = logs.committed.assignment, preparation.prepared
+    if made is None or ready is None or who.node not in made.replaced:
+        return False
+    return ready.request_id == made.request_id
+
+
+def _why_free(who: WouldBe, logs: PipelineLogs, hearing: Hearing) -> str:
+    """Why a process that is to be a node in place of another need not wait to be asked for: that one has died, or was this one
+    before it began again. ''  while it lives, and while nobody is to work."""
+    desired = logs.view.desired()
+    if desired is not None and desired.mode is not DesiredMode.RUNNING:
+        return ""
+    return why_free(logs, who.node, SystemClock().now_ms(), hearing.heard_ms, who.gone)
+
+
+def nodes_in_force(view: PipelineView, steps: StepsView) -> int:
+    """How many nodes the pipeline has; 0: there is none."""
+    spec, made = view.spec(), steps.assignment
+    if spec is None:
+        return 0
+    return made.nodes if made is not None and made.live and made.number > spec.assignment else spec.nodes
+
+
+async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
+    """How many nodes a pipeline has whose layout was changed while it ran; 0: it was not, or there is no such pipeline.
+
+    Whoever starts one of its nodes goes by that, whatever his file says.
+    """
+    async with pipeline_logs(settings, pipeline) as logs:
+        if not await logs.is_there():
+            return 0
+        await logs.read_steps_on()
+        made = logs.committed.assignment
+        return made.nodes if made is not None and made.live else 0
+
+
+async def submit_prepared(settings: ClusterSettings, prepared: Prepared) -> PipelineSpec:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards."""
+    log = await KafkaControlLog.open(settings, prepared.pipeline.name)
+    try:
+        spec = reduce(evolve, await log.read_to_end(), PipelineView.empty(prepared.pipeline.name)).spec()
+        if spec is not None and spec.assignment == prepared.spec.assignment:
+            return spec
+        await log.append([prepared.spec])
+        return prepared.spec
+    finally:
+        await log.close()
