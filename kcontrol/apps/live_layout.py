@@ -52,7 +52,7 @@ async def plan_live(
     own: Path,
     replaced: tuple[int, ...] = (),
 ) -> LayoutPlan:
-    """What another number of nodes, or leaving out the one with the highest, would move now.
+    """What another number of nodes, or leaving out one, would move now.
 
     replaced: nodes that are to be other processes instead, with all that they have. own: where nodes of this machine have
     their own checkpoints. Raises NotNowError, ConfigurationError: it can't be done, or not while the pipeline runs.
@@ -66,16 +66,11 @@ async def plan_live(
                 f"pipeline {pipeline!r} goes on by a layout that was changed just now: ask again when it makes steps. "
                 "Nothing was changed"
             )
-        if without is not None and without != spec.nodes - 1:
-            raise ConfigurationError(
-                f"pipeline {pipeline!r} runs, and of its nodes only the last one, {spec.nodes - 1}, can be left out meanwhile, "
-                f"because no process gets another number: stop it (kcontrol stop {pipeline}) to leave out node {without}"
-            )
-        wanted = spec.nodes if replaced else spec.nodes - 1 if nodes is None else nodes
-        refused = refused_live(spec, wanted, steps.step, replaced)
+        wanted, without, replaced = _wanted(spec.nodes, nodes, without, replaced)
+        refused = refused_live(spec, wanted, steps.step, replaced, without)
         if refused:
             raise ConfigurationError(refused)
-        change = changed(spec, wanted)
+        change = changed(spec, wanted, without)
         saved = steps.checkpoints[-1] if spec.stateful and steps.checkpoints else None
         if saved is not None and wanted == 1:
             await asyncio.to_thread(refuse_states_between, spec, saved, own)
@@ -88,6 +83,17 @@ async def plan_live(
         return LayoutPlan(
             *(pipeline, number, steps.step, change, spec.stateful, sizes, saved, lives), replaced=replaced
         )
+
+
+def _wanted(
+    now: int, nodes: int | None, without: int | None, replaced: tuple[int, ...]
+) -> tuple[int, int | None, tuple[int, ...]]:
+    """How many nodes there are to be, the one whose number another process takes, and all that other processes are to be."""
+    if without is None:
+        return (now if replaced or nodes is None else nodes), None, replaced
+    if without == now - 1:
+        return now - 1, None, ()
+    return now - 1, without, (without,)
 
 
 def _next_number(logs: PipelineLogs) -> int:
@@ -103,8 +109,10 @@ async def change_live(
     timeout_ms: for all who are to be nodes to be ready. told: how far it is, whenever there is news. Raises NotNowError: it
     was refused, given up, or another request took its place; RetriableError: nobody has answered.
     """
+    renumbered = plan.change.renumbered
     request = LayoutRequest(
-        plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms, plan.replaced
+        *(plan.pipeline, uuid4().hex, plan.number, plan.change.nodes, timeout_ms, plan.replaced),
+        without=-1 if renumbered is None else renumbered[1],
     )
     status = await _asked(cluster, request, told)
     if status.phase is LayoutPhase.DONE:

@@ -39,7 +39,7 @@ from kcontrol.core.model import (
     UpgradeWay,
 )
 from kcontrol.core.step.assignment import owners_of
-from kcontrol.core.step.layout_change import changed, refused_live
+from kcontrol.core.step.layout_change import changed, left_out, refused_live
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.errors import CheckpointError, ConfigurationError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
@@ -106,10 +106,10 @@ def _number(steps: StepsView) -> int:
 
 def would_be(spec: PipelineSpec, steps: StepsView, request: LayoutRequest) -> Assignment:
     """The layout as the coordinator would record it now. Raises ConfigurationError: it would refuse."""
-    refused = refused_live(spec, request.nodes, steps.step, request.replaced)
+    refused = refused_live(spec, request.nodes, steps.step, request.replaced, left_out(request))
     if refused:
         raise ConfigurationError(refused)
-    change = changed(spec, request.nodes)
+    change = changed(spec, request.nodes, left_out(request))
     return Assignment(
         *(
             spec.pipeline,

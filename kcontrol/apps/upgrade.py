@@ -178,7 +178,9 @@ async def _request(asked: UpgradeAsked, turn: _Turn) -> LayoutRequest:
     plan = await plan_live(asked.cluster, asked.pipeline, None, None, asked.own, (turn.node,))
     return LayoutRequest(
         *(asked.pipeline, uuid4().hex, plan.number, plan.change.nodes, asked.timeout_ms),
-        *((turn.node,), asked.way.value, turn.left),
+        replaced=(turn.node,),
+        way=asked.way.value,
+        left=turn.left,
     )
 
 

@@ -51,7 +51,8 @@ class Duration(click.ParamType):
     "--without",
     type=click.IntRange(0),
     metavar="NODE",
-    help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number.",
+    help="Leave this node out: what it has is dealt to the others. The one with the highest number takes its number; while the "
+    "pipeline runs, a process that waits for that on its host does (kcontrol node --instead).",
 )
 @click.option(
     "--replace",
@@ -308,10 +309,15 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
         known = bytes_moved(plan, move)
         told = "" if known is None else f", {known:,} bytes"
         lines.append(f"  shard {move.shard}: node {move.from_} -> node {move.to}{told}")
-    lines += [f"  node {node} is another process, with all that it has" for node in plan.replaced]
+    for node in plan.replaced if change.renumbered is None else ():
+        lines.append(f"  node {node} is another process, with all that it has")
     if change.renumbered is not None:
         was, now = change.renumbered
-        lines.append(f"  node {was} keeps what it has, and is number {now} from now on")
+        lines.append(
+            f"  node {now} is another process, which has what node {was} had"
+            if plan.replaced
+            else f"  node {was} keeps what it has, and is number {now} from now on"
+        )
     if rewritten is not None:
         speed = _speed(plan, rewritten)
         lines.append(f"  its state was cut anew in {speed.seconds:.1f} s, {speed.mb_per_s:.1f} MB/s")
@@ -323,6 +329,9 @@ def _text(plan: LayoutPlan, done: bool, rewritten: Rewritten | None, live: bool 
 
 def _next(plan: LayoutPlan, live: bool) -> str:
     change, command = plan.change, f"kcontrol layout {plan.pipeline}"
+    if live and change.renumbered is not None:
+        last, taken = change.renumbered
+        return f"changed; its nodes go on by it, and the processes that were nodes {taken} and {last} end"
     if live and plan.replaced:
         return "changed; its nodes go on by it, and the processes that were these nodes end"
     if live:

@@ -23,6 +23,9 @@ class LayoutRequest:
     """How long it may be prepared; then it is given up, and nothing was changed."""
     replaced: tuple[int, ...] = ()
     """Nodes that other processes are to be from then on, with all that they have; how many nodes there are stays."""
+    without: int = -1
+    """A node that is left out, which `replaced` names: another process takes its number, with what the node with the highest
+    number has, which is left out instead. -1: those with the highest numbers are left out, if there are to be fewer."""
     way: str = ""
     """Of an upgrade, how it goes (`UpgradeWay`); '': the request is of none."""
     left: tuple[int, ...] = ()

@@ -24,7 +24,7 @@ from kcontrol.views.upgrades import fate_of, nodes_left
 from tests.unit.core.made import boundary
 from tests.unit.core.test_layout_change import given
 
-ASKED = LayoutRequest("p", "l1", 1, 3, 60_000, (1,), "replace", (2,))
+ASKED = LayoutRequest("p", "l1", 1, 3, 60_000, (1,), way="replace", left=(2,))
 ALL = (0, 1, 2)
 
 
