@@ -26,6 +26,7 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
+from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.apps.placing import NodeSeat, nodes_in_force, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
@@ -176,7 +177,8 @@ class NodeService:
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
         ) -> None:
             where = options.node, spec, checkpoint, last, options.checkpoints
-            await open_once(self._spark, queries, self.host, *where)
+            ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
+            await open_once(self._spark, queries, self.host, *where, ahead)
 
         options = self._options
         log_id = await asyncio.to_thread(self._log_id)

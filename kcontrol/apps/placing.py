@@ -10,7 +10,7 @@ from functools import reduce
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
-from kcontrol.apps.hearing import Hearing
+from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.relaying import LOOK_EVERY_S, Preparation, Prepared, WouldBe
 from kcontrol.core.log.control_view import PipelineView, evolve
@@ -45,7 +45,7 @@ async def until_placed(
     """
     said = ""
     async with pipeline_logs(who.settings, who.pipeline.name) as logs:
-        hearing = Hearing(logs)
+        hearing = HeardLogs(logs)
         while True:
             await until_deadline(hearing.read, "waiting for a place", _log, deadline_ms)
             nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
@@ -76,7 +76,7 @@ def _is_instead(logs: PipelineLogs, who: WouldBe, preparation: Preparation) -> b
     return ready.request_id == made.request_id
 
 
-def _why_free(who: WouldBe, logs: PipelineLogs, hearing: Hearing) -> str:
+def _why_free(who: WouldBe, logs: PipelineLogs, hearing: HeardLogs) -> str:
     """Why a process that is to be a node in place of another need not wait to be asked for: that one has died, or was this one
     before it began again. ''  while it lives, and while nobody is to work."""
     desired = logs.view.desired()

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kcontrol.adapters.clock import SystemClock
-from kcontrol.apps.hearing import Hearing
+from kcontrol.apps.heard_logs import HeardLogs
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.presence import Presence
 from kcontrol.core.model import DesiredMode, NodeJoin, PipelineSpec
@@ -86,7 +86,7 @@ class Standby:
         and what the ports raise.
         """
         async with pipeline_logs(self._cluster, self._pipeline) as logs:
-            hearing = Hearing(logs)
+            hearing = HeardLogs(logs)
             while True:
                 await until_deadline(hearing.read, "standing by", _log, deadline_ms)
                 released = await self._look(logs, hearing)
@@ -94,7 +94,7 @@ class Standby:
                     return released
                 await self._pause()
 
-    async def _look(self, logs: PipelineLogs, hearing: Hearing) -> WaitOver | None:
+    async def _look(self, logs: PipelineLogs, hearing: HeardLogs) -> WaitOver | None:
         spec, desired = logs.view.spec(), logs.view.desired()
         if spec is None:
             self._say(f"stands by: pipeline {self._pipeline} has not been submitted yet")

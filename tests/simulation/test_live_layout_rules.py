@@ -37,8 +37,12 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
         except Exception as error:
             error.add_note(f"seed {seed}, with live_layout_asked and live_made_ready")
             raise
-        counts["changed while it ran"] += sum(each.live for each in schedule.world.assignments)
+        world = schedule.world
+        made = [world.layouts[each.request_id] for each in world.assignments if each.live]
+        counts["changed while it ran"] += len(made)
+        counts["left out in the middle"] += sum(each.without >= 0 for each in made)
     assert counts["changed while it ran"] > 15, counts
+    assert counts["left out in the middle"] > 2, counts
     assert counts["ready without having copied"] > 5, counts
 
 

@@ -35,7 +35,7 @@ class AheadCopy:
         whole: bool = False,
     ) -> None:
         """whole: another process is the node now, so that it has nothing yet."""
-        self._home = root / pipeline / f"node-{taker.node}" / AHEAD
+        self._home = ahead_home(root, pipeline, taker.node)
         self._queries, self._taker, self._own, self._whole = queries, taker, own, whole
         self._at_hand = WorkDir(root, pipeline, taker.node, 0, (), 0)
         self._target: Path | None = None
@@ -91,6 +91,11 @@ class AheadCopy:
                 shutil.rmtree(other, ignore_errors=True)
 
 
+def ahead_home(root: Path, pipeline: str, node: int) -> Path:
+    """Where it is put for a node, by the step of the checkpoint. root: as of WorkDir."""
+    return root / pipeline / f"node-{node}" / AHEAD
+
+
 def forget_ahead(root: Path, pipeline: str, node: int) -> None:
     """What a node has copied, or whoever was to be it."""
-    shutil.rmtree(root / pipeline / f"node-{node}" / AHEAD, ignore_errors=True)
+    shutil.rmtree(ahead_home(root, pipeline, node), ignore_errors=True)

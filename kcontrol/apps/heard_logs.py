@@ -7,7 +7,7 @@ import time
 from kcontrol.apps.pipeline_logs import PipelineLogs
 
 
-class Hearing:
+class HeardLogs:
     """Reads both logs on, again and again. While Kafka is away nobody can be heard, and who is silent was only not heard."""
 
     def __init__(self, logs: PipelineLogs) -> None:
