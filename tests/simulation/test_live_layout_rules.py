@@ -31,6 +31,7 @@ def test_no_schedule_with_live_changes_of_the_layout_breaks_an_invariant() -> No
                 stages=2 + seed % 2,
                 saving=True,
                 wide=True,
+                three=seed % 3 == 1,
                 replicas=seed % 4 == 0,
                 epochs=seed % 3 == 0,
             )
