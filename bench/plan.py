@@ -166,3 +166,18 @@ class Soak:
 
 SOAK = Soak(100_000, 2_000, 20, 100)
 QUICK_SOAK = Soak(1_000, 60, 20, 100)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A layout that is changed under a steady load, so many times there and back, with so many steps before and after each."""
+
+    records_per_s: int
+    settle_steps: int
+    rounds: int
+
+
+CHANGING = Changing(1_000, 20, 3)
+QUICK_CHANGING = Changing(200, 5, 1)
+STATE_MB = 1.0
+"""How much state there is, if nobody says."""

@@ -21,6 +21,7 @@ from kcontrol.adapters.spark.engine.ahead import WAIT_MS, WAIT_SETTING
 from kcontrol.adapters.spark.session.conf import SETTINGS
 from kcontrol.apps.logs import DEBUG_VARIABLE
 from kcontrol.definition.durations import Duration, PositiveDuration, span_text
+from kcontrol.definition.generated import ClockInput, GeneratorInput
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
@@ -92,7 +93,17 @@ _ENVIRONMENT = (
     ("DEFAULT_ARTIFACT_REPOSITORY", "a Maven repository to fetch the broker's jars from, as PySpark has it"),
 )
 
-_PARTS = (Pipeline, KafkaInput, KafkaOutput, StepPolicy, CheckpointPolicy, TaskLayout, Limits)
+_PARTS = (
+    Pipeline,
+    KafkaInput,
+    GeneratorInput,
+    ClockInput,
+    KafkaOutput,
+    StepPolicy,
+    CheckpointPolicy,
+    TaskLayout,
+    Limits,
+)
 
 HANGING = """## What hangs
 

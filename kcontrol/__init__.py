@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kcontrol.apps.step_consumer import StepConsumer
     from kcontrol.definition.exchanges import exchange
     from kcontrol.definition.frames import output, outputs
+    from kcontrol.definition.generated import ClockInput, GeneratorInput
     from kcontrol.definition.limits import Limits
     from kcontrol.definition.parts import CheckpointPolicy as Checkpoint
     from kcontrol.definition.parts import KafkaInput, KafkaOutput, StepPolicy
@@ -42,6 +43,8 @@ check_python()
 
 __all__ = [
     "Checkpoint",
+    "ClockInput",
+    "GeneratorInput",
     "KafkaInput",
     "KafkaOutput",
     "Layout",
@@ -61,6 +64,8 @@ __all__ = [
 
 _MODULES = {
     "Checkpoint": "kcontrol.definition.parts",
+    "ClockInput": "kcontrol.definition.generated",
+    "GeneratorInput": "kcontrol.definition.generated",
     "KafkaInput": "kcontrol.definition.parts",
     "KafkaOutput": "kcontrol.definition.parts",
     "Layout": "kcontrol.definition.parts",

@@ -17,6 +17,7 @@ from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.topic_rules import check_own_topics
 from kcontrol.errors import InputGoneError, RetriableError, TopicError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import is_topic
 
 
 async def check_before_spark(settings: ClusterSettings, pipeline: Pipeline, *, makes_outputs: bool) -> None:
@@ -35,7 +36,9 @@ async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
     was recreated, and AccessError."""
     rpc = KafkaRpc(settings)
     try:
-        read: list[tuple[str, InputSpec | ExchangeSpec]] = [("input", each) for each in spec.inputs]
+        read: list[tuple[str, InputSpec | ExchangeSpec]] = [
+            ("input", each) for each in spec.inputs if is_topic(each.topic)
+        ]
         read += [("exchange", each) for each in spec.exchanges]
         for what, item in read:
             where = f"pipeline {spec.pipeline!r}, {what} {item.name!r}: what its steps have read is gone"
@@ -54,7 +57,7 @@ async def check_inputs(settings: ClusterSettings, spec: PipelineSpec) -> None:
 
 def _check_topics(admin: TopicAdmin, pipeline: Pipeline, makes_outputs: bool) -> None:
     where = f"pipeline {pipeline.name!r}"
-    for source in pipeline.inputs:
+    for source in (each for each in pipeline.inputs if each.topic):
         admin.get(source.topic, f"{where}, input {source.name!r}", (Operation.READ,))
     targets = [(each.topic, f"output {each.name!r}") for each in pipeline.outputs]
     targets += [

@@ -22,7 +22,8 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import PipelineSpec
 from kcontrol.core.step.gaps import records_between
 from kcontrol.core.step.offsets import arrived, next_offset
-from kcontrol.definition.parts import KafkaInput
+from kcontrol.definition.generated import GeneratedInput
+from kcontrol.definition.inputs import Input
 from kcontrol.errors import ClusterError
 from kcontrol.settings.cluster import ClusterSettings
 
@@ -55,12 +56,15 @@ def prepare_cluster(cluster: ClusterSettings) -> int:
     return TopicAdmin(cluster).get(cluster.names().control_topic(), "the control topic").partitions
 
 
-def input_ends(cluster: ClusterSettings, inputs: Sequence[KafkaInput]) -> Ends:
-    """Where committed input ends now. Raises TopicError for a missing topic,
-    ClusterError when Kafka does not answer."""
+def input_ends(cluster: ClusterSettings, inputs: Sequence[Input]) -> Ends:
+    """Where committed input ends now; of generated rows the end of all, nothing where there is none. Raises TopicError
+    for a missing topic, ClusterError when Kafka does not answer."""
     admin = TopicAdmin(cluster, TIMEOUT_S)
-    ends = {}
+    ends: dict[tuple[str, int], int] = {}
     for input_ in inputs:
+        if isinstance(input_, GeneratedInput):
+            ends.update({(input_.name, number): end for number, end in enumerate(input_.last_ends())})
+            continue
         found = admin.get(input_.topic, f"input {input_.name!r}")
         latest = admin.offsets(input_.topic, found.partitions).latest
         ends.update({(input_.name, partition): offset for partition, offset in enumerate(latest)})

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.generated.facts import AnyRecordLook
 from kcontrol.adapters.http.app import make_app, make_metrics_app
 from kcontrol.adapters.http.listener import Listener
 from kcontrol.adapters.http.plane import Check, Plane
@@ -50,7 +51,7 @@ async def serve_interface(
         checks,
         limits.longest_wait_s,
         safety=KeptSafety(settings).of,
-        look=KafkaRecordLook(settings),
+        look=AnyRecordLook(KafkaRecordLook(settings)),
         max_look_offsets=limits.max_look_offsets,
         ask=ask,
     )

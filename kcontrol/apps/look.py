@@ -7,6 +7,7 @@ import asyncio
 from difflib import get_close_matches
 
 from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.generated.facts import generated_kept, generated_reaches
 from kcontrol.adapters.kafka.admin.kept import kept_now
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
 from kcontrol.adapters.kafka.read.input_ends import input_reaches
@@ -27,9 +28,12 @@ async def status_once(logs: PipelineLogs, cluster: ClusterSettings) -> PipelineS
         close = get_close_matches(logs.pipeline, await names(cluster), 1)
         raise NotFoundError(f"{error}" + (f". Did you mean {close[0]!r}?" if close else "")) from error
     topics = {item.topic for item in logs.spec().inputs}
-    asking = asyncio.to_thread(kept_now, cluster, topics)
-    _, ends, logs.kept = await asyncio.gather(logs.listen(clock), input_reaches(cluster, logs.spec()), asking)
-    logs.see_ends(ends, None)
+    made = generated_reaches(topics, clock.now_ms())
+    others = topics - made.keys()
+    asking = asyncio.to_thread(kept_now, cluster, others)
+    _, ends, kept = await asyncio.gather(logs.listen(clock), input_reaches(cluster, others), asking)
+    logs.kept = {**kept, **generated_kept(topics, clock.now_ms())}
+    logs.see_ends({**ends, **made}, None)
     return status_of(logs, clock.now_ms())
 
 

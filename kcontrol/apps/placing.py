@@ -6,16 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.control_log import KafkaControlLog
+from kcontrol.adapters.kafka.logs.steps_log import KafkaStepsLog
 from kcontrol.apps.heard_logs import HeardLogs
+from kcontrol.apps.passing_on import PassedOn
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.apps.relaying import LOOK_EVERY_S, Preparation, Prepared, WouldBe
-from kcontrol.core.log.control_view import PipelineView, evolve
+from kcontrol.core.log.control_view import PipelineView
 from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import DesiredMode, PipelineSpec
+from kcontrol.errors import NotFoundError
 from kcontrol.sessions.retrying import DEFAULT_DEADLINE_MS, until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import why_free
@@ -36,36 +38,58 @@ class NodeSeat:
     replaced: tuple[int, ...] = ()
 
 
+def seat(view: PipelineView, steps: StepsView, preparation: Preparation) -> NodeSeat:
+    """By what was read of both logs."""
+    made, ready = steps.assignment, preparation.prepared
+    fits = made is not None and ready is not None and ready.request_id == made.request_id
+    replaced = () if made is None else made.replaced
+    return NodeSeat(nodes_in_force(view, steps), ready if fits else None, replaced)
+
+
 async def until_placed(
     who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int = DEFAULT_DEADLINE_MS
-) -> NodeSeat:
+) -> tuple[NodeSeat, PassedOn]:
     """For a process that is to be a node: make ready for what is asked for, until there is a place for it.
 
     say: tells people. deadline_ms: how long Kafka may be away meanwhile. Raises RetriableError when it is away for longer.
     """
-    said = ""
-    async with pipeline_logs(who.settings, who.pipeline.name) as logs:
-        hearing = HeardLogs(logs)
-        while True:
-            await until_deadline(hearing.read, "waiting for a place", _log, deadline_ms)
-            nodes, made = nodes_in_force(logs.view, logs.committed), logs.committed.assignment
-            free = _why_free(who, logs, hearing) if who.instead and nodes > who.node else ""
-            if nodes > who.node and (not who.instead or free or _is_instead(logs, who, preparation)):
-                if free:
-                    say(f"takes the number: {free}")
-                ready = preparation.prepared
-                fits = made is not None and ready is not None and ready.request_id == made.request_id
-                return NodeSeat(nodes, ready if fits else None)
-            asked = await preparation.look(logs)
-            text = (
-                "makes ready to be a node"
-                if asked
-                else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
-            )
-            if text != said:
-                said = text
-                say(text)
-            await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
+    control = await KafkaControlLog.open(who.settings, who.pipeline.name)
+    steps = KafkaStepsLog(who.settings, who.pipeline.name)
+    try:
+        logs = PipelineLogs(who.pipeline.name, control, steps)
+        return await _until_placed(logs, who, preparation, say, deadline_ms), PassedOn(
+            control, logs.view, who.root.name
+        )
+    except BaseException:
+        await control.close()
+        raise
+    finally:
+        await steps.close()
+
+
+async def _until_placed(
+    logs: PipelineLogs, who: WouldBe, preparation: Preparation, say: Callable[[str], None], deadline_ms: int
+) -> NodeSeat:
+    said, heard = "", HeardLogs(logs)
+    while True:
+        await until_deadline(heard.read, "waiting for a place", _log, deadline_ms)
+        found = seat(logs.view, logs.committed, preparation)
+        nodes = found.nodes
+        free = _why_free(who, logs, heard) if who.instead and nodes > who.node else ""
+        if free:
+            say(f"takes the number: {free}")
+        if nodes > who.node and (not who.instead or free or _is_instead(logs, who, preparation)):
+            return found
+        asked = await preparation.look(logs)
+        text = (
+            "makes ready to be a node"
+            if asked
+            else f"waits for a place: pipeline {who.pipeline.name} has {nodes} nodes"
+        )
+        if text != said:
+            said = text
+            say(text)
+        await asyncio.sleep(SOON_S if preparation.is_ready else LOOK_EVERY_S)
 
 
 def _is_instead(logs: PipelineLogs, who: WouldBe, preparation: Preparation) -> bool:
@@ -106,14 +130,14 @@ async def nodes_that_go_on(settings: ClusterSettings, pipeline: str) -> int:
         return made.nodes if made is not None and made.live else 0
 
 
-async def submit_prepared(settings: ClusterSettings, prepared: Prepared) -> PipelineSpec:
-    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards."""
-    log = await KafkaControlLog.open(settings, prepared.pipeline.name)
-    try:
-        spec = reduce(evolve, await log.read_to_end(), PipelineView.empty(prepared.pipeline.name)).spec()
-        if spec is not None and spec.assignment == prepared.spec.assignment:
-            return spec
-        await log.append([prepared.spec])
-        return prepared.spec
-    finally:
-        await log.close()
+async def submit_prepared(passed: PassedOn, prepared: Prepared) -> PipelineSpec:
+    """The definition by the newest layout: the one in the log, or this process's own, which is there afterwards. Raises
+    RetriableError, and NotFoundError: the pipeline was deleted meanwhile."""
+    await passed.read_on()
+    spec = passed.view.spec()
+    if spec is None:
+        raise NotFoundError(f"pipeline {prepared.pipeline.name!r} was deleted: end this process")
+    if spec.assignment == prepared.spec.assignment:
+        return spec
+    await passed.control.append([prepared.spec])
+    return prepared.spec

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
+from kcontrol.adapters.clock import SystemClock
+from kcontrol.adapters.generated.facts import generated_kept, generated_reaches
 from kcontrol.adapters.kafka.admin.kept import kept_of
 from kcontrol.adapters.kafka.admin.spec_topics import prepare, reach
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin
@@ -16,6 +18,7 @@ from kcontrol.apps.leftovers import refuse_half_deleted
 from kcontrol.core.model import InputSpec, PipelineSpec
 from kcontrol.sessions.ports import Kept, Reach
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import ROWS_ID, address_of, is_topic
 
 
 class KafkaProjectionSource:
@@ -23,6 +26,7 @@ class KafkaProjectionSource:
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
+        self._clock = SystemClock()
         self._ends = InputEnds(settings)
         self._admin: TopicAdmin | None = None
 
@@ -40,10 +44,13 @@ class KafkaProjectionSource:
         return KafkaStepsLog(self._settings, pipeline)
 
     async def reach(self, pipeline: str, item: InputSpec) -> Reach:
-        return await reach(self._settings, pipeline, item)
+        if is_topic(item.topic):
+            return await reach(self._settings, pipeline, item)
+        return Reach(ROWS_ID, address_of(item.topic).ends(self._clock.now_ms()))
 
     async def ends(self, topics: Collection[str]) -> dict[str, Reach | str]:
-        return await self._ends.reaches(topics)
+        made = generated_reaches(topics, self._clock.now_ms())
+        return {**made, **await self._ends.reaches([topic for topic in topics if topic not in made])}
 
     async def close(self) -> None:
         await self._ends.close()
@@ -51,7 +58,9 @@ class KafkaProjectionSource:
     async def kept(self, topics: Collection[str]) -> dict[str, Kept | str]:
         if self._admin is None:
             self._admin = await asyncio.to_thread(TopicAdmin, self._settings)
-        return await asyncio.to_thread(kept_of, self._admin, topics)
+        made = generated_kept(topics, self._clock.now_ms())
+        others = [topic for topic in topics if topic not in made]
+        return {**made, **await asyncio.to_thread(kept_of, self._admin, others)}
 
     async def prepare(self, spec: PipelineSpec) -> None:
         await asyncio.to_thread(prepare, self._settings, spec)

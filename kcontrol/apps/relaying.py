@@ -74,8 +74,8 @@ class WouldBe:
     """Which node a process is or is to be, and with what. root: of its directories. own: where nodes of this machine have
     their own checkpoints. rebind: see `Rebind`. instead: of another process that is the node now. gone: whether the process
     that wrote this has certainly ended. beside: whether it lives and works in the same directory of this host. warm: opens the
-    queries from a checkpoint that was copied, and runs the input of the last step, so that their code is warm; None: they run
-    already."""
+    queries from a checkpoint that was copied, and runs the input of the last step, so that their code is warm; None: nothing
+    has to be."""
 
     settings: ClusterSettings
     pipeline: Pipeline
@@ -250,8 +250,8 @@ class Preparation:
         if first and who.warm is not None and prepared is not None and last is not None:
             try:
                 await who.warm(prepared.bound, prepared.spec, checkpoint, last)
-            except KcontrolError as error:
-                _log.warning("node %d is not warm: %s", who.node, error)
+            except Exception as error:  # noqa: BLE001 - whatever Spark makes of it: the node is only colder
+                _log.warning("node %d is not warm: %s", who.node, error or type(error).__name__)
         self._is_warm = True
 
     async def _say(self, request: LayoutRequest) -> None:

@@ -47,6 +47,7 @@ from kcontrol.errors import (
 from kcontrol.requests.deletion import refuse_while_alive
 from kcontrol.requests.record import NotNowError
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import is_topic
 
 DELIVERIES = "deliveries"
 """What `left_behind` calls deliveries, which no pipeline may be called."""
@@ -177,7 +178,9 @@ def _refuse_gone(
     admin = TopicAdmin(cluster)
     written = {each.topic: each.topic_id for each in spec.outputs}
     exchanged = [each.topic for each in spec.exchanges]
-    topics = [*dict.fromkeys((*(each.topic for each in spec.inputs), *written, *exchanged))]
+    topics = [
+        *dict.fromkeys((*(each.topic for each in spec.inputs if is_topic(each.topic)), *written, *exchanged))
+    ]
     there = admin.look(topics)
     for name in topics:
         found = there[name]
@@ -190,7 +193,7 @@ def _refuse_gone(
             )
     for item in spec.inputs:
         wanted = {partition: of for (name, partition), of in first.items() if name == item.name}
-        if not wanted:
+        if not wanted or not is_topic(item.topic):
             continue
         state = there[item.topic]
         assert state is not None

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.admin.cluster import CONTROL_PARTITIONS, check_cluster, ensure_topics
 from kcontrol.adapters.kafka.admin.topics import TopicAdmin, TopicState, compaction_warnings
 from kcontrol.adapters.kafka.client.rights import Operation
@@ -25,6 +26,7 @@ from kcontrol.core.log.steps_view import StepsView
 from kcontrol.core.model import Assignment, ExchangeSpec, PipelineSpec
 from kcontrol.core.step.layout_change import assigned, assigned_fingerprint
 from kcontrol.definition.exchanges import ExchangeFacts
+from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import (
@@ -38,6 +40,7 @@ from kcontrol.definition.resolve import (
 from kcontrol.definition.succession import check_resize, refuse_shared_outputs, succeed
 from kcontrol.definition.topic_rules import check_exchange_topics, check_own_topics
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import ROWS_ID
 
 _log = logging.getLogger(__name__)
 
@@ -195,15 +198,20 @@ def _facts(
     admin: TopicAdmin, pipeline: Pipeline, earlier: PipelineSpec | None, output_partitions: int | None
 ) -> tuple[Mapping[str, FoundInput], Mapping[str, OutputFacts]]:
     before = {each.name: each.topic for each in earlier.inputs} if earlier is not None else {}
-    states = [
-        admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ)
+    states = {
+        each.name: admin.get(each.topic, f"pipeline {pipeline.name!r}, input {each.name!r}", _READ)
         for each in pipeline.inputs
-    ]
-    for sentence in compaction_warnings(states, _replay_window_ms(pipeline)):
+        if not isinstance(each, GeneratedInput)
+    }
+    for sentence in compaction_warnings([*states.values()], _replay_window_ms(pipeline)):
         _log.warning("Pipeline %r: %s", pipeline.name, sentence)
     inputs = {
-        source.name: _input_facts(admin, source, state, continued=before.get(source.name) == source.topic)
-        for source, state in zip(pipeline.inputs, states, strict=True)
+        source.name: _generated_facts(source, before.get(source.name, ""))
+        if isinstance(source, GeneratedInput)
+        else _input_facts(
+            admin, source, states[source.name], continued=before.get(source.name) == source.topic
+        )
+        for source in pipeline.inputs
     }
     targets = {each.name: each.topic for each in pipeline.outputs}
     targets |= {
@@ -249,6 +257,11 @@ def _input_facts(admin: TopicAdmin, source: KafkaInput, state: TopicState, *, co
     # An input with a history begins where it began then: what the setting says now may long have expired.
     start = offsets.earliest if continued else start_offsets(source, offsets.earliest, offsets.latest)
     return FoundInput(state.topic_id, start)
+
+
+def _generated_facts(source: GeneratedInput, before: str) -> FoundInput:
+    address, start_offsets = source.address(before, SystemClock().now_ms())
+    return FoundInput(ROWS_ID, start_offsets, address)
 
 
 def _output_state(admin: TopicAdmin, what: str, topic: str, partitions: int | None) -> TopicState:

@@ -78,22 +78,24 @@ async def open_once(
     ahead: Path,
 ) -> None:
     """Open a checkpoint as a node that is to be, and run the input of the last step on it, in a directory that is deleted
-    afterwards, so that Spark does both faster the next time; nothing, if it is of more than `MAX_BYTES` or `MAX_RECORDS`.
+    afterwards, so that Spark does both faster the next time. Of more than `MAX_BYTES` nothing is opened, and the step is run
+    without state; of more than `MAX_RECORDS` it is not run.
 
     spec: by which it is to be a node; no step by that was made yet, so nothing is compared. checkpoints: where nodes of this
     machine have their own. ahead: where state of the checkpoint was copied to, which is linked from there. Raises
     StepFailedError, CheckpointError.
     """
-    too_large = sum(part.size_bytes for part in checkpoint.parts) > MAX_BYTES
-    if too_large or sum(piece.records for piece in last.inputs) > MAX_RECORDS:
+    if sum(piece.records for piece in last.inputs) > MAX_RECORDS:
         return
+    whole = sum(part.size_bytes for part in checkpoint.parts) <= MAX_BYTES
+    begin = checkpoint.step if whole else 0
     division = [
         InputRange(each.input, each.topic, each.topic_id, each.partition, each.from_, each.to)
         for each in last.inputs
     ]
     step = replace(
         last,
-        step=checkpoint.step + 1,
+        step=begin + 1,
         fingerprint=spec.fingerprint,
         nodes=spec.nodes,
         layout=layout_of(spec, division),
@@ -103,7 +105,7 @@ async def open_once(
         place = NodePlace(node, scratch, checkpoints=checkpoints, environment=environment_of(spark))
         engine = scratch_engine(spark, bound, host, place, spec)
         try:
-            await engine.open(checkpoint.step, False, checkpoint)
+            await engine.open(begin, not whole, checkpoint if whole else None)
             await engine.run_step(work_of(step, spec, node), step)
             await engine.finish_step(step.step, step.watermarks)
         finally:

@@ -16,6 +16,7 @@ from kcontrol.core.model import IN_WORK_DIR
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.settings.places import data_home
+from kcontrol.wire.addresses import is_topic
 
 
 @click.command()
@@ -83,7 +84,10 @@ def _tell(remains: Remains, *, as_json: bool, checkpoints: bool) -> None:
     read, written = (
         ([], [])
         if spec is None
-        else ([each.topic for each in spec.inputs], [each.topic for each in spec.outputs])
+        else (
+            [each.topic for each in spec.inputs if is_topic(each.topic)],
+            [each.topic for each in spec.outputs],
+        )
     )
     stays = sorted({*read, *written})
     if as_json:

@@ -26,6 +26,7 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.session.build import begin_forking, session
 from kcontrol.adapters.spark.session.jvm_life import jvm_pid
 from kcontrol.apps.after_you import until_it_goes_on
+from kcontrol.apps.agent.nodes import placement_of
 from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
@@ -107,6 +108,11 @@ _Result = TypeVar("_Result")
     show_default=True,
     help="Archive Spark's Java classes in the background, as `kcontrol warm` does, if there is no archive.",
 )
+@click.option(
+    "--placement",
+    metavar="FOUNDED_MS/GENERATION",
+    help="By which entry of the cluster's log an agent starts this node: one of an older entry does not replace it.",
+)
 @listen_options("this node's metrics and profiles", "metrics-", None)
 @lifeline_option
 @beats_option
@@ -124,6 +130,7 @@ def node(
     new: bool,
     instead: bool,
     archives: bool,
+    placement: str | None,
     host: str,
     port: int | None,
     token_file: Path | None,
@@ -150,8 +157,9 @@ def node(
     waits = _waits_for(pipeline, number, standby=standby, new=new, instead=instead)
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
+    placed = None if placement is None else placement_of(placement)
     options = NodeOptions(
-        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health
+        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health, placement=placed
     )
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
@@ -165,13 +173,15 @@ def node(
             stack.enter_context(
                 listener.in_thread(lambda: serve_metrics(listener, registry, profiler, health))
             )
-            click.echo(
-                json.dumps({"metrics": listener.url}) if as_json else f"metrics at {listener.url}/metrics"
-            )
+            _tell_metrics(listener.url, as_json)
         asked = _Asked(pipeline, cluster, options, profiler, watchdog, master, waits, archives, as_json)
         ended = asyncio.run(_serve(asked))
     if ended is not None:
         _end(asked, ended)
+
+
+def _tell_metrics(url: str, as_json: bool) -> None:
+    click.echo(json.dumps({"metrics": url}) if as_json else f"metrics at {url}/metrics")
 
 
 def _waits_for(pipeline: Pipeline, number: int, **asked: bool) -> Literal["", "standby", "new", "instead"]:

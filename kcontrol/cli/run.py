@@ -66,6 +66,12 @@ from kcontrol.settings.toml import find_bootstrap_servers
     "--master", metavar="URL", help="Spark master. Default: local[*]; several nodes share the processors out."
 )
 @click.option(
+    "--create-outputs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Create missing output topics, of N partitions.",
+)
+@click.option(
     "--max-short-lives",
     type=click.IntRange(1, 1_000_000),
     default=MAX_SHORT_LIVES,
@@ -87,6 +93,7 @@ def run(
     resume: bool,
     data_dir: Path | None,
     master: str | None,
+    create_outputs: int | None,
     max_short_lives: int,
     as_json: bool,
 ) -> None:
@@ -114,6 +121,7 @@ def run(
         standby=standby,
         new=new,
         instead=instead,
+        create_outputs=create_outputs,
     )
     with (
         make_reporter(pipeline.name, as_json) as reporter,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import click
 
+from kcontrol.adapters.generated.facts import AnyRecordLook
 from kcontrol.adapters.kafka.read.record_look import KafkaRecordLook
 from kcontrol.apps.pipeline_logs import PipelineLogs, pipeline_logs
 from kcontrol.cli.desired import timeout_option
@@ -132,7 +133,7 @@ async def _told(
         return await logs.find_step(one.input, one.record.partition, one.record.offset)
 
     told = await fates(
-        logs.spec(), found, boundary_of, KafkaRecordLook(cluster), max_offsets=max_look_offsets
+        logs.spec(), found, boundary_of, AnyRecordLook(KafkaRecordLook(cluster)), max_offsets=max_look_offsets
     )
     never = [each for each in told if each.state in NEVER_READ]
     if never:

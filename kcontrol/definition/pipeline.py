@@ -18,8 +18,9 @@ from kcontrol.definition.errors import definition
 from kcontrol.definition.exchanges import asking
 from kcontrol.definition.frames import FrameQuery, frame_queries
 from kcontrol.definition.homes import check_pins
+from kcontrol.definition.inputs import Input
 from kcontrol.definition.limits import Limits
-from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput, StepPolicy, TaskLayout
+from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.definition.query_errors import query_error
 from kcontrol.errors import ConfigurationError
 from kcontrol.wire.names import check_no_collisions, check_part_name, check_pipeline_name
@@ -58,7 +59,7 @@ class Pipeline:
     """A pipeline: named inputs, queries and outputs, run step by step.
 
     name: lower-case letters, digits and hyphens. nodes: how many Spark applications share the partitions.
-    inputs: the topics that it reads, one or more. outputs: those that it writes, one or more.
+    inputs: what it reads, one or more. outputs: the topics that it writes, one or more.
     steps: when steps are made. layout: how they are cut into tasks. limits: deadlines and retries.
     checkpoint: where saved state goes, how often, and what is kept. None: nowhere; a node that lost its
         directory then replays from the first step, if Kafka still has the input.
@@ -74,7 +75,7 @@ class Pipeline:
 
     name: str
     _: KW_ONLY
-    inputs: Annotated[Sequence[KafkaInput], Field(min_length=1), AfterValidator(tuple)]
+    inputs: Annotated[Sequence[Input], Field(min_length=1), AfterValidator(tuple)]
     outputs: Annotated[Sequence[KafkaOutput], Field(min_length=1), AfterValidator(tuple)]
     nodes: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
     steps: StepPolicy = field(default_factory=StepPolicy)
@@ -113,7 +114,7 @@ class Pipeline:
         """The functions given to `query`, in order."""
         return tuple(self._queries)
 
-    def input(self, name: str) -> KafkaInput:
+    def input(self, name: str) -> Input:
         """The input of that name; ConfigurationError if there is none."""
         return _by_name(self.name, "input", self.inputs, name)
 
@@ -182,7 +183,7 @@ class Pipeline:
                 raise ConfigurationError(f"pipeline {self.name!r}, output {each.name!r}: {what}")
 
     def _check_topics(self) -> None:
-        reads = {each.topic: f"input {each.name!r}" for each in self.inputs}
+        reads = {each.topic: f"input {each.name!r}" for each in self.inputs if each.topic}
         writes: dict[str, str] = {}
         targets = [(f"output {each.name!r}", each.topic) for each in self.outputs]
         targets += [
@@ -204,7 +205,7 @@ class Pipeline:
         )
 
 
-Part = TypeVar("Part", KafkaInput, KafkaOutput)
+Part = TypeVar("Part", Input, KafkaOutput)
 
 
 def _by_name(pipeline: str, what: str, parts: Sequence[Part], name: str) -> Part:

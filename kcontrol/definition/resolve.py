@@ -32,7 +32,9 @@ from kcontrol.core.step.offsets import dealt_to
 from kcontrol.definition.exchange_rules import check_exchanges, check_readers, check_sharded
 from kcontrol.definition.exchanges import ExchangeFacts
 from kcontrol.definition.frames import OutputMode
+from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.homes import check_busy, check_home
+from kcontrol.definition.inputs import Input
 from kcontrol.definition.node_rules import check_keys, check_scattered, check_watermark, check_work
 from kcontrol.definition.parts import CheckpointPolicy, KafkaInput, KafkaOutput
 from kcontrol.definition.pipeline import Pipeline
@@ -45,10 +47,14 @@ FINGERPRINT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class FoundInput:
-    """What was found of an input's topic: its id, and by partition where step 1 begins (`start_offsets`)."""
+    """What was found of an input's topic: its id, and by partition where step 1 begins (`start_offsets`).
+
+    address: in place of a topic's name, where there is none.
+    """
 
     topic_id: str
     start_offsets: tuple[int, ...]
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,9 @@ def fingerprint(
     return hashlib.sha256(json.dumps(structure, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _input_structure(source: KafkaInput) -> list[Any]:
+def _input_structure(source: Input) -> list[Any]:
+    if isinstance(source, GeneratedInput):
+        return [source.name, *source.structure(), *_pin(source.node)]
     return [
         *(source.name, source.topic, source.value_format, schema_text(source.schema)),
         *(source.on_bad_record, source.dead_letter_topic, source.partitioned_by),
@@ -308,11 +316,11 @@ def _pin(node: int | None) -> list[int]:
     return [] if node is None else [node]
 
 
-def _input_spec(source: KafkaInput, facts: FoundInput, nodes: int) -> InputSpec:
+def _input_spec(source: Input, facts: FoundInput, nodes: int) -> InputSpec:
     pinned = _node(source.node)
     return InputSpec(
         name=source.name,
-        topic=source.topic,
+        topic=facts.address or source.topic,
         topic_id=facts.topic_id,
         start_offsets=facts.start_offsets,
         node_of=tuple(dealt_to(partition, nodes, pinned) for partition in range(len(facts.start_offsets))),
@@ -342,7 +350,7 @@ def _output_spec(sink: KafkaOutput, facts: OutputFacts) -> OutputSpec:
     )
 
 
-def _dead_letter_spec(source: KafkaInput, topic: str, facts: OutputFacts) -> OutputSpec:
+def _dead_letter_spec(source: Input, topic: str, facts: OutputFacts) -> OutputSpec:
     """What one node reads it alone writes."""
     return OutputSpec(
         *(source.dead_letter_output, topic, facts.topic_id, facts.partitions),

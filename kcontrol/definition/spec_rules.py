@@ -17,6 +17,7 @@ from kcontrol.definition.exchanges import SEND
 from kcontrol.definition.limits import Limits
 from kcontrol.definition.parts import CheckpointPolicy, KafkaOutput, StepPolicy, TaskLayout
 from kcontrol.errors import ConfigurationError, SpecChangedError
+from kcontrol.wire.addresses import address_of, is_topic
 from kcontrol.wire.names import check_exchange_name, check_part_name, check_pipeline_name, check_topic_name
 
 MAX_NODES = 10_000
@@ -102,7 +103,10 @@ def _check_names(what: str, names: Iterable[str]) -> None:
 def _check_input(spec: PipelineSpec, item: InputSpec) -> None:
     where = f"input {item.name!r}"
     check_part_name("input", item.name)
-    check_topic_name(f"{where}: topic", item.topic)
+    if is_topic(item.topic):
+        check_topic_name(f"{where}: topic", item.topic)
+    else:
+        address_of(item.topic)
     if item.value_format not in FORMATS:
         raise ConfigurationError(
             f"{where}: value_format = {item.value_format!r}: must be one of {', '.join(FORMATS)}"

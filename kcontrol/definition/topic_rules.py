@@ -15,7 +15,7 @@ def check_own_topics(pipeline: Pipeline, names: Names) -> None:
     exchanges, writes a log of steps or an exchange of any pipeline, or has a topic whose name Kafka would confuse
     with one of the logs."""
     control, steps = names.control_topic(), names.steps_topic(pipeline.name)
-    reads = {each.topic: f"input {each.name!r}" for each in pipeline.inputs}
+    reads = {each.topic: f"input {each.name!r}" for each in pipeline.inputs if each.topic}
     writes = {each.topic: f"output {each.name!r}" for each in pipeline.outputs}
     writes |= {
         each.dead_letter_topic: f"dead_letter_topic of input {each.name!r}"
@@ -52,6 +52,6 @@ def check_exchange_topics(pipeline: Pipeline, names: Names, exchanges: Sequence[
     another, or with any other topic of the pipeline, or if it can't be called so. exchanges: their names."""
     where = f"pipeline {pipeline.name!r}"
     topics = {names.exchange_topic(pipeline.name, each): f"{where}, exchange {each!r}" for each in exchanges}
-    topics |= {each.topic: f"{where}, input {each.name!r}" for each in pipeline.inputs}
+    topics |= {each.topic: f"{where}, input {each.name!r}" for each in pipeline.inputs if each.topic}
     topics |= {each.topic: f"{where}, output {each.name!r}" for each in pipeline.outputs}
     check_no_collisions(topics)

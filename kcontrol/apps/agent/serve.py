@@ -53,6 +53,7 @@ async def serve(
         options.tags,
         (FIRST_LEVEL, LATEST_LEVEL),
         earlier,
+        began_ms=SystemClock().now_ms(),
     )
     machine = AgentMachine(me, LIMITS, SystemClock().monotonic_ms(), earlier[-1] if earlier else "")
     log, beats = KafkaClusterLog(cluster), KafkaBeats(cluster)

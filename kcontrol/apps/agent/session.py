@@ -17,12 +17,13 @@ from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
+from kcontrol.core.model import AgentPlacement
 from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
 
-Command = Callable[[ClusterJob, Unit], Sequence[str]]
-"""What is run for a unit. Raises ConfigurationError if it can't be run here."""
+Command = Callable[[ClusterJob, Unit, AgentPlacement], Sequence[str]]
+"""What is run for a unit, by its placement. Raises ConfigurationError if it can't be run here."""
 COORDINATOR: Unit = ("", "coordinator", 0)
 """The unit under which an agent's coordinator runs; no job has an empty name."""
 _USELESS = frozenset({2, 10, 15})
@@ -177,7 +178,8 @@ class AgentSession:
         if not self._processes.is_free(unit) or now_ms < self._not_before_ms.get(unit, now_ms):
             return
         try:
-            command = self._command(self.replica.jobs[unit[0]], unit)
+            placement = AgentPlacement(self.replica.founded_ms, generation)
+            command = self._command(self.replica.jobs[unit[0]], unit, placement)
         except ConfigurationError as error:
             self._not_before_ms[unit] = now_ms + self._options.restart_ms
             self._machine.unit_failed(unit, generation, str(error))

@@ -53,7 +53,7 @@ class RunOptions:
     if not as many as the file says.
     data_dir: for the nodes' directories and the children's logs. standby: with a second process for each
     node. new: nodes that the pipeline has not yet wait until it has. instead: they wait until they are to be nodes in place
-    of other processes, which another run of this directory may keep."""
+    of other processes, which another run of this directory may keep. create_outputs: see `kcontrol node`."""
 
     file: Path
     nodes: tuple[int, ...]
@@ -66,6 +66,7 @@ class RunOptions:
     standby: bool = False
     new: bool = False
     instead: bool = False
+    create_outputs: int | None = None
 
 
 def shared_master(nodes: int, processors: int) -> str | None:
@@ -139,7 +140,9 @@ class Running:
     async def _run_alone(self) -> None:
         self._reporter.phase(LOOKING)
         await asyncio.to_thread(prepare_cluster, self._cluster)
-        await check_before_spark(self._cluster, self._pipeline, makes_outputs=False)
+        await check_before_spark(
+            self._cluster, self._pipeline, makes_outputs=self._options.create_outputs is not None
+        )
         ends = await asyncio.to_thread(input_ends, self._cluster, self._pipeline.inputs)
         await self._start_coordinator()
         for node in self._options.nodes:
@@ -171,6 +174,8 @@ class Running:
         options = self._options
         master = options.master or shared_master(len(options.nodes), os.cpu_count() or 1)
         size = ["--nodes", str(options.own_size)] if options.own_size is not None else []
+        if options.create_outputs is not None:
+            size += ["--create-outputs", str(options.create_outputs)]
         return [
             "--work-dir",
             str(options.data_dir / "nodes"),

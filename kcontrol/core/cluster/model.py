@@ -181,16 +181,17 @@ class Proposed:
 class Replica:
     """All of it.
 
-    level: of the function that is applied to it. offset: of the newest entry. agents: every known one, by
-    name. members: in the order of joining; needed beside `pairs`, as none and one member look alike there.
-    pairs: who watches whom, one ring of all members. prepared, accepted: joiner -> whom it will watch.
-    waiting: joiners, the next first. forgotten: the newest `touched` of finished jobs that are not kept. bad:
-    by unit, agents that could not run it. base: offset and digest of the newest confirmed snapshot; what is
-    before it may be deleted from the log.
+    level: of the function that is applied to it. offset: of the newest entry. founded_ms: when the first agent
+    of all began, by its wall clock. agents: every known one, by name. members: in the order of joining;
+    needed beside `pairs`, as none and one member look alike there. pairs: who watches whom, one ring of all
+    members. prepared, accepted: joiner -> whom it will watch. waiting: joiners, the next first. forgotten:
+    the newest `touched` of finished jobs that are not kept. bad: by unit, agents that could not run it. base:
+    offset and digest of the newest confirmed snapshot; what is before it may be deleted from the log.
     """
 
     level: int = FIRST_LEVEL
     offset: int = -1
+    founded_ms: int = 0
     policy: ClusterPolicy = field(default_factory=ClusterPolicy)
     agents: Mapping[str, Agent] = field(default_factory=dict)
     members: tuple[str, ...] = ()

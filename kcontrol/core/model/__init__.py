@@ -22,6 +22,7 @@ from kcontrol.core.model.checkpoints import (
     SavedFiles,
 )
 from kcontrol.core.model.control import (
+    AgentPlacement,
     Claim,
     Command,
     ControlRecord,
@@ -99,6 +100,7 @@ __all__ = [
     "EMPTY_DIGEST",
     "IN_WORK_DIR",
     "SHARED_OUT",
+    "AgentPlacement",
     "Assignment",
     "BadRecords",
     "Checkpoint",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from kcontrol.adapters.spark.session.build import session
 from kcontrol.adapters.spark.session.conf import with_setting
 from kcontrol.adapters.spark.state.shards import COMMIT_VALIDATION
 from kcontrol.core.step.assignment import dealt
+from kcontrol.definition.inputs import Input
 from kcontrol.definition.parts import KafkaInput, KafkaOutput, TaskLayout
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.settings.cluster import ClusterSettings
@@ -71,7 +72,8 @@ def run_scenario(
     """`run_scenario(queries, scenario, inputs={name: partitions}, ...)` makes topics, a pipeline and its
     engine, then awaits `scenario(stepper)`.
 
-    queries: functions for `@pipeline.query`. inputs, outputs: name to (partitions, more arguments).
+    queries: functions for `@pipeline.query`. inputs, outputs: name to (partitions, more arguments). generated: inputs
+    beside them.
     """
 
     def run(
@@ -83,12 +85,16 @@ def run_scenario(
         allow_nondeterministic: bool = False,
         plan_once: bool = True,
         nodes: int = 1,
+        generated: Sequence[Input] = (),
     ) -> None:
         pipeline = Pipeline(
             f"p{secrets.token_hex(4)}",
             inputs=[
-                KafkaInput(name, topic=topic_factory(name, n), **_with_topics(more, topic_factory))
-                for name, (n, more) in inputs.items()
+                *generated,
+                *(
+                    KafkaInput(name, topic=topic_factory(name, n), **_with_topics(more, topic_factory))
+                    for name, (n, more) in inputs.items()
+                ),
             ],
             outputs=[
                 KafkaOutput(name, topic=topic_factory(name, n), **more) for name, (n, more) in outputs.items()

@@ -25,9 +25,11 @@ from kcontrol.core.model import InputRange, PipelineSpec, Reason, StepBoundary, 
 from kcontrol.core.node.replay import work_of
 from kcontrol.core.step.exchange import slots
 from kcontrol.core.step.layout import layout_of, writers_of
+from kcontrol.definition.generated import GeneratedInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.resolve import FoundInput, OutputFacts, build_spec
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import ROWS_ID
 from kcontrol.wire.names import Names
 from tests.support.owning import commit_at_end
 
@@ -92,7 +94,9 @@ class Stepper:
             .topics
         )
         inputs = {
-            i.name: FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
+            i.name: _generated(i)
+            if isinstance(i, GeneratedInput)
+            else FoundInput(topic_id(self.settings, i.topic), (0,) * len(topics[i.topic].partitions))
             for i in self.pipeline.inputs
         }
         written = {o.name: o.topic for o in self.pipeline.outputs}
@@ -275,6 +279,11 @@ class Stepper:
         self.engine.shut_down()
         self.host.close()
         await self.transaction.close()
+
+
+def _generated(source: GeneratedInput) -> FoundInput:
+    address, begins = source.address("", START_MS)
+    return FoundInput(ROWS_ID, begins, address)
 
 
 def read_committed(settings: ClusterSettings, topic: str) -> Iterator[Row]:

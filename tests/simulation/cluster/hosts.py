@@ -80,7 +80,10 @@ class HostAgent:
         self.world, self.host, self.random = world, host, random
         self.incarnations = 0
         earlier = tuple(host.disk)
-        me = Identity(host.name, incarnation, host.slots, host.tags, (1, host.code_level), earlier)
+        me = Identity(
+            *(host.name, incarnation, host.slots, host.tags, (1, host.code_level), earlier),
+            began_ms=world.now_ms,
+        )
         host.disk.append(incarnation)
         self.machine = AgentMachine(me, LIMITS, world.now_ms, earlier[-1] if earlier else "")
         self.beats_at = len(world.beats)

@@ -67,7 +67,7 @@ class Topics:
         """Those that a definition names."""
         dead = (each.dead_letter_topic for each in pipeline.inputs)
         return Topics(
-            tuple(dict.fromkeys(each.topic for each in pipeline.inputs)),
+            tuple(dict.fromkeys(each.topic for each in pipeline.inputs if each.topic)),
             tuple(
                 dict.fromkeys((*(each.topic for each in pipeline.outputs), *(name for name in dead if name)))
             ),

@@ -11,13 +11,14 @@ from kcontrol.core.model import ExchangeSpec, InputSpec, PipelineSpec
 from kcontrol.errors import ConfigurationError
 from kcontrol.sessions.ports import Reach
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import is_topic
 
 
 def prepare(settings: ClusterSettings, spec: PipelineSpec) -> None:
     """Blocking. Raises TopicError for a topic that is missing, ConfigurationError for one that is another
     than the definition says, ClusterError when Kafka can't be reached."""
     admin = TopicAdmin(settings)
-    for item in spec.inputs:
+    for item in (each for each in spec.inputs if is_topic(each.topic)):
         where = f"pipeline {spec.pipeline!r}, input {item.name!r}"
         _check_offsets(
             admin, where, item, _same(admin, where, item.topic, item.topic_id, len(item.start_offsets))

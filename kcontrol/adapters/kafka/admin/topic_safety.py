@@ -18,6 +18,7 @@ from kcontrol.definition.durations import span_text
 from kcontrol.errors import AccessError, ClusterError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.topic_safety import TRANSACTIONS, KnownSafety, TopicSafety, TopicSettings, unsafe
+from kcontrol.wire.addresses import is_topic
 
 LOOK_TIMEOUT_S = 5.0
 """For each of the three questions: brokers, topics, settings."""
@@ -63,7 +64,7 @@ def _looked_at(settings: ClusterSettings, spec: PipelineSpec | None, timeout_s: 
 def _topics(settings: ClusterSettings, spec: PipelineSpec | None) -> Iterator[tuple[str, str, bool]]:
     names = settings.names()
     if spec is not None:
-        for item in spec.inputs:
+        for item in (each for each in spec.inputs if is_topic(each.topic)):
             yield f"the topic of input {item.name!r},", item.topic, False
         for output in spec.outputs:
             yield f"the topic of output {output.name!r},", output.topic, False

@@ -15,7 +15,6 @@ from kcontrol.adapters.kafka.client.protocol import topic_id_text
 from kcontrol.adapters.kafka.client.rights import Operation
 from kcontrol.adapters.kafka.client.rights import topic as topic_right
 from kcontrol.adapters.kafka.client.rpc import KafkaRpc
-from kcontrol.core.model import PipelineSpec
 from kcontrol.errors import AccessError, ClusterError, RetriableError, TopicError
 from kcontrol.sessions.ports import Reach
 from kcontrol.settings.cluster import ClusterSettings
@@ -118,9 +117,8 @@ class InputEnds:
         return info
 
 
-async def input_reaches(settings: ClusterSettings, spec: PipelineSpec) -> dict[str, Reach | str]:
-    """Of all inputs of a pipeline, once. Never fails for them: what can't be asked is said as the reason."""
-    topics = {item.topic for item in spec.inputs}
+async def input_reaches(settings: ClusterSettings, topics: Collection[str]) -> dict[str, Reach | str]:
+    """Once. Never fails for them: what can't be asked is said as the reason."""
     ends = InputEnds(settings)
     try:
         return await ends.reaches(topics)

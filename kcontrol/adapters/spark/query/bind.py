@@ -31,6 +31,8 @@ from kcontrol.adapters.spark.source.exchange_source import ExchangeSource
 from kcontrol.core.model import BadRecords
 from kcontrol.definition.exchanges import binding
 from kcontrol.definition.frames import FrameQuery, batch_frames
+from kcontrol.definition.generated import GeneratedInput
+from kcontrol.definition.inputs import Input
 from kcontrol.definition.parts import KafkaInput
 from kcontrol.definition.pipeline import Pipeline
 from kcontrol.definition.schemas import schema_text
@@ -53,18 +55,21 @@ class Frames:
         """The streaming frame of an input: Kafka's columns and, with a value format, the value's fields
         beside them."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers), source, self._address)
+        raw = self._raw(source, source.include_headers)
+        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
 
     def read_batch(self, name: str, tasks: int) -> DataFrame:
         """The same as a batch frame with so many tasks: its rows are those of whatever step it is run in."""
         source = self._pipeline.input(name)
-        return parsed(self._raw(source, source.include_headers, tasks), source, self._address)
+        raw = self._raw(source, source.include_headers, tasks)
+        return raw if isinstance(source, GeneratedInput) else parsed(raw, source, self._address)
 
-    def _raw(
-        self, source: KafkaInput, with_headers: bool, tasks: int = 0, *, needed: bool = False
-    ) -> DataFrame:
+    def _raw(self, source: Input, with_headers: bool, tasks: int = 0, *, needed: bool = False) -> DataFrame:
         """tasks: of a batch frame; 0: a streaming one. needed: see `source_options`."""
-        options = source_options(self._address, source.name, with_headers, _placed_by(source), tasks, needed)
+        randoms = source.randoms if isinstance(source, GeneratedInput) else None
+        options = source_options(
+            self._address, source.name, with_headers, _placed_by(source), tasks, needed, randoms
+        )
         reader = self._spark.read if tasks else self._spark.readStream
         return reader.format(SOURCE_NAME).options(**options).load()
 
@@ -155,7 +160,8 @@ class Frames:
         self, query: BoundQuery, stream: DataFrame | None, batches: Mapping[str, FrameQuery], tasks: int
     ) -> DataFrame | None:
         if stream is None:
-            source = next(one for one in self._pipeline.inputs if one.dead_letter_output == query.name)
+            source = self._pipeline.input(query.name.removesuffix(".dead_letter"))
+            assert isinstance(source, KafkaInput), "only records of a topic can be bad"
             letters = dead_letters(self._raw(source, with_headers=True, tasks=tasks), source, self._address)
             return letters if is_the_same(query.frame, letters) else None
         item = batches.get(query.name)
@@ -190,7 +196,7 @@ class Frames:
             if not one_executor:
                 warnings += facts.warnings
         for source in self._pipeline.inputs:
-            if source.bad_records is BadRecords.DEAD_LETTER:
+            if isinstance(source, KafkaInput) and source.bad_records is BadRecords.DEAD_LETTER:
                 letters = dead_letters(self._raw(source, with_headers=True), source, self._address)
                 item = FrameQuery(letters, "append", (source.dead_letter_output,))
                 bound.append(self._bound(item, inspect(letters, item.name, allow_nondeterministic), letters))
@@ -254,7 +260,7 @@ class Frames:
         return scattered(analyzed(frame), partitioned_by)
 
 
-def _placed_by(source: KafkaInput) -> dict[str, str] | None:
+def _placed_by(source: Input) -> dict[str, str] | None:
     if source.partitioned_by is None:
         return None
     schema = schema_text(source.schema) if source.value_format == "avro" else ""

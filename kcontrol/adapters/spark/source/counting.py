@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kcontrol.adapters.generated.rows import RowsRead
 from kcontrol.adapters.kafka.exchange.reader import ExchangeReader, Sent
-from kcontrol.adapters.kafka.read.ranges import RangeReader
+from kcontrol.adapters.kafka.read.ranges import RangeRead, RangeReader
 from kcontrol.adapters.spark.channel.attempt import AttemptLedger, Counted
 from kcontrol.adapters.spark.channel.messages import RunToRead
 from kcontrol.core.model import ExchangeSpec, InputRange, SourceSplit
 from kcontrol.settings.cluster import ClusterSettings
+from kcontrol.wire.addresses import is_topic
 from kcontrol.wire.digest import input_kind
 
 
@@ -19,8 +21,13 @@ def count_split(
     settings: ClusterSettings, item: InputRange, split: SourceSplit, digest_version: int
 ) -> Counted:
     """What a split holds."""
-    what = (item.input, item.topic, item.topic_id, split.partition, split.from_, split.to)
-    reading = RangeReader(settings).read(*what, kind=input_kind(digest_version))
+    ranges = [(split.partition, split.from_, split.to)]
+    what = (item.input, item.topic, item.topic_id, ranges)
+    reading: RowsRead | RangeRead = (
+        RangeReader(settings).read_each(*what, kind=input_kind(digest_version))
+        if is_topic(item.topic)
+        else RowsRead(*what)
+    )
     for _ in reading:
         pass
     return Counted(reading.records, reading.digest.hex)

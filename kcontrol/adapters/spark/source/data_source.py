@@ -59,13 +59,14 @@ def source_options(
     placed_by: Mapping[str, str] | None = None,
     tasks: int = 0,
     needed: bool = False,
+    randoms: Sequence[str] | None = None,
 ) -> dict[str, str]:
     """What `spark.readStream.format(SOURCE_NAME).options(...)` needs, or `spark.read`. Spark redacts the
     value of a key named `secret`.
 
     placed_by: the fields of DeclaredPlacing, where the placing of records can be checked. tasks: of a batch
     frame, how many a step can have. needed: a task whose step does not come ends its job instead of giving no rows, which
-    would be taken for rows of the step.
+    would be taken for rows of the step. randoms: of a generated input, its random columns; None: it is a topic.
     """
     return {
         **{f"placed.{name}": text for name, text in (placed_by or {}).items()},
@@ -73,6 +74,7 @@ def source_options(
         "needed": str(needed).lower(),
         "input": input_name,
         "headers": str(with_headers).lower(),
+        **({} if randoms is None else {"generated": ",".join(randoms)}),
         **address_options(address),
     }
 
@@ -106,6 +108,9 @@ class KcontrolSource(DataSource):
         return SOURCE_NAME
 
     def schema(self) -> str:
+        if "generated" in self.options:
+            randoms = "".join(f"`{name}` double, " for name in randoms_in(self.options))
+            return f"timestamp timestamp, value long, {randoms}partition int, offset long"
         return _COLUMNS + (_HEADERS if self.options.get("headers") == "true" else "")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802, ARG002 - PySpark's names
@@ -115,6 +120,11 @@ class KcontrolSource(DataSource):
         return AnyStepReader(self.options)
 
 
+def randoms_in(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the random columns of a generated input."""
+    return tuple(name for name in options["generated"].split(",") if name)
+
+
 class _TaskReader:
     """What tasks do, however they were planned."""
 
@@ -122,6 +132,7 @@ class _TaskReader:
         self.input = options["input"]
         self._with_headers = options.get("headers") == "true"
         self._placed = {name: options[f"placed.{name}"] for name in _PLACED if f"placed.{name}" in options}
+        self._randoms = randoms_in(options) if "generated" in options else None
         self.address = address_in(options)
 
     def rows(self, serial: int, query: str, told: TaskSplits) -> Iterator[pa.RecordBatch]:
@@ -129,7 +140,7 @@ class _TaskReader:
         # What reads is not imported with this module: a planner is a new process for each query and input at
         # each start of a node, and would spend half of its time on it.
         from kcontrol.adapters.spark.channel.reporting import failures_reported
-        from kcontrol.adapters.spark.source.reading import cluster_settings, read_splits
+        from kcontrol.adapters.spark.source.reading import cluster_settings, read_generated, read_splits
 
         with carried():
             client = client_of(self.address)
@@ -144,7 +155,11 @@ class _TaskReader:
                 check = PlacementCheck(declared, told.topic, told.placed_among)
             what = (self.input, told.topic, told.topic_id, splits)
             more = (self._with_headers, told.columns, check, told.digest_version)
-            counted = yield from read_splits(settings, *what, *more)
+            counted = yield from (
+                read_splits(settings, *what, *more)
+                if self._randoms is None
+                else read_generated(*what, self._randoms, told.columns)
+            )
         reads = tuple(
             ReadSplit(number, lo, hi, found.records, found.digest)
             for (number, lo, hi), found in zip(splits, counted, strict=True)

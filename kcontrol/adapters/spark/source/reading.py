@@ -8,6 +8,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 
 import pyarrow as pa
 
+from kcontrol.adapters.generated.rows import RowsRead, rows_schema
 from kcontrol.adapters.kafka.read.ranges import RangeReader, range_schema
 from kcontrol.adapters.spark.channel.attempt import Counted
 from kcontrol.adapters.spark.channel.client import ChannelAddress, client_of
@@ -54,6 +55,21 @@ def read_splits(
     schema = range_schema(headers=with_headers)
     seen = reading if check is None else map(check.look, reading)
     yield from joined(seen if columns is None else (_only(batch, columns, schema) for batch in seen))
+    return [Counted(digest.records, digest.hex) for digest in reading.digests]
+
+
+def read_generated(
+    input_name: str,
+    topic: str,
+    topic_id: str,
+    splits: Sequence[tuple[int, int, int]],
+    randoms: Sequence[str],
+    columns: Collection[str] | None = None,
+) -> Generator[pa.RecordBatch, None, list[Counted]]:
+    """The same of rows that follow from an address, with their random columns."""
+    reading = RowsRead(input_name, topic, topic_id, splits, randoms)
+    schema = rows_schema(randoms)
+    yield from joined(reading if columns is None else (_only(batch, columns, schema) for batch in reading))
     return [Counted(digest.records, digest.hex) for digest in reading.digests]
 
 

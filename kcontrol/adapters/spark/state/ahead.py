@@ -6,6 +6,7 @@ there for files with the same SHA-256 (`WorkDir.at_hand`), so nothing rests on a
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from kcontrol.adapters.spark.state.assembling import PartsOfNodes, QueryNeeds, T
 from kcontrol.adapters.spark.state.workdir import AHEAD, WorkDir
 from kcontrol.core.model import Checkpoint
 from kcontrol.core.step.assignment import saved_owners
+
+_log = logging.getLogger(__name__)
 
 
 class AheadCopy:
@@ -86,6 +89,11 @@ class AheadCopy:
             shutil.rmtree(staging, ignore_errors=True)
             raise
         self._target, self.step, self.linked_bytes = target, step, brought.linked_bytes
+        _log.info(
+            "node %d has, for a new layout, what others have of the checkpoint of step %d; %d bytes were copied, %d were on "
+            "this host",
+            *(self._taker.node, step, brought.bytes, brought.linked_bytes),
+        )
         for other in self._home.iterdir():
             if other != target:
                 shutil.rmtree(other, ignore_errors=True)

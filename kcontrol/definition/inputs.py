@@ -1,0 +1,8 @@
+"""What a pipeline may read."""
+
+from __future__ import annotations
+
+from kcontrol.definition.generated import ClockInput, GeneratorInput
+from kcontrol.definition.parts import KafkaInput
+
+Input = KafkaInput | GeneratorInput | ClockInput
