@@ -186,6 +186,7 @@ class NodeService:
         checkpoint: Checkpoint,
         last: StepBoundary,
         own: Path,
+        ahead: Path,
     ) -> None:
         """As `open_once`, beside queries that run: with settings, names and a side channel of its own."""
         spark = self._spark.newSession()
@@ -193,7 +194,7 @@ class NodeService:
         host.schemas = self._book
         try:
             queries = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
-            await open_once(spark, queries, host, node, spec, checkpoint, last, own)
+            await open_once(spark, queries, host, node, spec, checkpoint, last, own, ahead)
         finally:
             host.close()
 
@@ -203,10 +204,10 @@ class NodeService:
         async def warm(
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
         ) -> None:
-            where = options.node, spec, checkpoint, last, options.checkpoints
+            ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
+            where = options.node, spec, checkpoint, last, options.checkpoints, ahead
             if is_new:
-                ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
-                await open_once(self._spark, queries, self.host, *where, ahead)
+                await open_once(self._spark, queries, self.host, *where)
             elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):
                 # One node has other queries than several. Those that run go on meanwhile, so these are bound apart.
                 await self._rehearse(self._pipeline.with_nodes(spec.nodes), *where)
