@@ -72,6 +72,7 @@ COMMANDS = {
     "skip": "kcontrol.cli.inputs",
     "checkpoint": "kcontrol.cli.checkpoint",
     "layout": "kcontrol.cli.layout",
+    "upgrade": "kcontrol.cli.upgrade",
     "reset": "kcontrol.cli.reset",
     "cut": "kcontrol.cli.cut",
     "wait": "kcontrol.cli.wait",

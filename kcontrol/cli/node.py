@@ -31,7 +31,7 @@ from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
-from kcontrol.apps.relaying import nodes_that_go_on
+from kcontrol.apps.placing import nodes_that_go_on
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
@@ -98,7 +98,8 @@ _Result = TypeVar("_Result")
 @click.option(
     "--instead",
     is_flag=True,
-    help="Wait until this process is to be the node in place of another one (kcontrol layout --replace).",
+    help="Wait until this process is to be the node in place of another one (kcontrol upgrade, kcontrol layout --replace), or "
+    "until that one has died.",
 )
 @click.option(
     "--archive/--no-archive",
