@@ -180,7 +180,7 @@ RULES = (
     Rule(_cancelled_attempts_begin, (CANCELLED,), 290, (line_deaf,) * 4),
     Rule(_cancelled_stages_begin, (CANCELLED,), 230, (line_deaf, takeover_between_stages) * 4, 3),
     Rule(_an_engine_is_shown_no_watermark, (ONE_WATERMARK,), stages=2),
-    Rule(_a_running_attempt_is_not_cancelled, (CANCELLED,)),
+    Rule(_a_running_attempt_is_not_cancelled, (CANCELLED,), 190),
     Rule(
         _a_part_is_saved_while_the_next_is_pinned,
         (_PINNED,),
