@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,14 @@ WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 360, "height": 740}
 
 expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _what_was_kept_is_not_collected_again() -> None:
+    """Simulators that ran before in this process keep millions of objects, and a collection that walks through all of them
+    stops the server, and the browser's driver, for ten seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass
