@@ -15,12 +15,11 @@ from kcontrol.apps.layout import LayoutPlan, bytes_moved, change_layout, plan_la
 from kcontrol.apps.live_layout import NumberTakenError, change_live, is_at_work, plan_live
 from kcontrol.apps.live_layout import withdraw as withdraw_live
 from kcontrol.apps.resharding import MB, MB_PER_S, Recut, Rewritten, dropped, estimated_s, recut
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import Assignment, LayoutPhase, LayoutStatus
 from kcontrol.definition.durations import duration_ms
 from kcontrol.errors import CommitUnknownError, ConfigurationError, KcontrolError
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 
 
 class _Shards(click.ParamType):
@@ -88,12 +87,7 @@ class Duration(click.ParamType):
 @click.option("--withdraw", is_flag=True, help="Of a pipeline that runs: give up what was asked for before.")
 @click.option("--master", metavar="URL", help="With --shards: Spark master. Default: local[*].")
 @click.option("--plan", "only_plan", is_flag=True, help="Show what would move, and change nothing.")
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path),
-    help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
-    "data directory.",
-)
+@work_dir_option
 @cluster_option
 @json_option
 @debug_option
@@ -133,7 +127,7 @@ def layout(
         asyncio.run(withdraw_live(cluster, pipeline))
         return
     _refuse_several(nodes is None, without is None, shards is None, not replaced)
-    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    own = own_checkpoints(nodes_dir(work_dir))
     if shards is None and asyncio.run(is_at_work(cluster, pipeline)):
         live = asyncio.run(plan_live(cluster, pipeline, nodes, without, own, replaced))
         _live(cluster, live, timeout_ms, only_plan, as_json)

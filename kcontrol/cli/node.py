@@ -37,7 +37,7 @@ from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, nodes_option
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
@@ -54,7 +54,6 @@ from kcontrol.errors import (
 )
 from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 from kcontrol.views.checkpoint_facts import saved_where
 
 _log = logging.getLogger("kcontrol.node")
@@ -158,9 +157,7 @@ def node(
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     placed = None if placement is None else placement_of(placement)
-    options = NodeOptions(
-        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health, placement=placed
-    )
+    options = NodeOptions(number, nodes_dir(work_dir), create_outputs, health=health, placement=placed)
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:

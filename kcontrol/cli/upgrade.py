@@ -15,7 +15,7 @@ from kcontrol.apps.new_processes import Starter
 from kcontrol.apps.upgrade import UpgradeAsked
 from kcontrol.apps.upgrade import upgrade as upgrade_live
 from kcontrol.cli.layout import Duration, progress, progress_text
-from kcontrol.cli.options import cluster_option, debug_option, json_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, work_dir_option
 from kcontrol.core.model import LayoutStatus, UpgradeWay
 from kcontrol.errors import ConfigurationError
 from kcontrol.settings.cluster import ClusterSettings
@@ -70,12 +70,7 @@ from kcontrol.settings.places import data_home
     help="After each node, wait for so many steps, as long as there is input.",
 )
 @click.option("--withdraw", is_flag=True, help="Give up what was asked for before, and is not made yet.")
-@click.option(
-    "--work-dir",
-    type=click.Path(path_type=Path),
-    help="Where nodes of this machine work and, if they are told of no other place, save. Default: nodes/ in the user's "
-    "data directory.",
-)
+@work_dir_option
 @cluster_option
 @json_option
 @debug_option
@@ -113,7 +108,7 @@ def upgrade(
     starter = None if command is None else Starter(command, data_home() / "logs" / pipeline / "upgrade")
     if starter is not None:
         starter.arguments(0)
-    own = own_checkpoints((work_dir or data_home() / "nodes").resolve())
+    own = own_checkpoints(nodes_dir(work_dir))
     asked = UpgradeAsked(
         *(cluster, pipeline, UpgradeWay(way), nodes, timeout_ms, settle_ms, steps, own), starter=starter
     )
