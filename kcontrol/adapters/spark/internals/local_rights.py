@@ -17,7 +17,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from kcontrol.adapters.spark.internals.checking import field_of
-from kcontrol.adapters.spark.internals.session import hadoop_configuration, jvm
+from kcontrol.adapters.spark.internals.session import hadoop_configuration, jvm, jvm_class
+from kcontrol.errors import SparkSettingError
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
                 return False
             if field.get(local).getClass().getName() != CLASS:
                 field.set(local, _made(spark))
-        except Py4JError as error:
+        except (Py4JError, SparkSettingError) as error:
             _log.info("rights of local files are set by processes, as Hadoop does it: %s", error)
             return False
         return True
@@ -68,7 +69,7 @@ def set_rights_without_processes(spark: SparkSession, local: Any) -> bool:
 
 def _made(spark: SparkSession) -> Any:
     view = jvm(spark)
-    compiler = view.org.codehaus.janino.SimpleCompiler()
+    compiler = jvm_class(spark, "org.codehaus.janino.SimpleCompiler")()
     compiler.setParentClassLoader(view.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(_SOURCE)
     files = compiler.getClassLoader().loadClass(CLASS).newInstance()
