@@ -28,18 +28,11 @@ from kcontrol.adapters.spark.query.bind import bind
 from kcontrol.adapters.spark.query.bound import BoundQueries
 from kcontrol.adapters.spark.session.environment import environment_of
 from kcontrol.adapters.spark.session.jvm_life import JvmLife
+from kcontrol.adapters.spark.state.ahead import ahead_home
 from kcontrol.apps.passing_on import PassedOn, nothing_to_close
+from kcontrol.apps.placing import NodeSeat, seat, submit_prepared, until_placed
 from kcontrol.apps.presence import Presence
-from kcontrol.apps.relaying import (
-    NodeSeat,
-    Preparation,
-    Rebind,
-    WouldBe,
-    prepare_beside,
-    seat,
-    submit_prepared,
-    until_placed,
-)
+from kcontrol.apps.relaying import Preparation, Rebind, WouldBe, prepare_beside
 from kcontrol.apps.schema_book import SchemaBook
 from kcontrol.apps.submit import resolve, submit
 from kcontrol.apps.takeover import Standby, StandbyPorts, WaitOver
@@ -158,7 +151,7 @@ class NodeService:
         say: told what it waits for, for people. Raises what `until_placed` and `bind` raise, and SparkLostError.
         """
         who = self._would_be(rebind, await asyncio.to_thread(self._log_id), is_new=True)
-        who = replace(who, instead=instead, gone=self.presence.gone)
+        who = replace(who, instead=instead, gone=self.presence.gone, beside=self.presence.beside)
         preparation, jvm = Preparation(who), self._jvm_life()
         waiting = asyncio.create_task(until_placed(who, preparation, say))
         try:
@@ -193,6 +186,7 @@ class NodeService:
         checkpoint: Checkpoint,
         last: StepBoundary,
         own: Path,
+        ahead: Path,
     ) -> None:
         """As `open_once`, beside queries that run: with settings, names and a side channel of its own."""
         spark = self._spark.newSession()
@@ -200,7 +194,7 @@ class NodeService:
         host.schemas = self._book
         try:
             queries = await asyncio.to_thread(bind, pipeline, spark, host.channel.address)
-            await open_once(spark, queries, host, node, spec, checkpoint, last, own)
+            await open_once(spark, queries, host, node, spec, checkpoint, last, own, ahead)
         finally:
             host.close()
 
@@ -210,7 +204,8 @@ class NodeService:
         async def warm(
             queries: BoundQueries, spec: PipelineSpec, checkpoint: Checkpoint, last: StepBoundary
         ) -> None:
-            where = options.node, spec, checkpoint, last, options.checkpoints
+            ahead = ahead_home(options.work_dir / log_id, spec.pipeline, options.node)
+            where = options.node, spec, checkpoint, last, options.checkpoints, ahead
             if is_new:
                 await open_once(self._spark, queries, self.host, *where)
             elif rebind is None and before != spec.nodes and 1 in (before, spec.nodes):

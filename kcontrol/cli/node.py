@@ -31,13 +31,13 @@ from kcontrol.apps.before_spark import check_before_spark
 from kcontrol.apps.node_service import NodeOptions, NodeService
 from kcontrol.apps.own_archive import make_in_background
 from kcontrol.apps.phases import STARTING_SPARK, phase
-from kcontrol.apps.relaying import nodes_that_go_on
+from kcontrol.apps.placing import nodes_that_go_on
 from kcontrol.apps.standby import until_wanted
 from kcontrol.apps.supervisor.anew import begin_anew, end_jvm, end_spark
 from kcontrol.apps.supervisor.lifeline import lifeline_option
 from kcontrol.apps.supervisor.watchdog import Watchdog, beats_option
 from kcontrol.cli.listening import listen, listen_options
-from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_option
+from kcontrol.cli.options import cluster_option, debug_option, json_option, nodes_dir, nodes_option
 from kcontrol.cli.source import check_number, load_definition, remember_source, sized
 from kcontrol.core.events import Exit
 from kcontrol.core.model import PipelineSpec
@@ -54,7 +54,6 @@ from kcontrol.errors import (
 )
 from kcontrol.sessions.health import HangLimits, Health
 from kcontrol.settings.cluster import ClusterSettings
-from kcontrol.settings.places import data_home
 from kcontrol.views.checkpoint_facts import saved_where
 
 _log = logging.getLogger("kcontrol.node")
@@ -98,7 +97,8 @@ _Result = TypeVar("_Result")
 @click.option(
     "--instead",
     is_flag=True,
-    help="Wait until this process is to be the node in place of another one (kcontrol layout --replace).",
+    help="Wait until this process is to be the node in place of another one (kcontrol upgrade, kcontrol layout --replace), or "
+    "until that one has died.",
 )
 @click.option(
     "--archive/--no-archive",
@@ -157,9 +157,7 @@ def node(
     remember_source(pipeline.name, file)
     health = Health(HangLimits.of(duration_ms(pipeline.limits.silence_timeout)))
     placed = None if placement is None else placement_of(placement)
-    options = NodeOptions(
-        number, (work_dir or data_home() / "nodes").resolve(), create_outputs, health=health, placement=placed
-    )
+    options = NodeOptions(number, nodes_dir(work_dir), create_outputs, health=health, placement=placed)
     profiler, watchdog = Profiler(), Watchdog(health, beats)
     with ExitStack() as stack:
         if port is not None:

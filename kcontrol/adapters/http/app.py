@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from kcontrol.adapters.http import (
+    agents,
     console_pages,
     inputs,
     pipelines,
@@ -70,7 +71,18 @@ def make_api(plane: Plane) -> FastAPI:
     )
     api.state.plane = plane
     # A step's number comes after `brief` in its place of the path.
-    for part in (pipelines, submission, inputs, step_lines, steps, requests, queries, service, console_pages):
+    for part in (
+        pipelines,
+        submission,
+        inputs,
+        step_lines,
+        steps,
+        requests,
+        queries,
+        agents,
+        service,
+        console_pages,
+    ):
         api.include_router(part.router, dependencies=[Depends(only_what_is_asked_for)])
     add_handlers(api)
     return api

@@ -152,7 +152,7 @@ def snapshot_duties(replica: Replica, me: Identity, marks: Mapping[int, str]) ->
     newest = max((at for at in marks if at % every == 0 and 0 < at <= replica.offset), default=-1)
     proposed = replica.proposed
     asked: list[ClusterEntry] = []
-    newer = newest > max(replica.base[0], proposed.offset if proposed else -1)
+    newer = newest > max(replica.base.offset, proposed.offset if proposed else -1)
     if newer and replica.members[newest // every % len(replica.members)] == me.name:
         asked.append(ProposeSnapshot(*me.who, newest, marks[newest]))
     if proposed is not None and marks.get(proposed.offset) == proposed.digest:

@@ -169,6 +169,17 @@ Allocations = Mapping[str, Mapping[str, tuple[Place | None, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What the value is at an offset, by its digest; none at -1."""
+
+    offset: int = -1
+    digest: str = ""
+
+
+NO_MARK = Mark()
+
+
+@dataclass(frozen=True, slots=True)
 class Proposed:
     """A snapshot that another member has to confirm."""
 
@@ -206,7 +217,7 @@ class Replica:
     bad: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     coordinators: tuple[Place, ...] = ()
     proposed: Proposed | None = None
-    base: tuple[int, str] = (-1, "")
+    base: Mark = NO_MARK
 
     def stage(self, name: str) -> AgentStage:
         if name in self.members:

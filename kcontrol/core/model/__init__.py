@@ -92,6 +92,7 @@ from kcontrol.core.model.words import (
     NodePhase,
     PipelinePhase,
     Reason,
+    UpgradeWay,
     WatermarkPolicy,
 )
 
@@ -171,6 +172,7 @@ __all__ = [
     "StepWork",
     "Token",
     "Tombstone",
+    "UpgradeWay",
     "Watermark",
     "WatermarkPolicy",
     "WatermarkSpec",

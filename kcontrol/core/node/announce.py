@@ -44,8 +44,7 @@ BEGUN_WAITS_MS = 100
 INPUT_WAITS_MS = 50
 """Least time between two reports of input while queries work: the next step is decided when they have written."""
 
-_ATTEMPTING = (*ATTEMPTING, NodeStage.FINISHING)
-_RUNNING = (*_ATTEMPTING, NodeStage.REPLAYING, NodeStage.OPENING)
+_RUNNING = (*ATTEMPTING, NodeStage.FINISHING, NodeStage.REPLAYING, NodeStage.OPENING)
 """A step is under way, the one after `step`: attempted, replayed, or to be replayed once
 its own attempt is taken back."""
 _STANDING = attrgetter("claim_epoch", "command_epoch", "error", "checkpoint")
@@ -67,7 +66,7 @@ def speak(turn: NodeTurn) -> None:
 def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
     """If there is news that can't wait, or it was said long ago, or `again`."""
     state = turn.state
-    attempt = state.work.token if state.work is not None and state.at in _ATTEMPTING else None
+    attempt = state.work.token if state.work is not None and _attempts(state) else None
     openable, checkpoint = all_openable(state), state.steps.checkpoint
     now = Said(
         _phase(state), state.step, attempt, state.view.epoch, *state.done, openable, state.error, checkpoint
@@ -81,6 +80,12 @@ def _say_state(turn: NodeTurn, *, again: bool = False) -> None:
         turn.records.append(NodeState(*who, **now._asdict(), beat=state.beat, ended=state.ended))
         due_ms = state.now_ms + STATE_EVERY_MS
     turn.wake_at(due_ms)
+
+
+def _attempts(state: NodeMachine) -> bool:
+    """Whether the step under way is an attempt of this incarnation, from its command until it is finished; a replay is none,
+    though it has the token of the attempt that was committed."""
+    return state.at in ATTEMPTING or (state.at is NodeStage.FINISHING and state.seen_ms > 0)
 
 
 def _waits_until_ms(state: NodeMachine, now: Said) -> int:

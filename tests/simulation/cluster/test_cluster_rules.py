@@ -293,6 +293,10 @@ def _any_snapshot_is_confirmed() -> Patches:
     return (patch.object(agent, "snapshot_duties", snapshot_duties),)
 
 
+def _a_snapshot_is_confirmed_unread() -> Patches:
+    return (patch.object(HostAgent, "may_be_said", lambda self, entry: True),)
+
+
 def _unknown_levels_are_applied() -> Patches:
     return (patch.object(AgentMachine, "_knows_level", lambda self: True),)
 
@@ -373,6 +377,7 @@ RULES = [
         _who_has_not_read_the_log_ends_what_it_finds, (inv.NOT_STOPPED,), (faults.agent_restarted_at_once,)
     ),
     ClusterRule(_any_snapshot_is_confirmed, (inv.CONFIRMED_IS_TRUE,), (faults.wrong_snapshot,)),
+    ClusterRule(_a_snapshot_is_confirmed_unread, (inv.CUT_IS_SAVED,), (faults.snapshot_lost,)),
     ClusterRule(
         _unknown_levels_are_applied,
         (inv.KNOWN_LEVEL,),

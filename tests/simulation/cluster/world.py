@@ -15,7 +15,7 @@ from kcontrol.core.cluster.agent import SavedReplica
 from kcontrol.core.cluster.canonical import digest
 from kcontrol.core.cluster.entries import ClusterEntry
 from kcontrol.core.cluster.liveness import Beat
-from kcontrol.core.cluster.model import EMPTY, Unit
+from kcontrol.core.cluster.model import EMPTY, Mark, Unit
 from kcontrol.core.cluster.replica import apply
 from kcontrol.core.log.control_view import PipelineView, evolve
 from kcontrol.core.model import AgentPlacement, Logged, NodeJoin
@@ -45,7 +45,9 @@ class ClusterWorld:
         """None: deleted."""
         self.start = 0
         self.beats: list[Beat] = []
-        self.snapshots: dict[tuple[int, str], SavedReplica] = {}
+        self.snapshots: dict[Mark, SavedReplica] = {}
+        self.were_read: set[Mark] = set()
+        """Snapshots that somebody has found to be right."""
         self.rightful: dict[Unit, NodeLife] = {}
         self.views: dict[Unit, PipelineView] = {}
         """What a reader of the control topic knows of the processes of each unit."""
@@ -79,7 +81,7 @@ class ClusterWorld:
 
     def cut(self, to: int) -> None:
         """Delete what is before an offset."""
-        require(to <= self.truth.base[0] + 1, ONLY_CONFIRMED_CUT, (to, self.truth.base))
+        require(to <= self.truth.base.offset + 1, ONLY_CONFIRMED_CUT, (to, self.truth.base))
         self.log[self.start : to] = [None] * (to - self.start)
         self.start = max(self.start, to)
         self.counts["log cut"] += 1

@@ -42,12 +42,16 @@ class PlannedFrame:
 
     def __init__(self, frame: DataFrame) -> None:
         self.rdd = frame._jdf.queryExecution().toRdd()
-        self._job = RepeatedJob(self.rdd, gateway_of(frame.sparkSession))
+        self._gateway = gateway_of(frame.sparkSession)
         self._has_run = False
 
     @cached_property
     def partitions(self) -> int:
         return int(self.rdd.getNumPartitions())
+
+    @cached_property
+    def _job(self) -> RepeatedJob:
+        return RepeatedJob(self.rdd, self._gateway)
 
     def run(self, partitions: Sequence[int] | None = None) -> None:
         """Run all of it, or some partitions, as a job of the calling thread.

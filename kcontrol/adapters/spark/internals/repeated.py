@@ -17,7 +17,7 @@ from kcontrol.adapters.spark.internals.checking import field_of
 from kcontrol.errors import SparkLostError
 
 _LOOK_EVERY_S = 0.002
-_MOST_TRIES = 5
+MOST_TRIES = 5
 """So often the scheduler is looked at for the job; whoever is not found then is run as ever."""
 _MOST_SHAPES = 64
 
@@ -43,6 +43,10 @@ class RepeatedJob:
         self._tries: dict[int, int] = {}
         self._chosen: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
+    def knows(self, count: int) -> bool:
+        """Whether it knows how a job of so many partitions is submitted."""
+        return count in self._parts
+
     def run(self, partitions: tuple[int, ...]) -> None:
         """As a job of the calling thread. Raises what the job raises; SparkLostError when Spark has been stopped."""
         array, sequence = self._choice(partitions)
@@ -59,7 +63,7 @@ class RepeatedJob:
 
     def _run_first(self, array: Any, count: int) -> None:
         tries = self._tries[count] = self._tries.get(count, 0) + 1
-        if tries > _MOST_TRIES:
+        if tries > MOST_TRIES:
             self._rdd.toJavaRDD().collectPartitions(array)
             return
         ended = threading.Event()
