@@ -131,9 +131,16 @@ async def withdraw(cluster: ClusterSettings, pipeline: str) -> None:
         raise KcontrolError(f"pipeline {pipeline!r}: {status.text}")
 
 
-def withdrawal(request: LayoutRequest) -> LayoutRequest:
-    """What takes the place of a request, and asks for nothing."""
-    return LayoutRequest(request.pipeline, uuid4().hex, request.number, 0, 0)
+def withdrawal(request: LayoutRequest, *, is_done: bool = False) -> LayoutRequest:
+    """What takes the place of a request, and asks for nothing: an upgrade that it is of goes on where it is. is_done: the
+    node that was to be replaced is."""
+    return LayoutRequest(
+        *(request.pipeline, uuid4().hex, request.number, 0, 0),
+        replaced=() if is_done else request.replaced,
+        way=request.way,
+        left=request.left,
+        whole=request.whole,
+    )
 
 
 async def _asked(
@@ -198,7 +205,7 @@ async def _refuse_taken(logs: PipelineLogs, request: LayoutRequest) -> None:
         await logs.read_steps_on()  # The record lies before the join that follows from it.
         made = logs.committed.assignment
         if made is None or made.request_id != request.request_id:
-            await logs.control.append([withdrawal(request)])
+            await logs.control.append([withdrawal(request, is_done=True)])
             raise NumberTakenError(
                 f"pipeline {request.pipeline!r}: the process that was node {node} is gone, and process {join.process_id} on "
                 f"{join.host}, which waited for its place, has its number: the layout is as it was"
