@@ -4,6 +4,7 @@ whole again."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,11 +28,14 @@ from kcontrol.core.model import (
 from kcontrol.core.step.offsets import paused_inputs
 from kcontrol.errors import HaltedError, KcontrolError, RetriableError
 from kcontrol.requests.record import NotNowError
+from kcontrol.sessions.retrying import until_deadline
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.holder import holder
 from kcontrol.views.life import life_of
 from kcontrol.views.node_facts import nodes_of
 from kcontrol.views.upgrades import OVER, UpgradePart, UpgradeTurn
+
+_log = logging.getLogger("kcontrol.upgrade")
 
 HEAR_S = 5.0
 """Who waits to be a node is heard of within this time of being asked for. If nobody is, one is started."""
@@ -227,7 +231,7 @@ async def until_settled(
     try:
         async with asyncio.timeout(asked.settle_ms / 1000):
             while True:
-                await logs.read()
+                await until_deadline(logs.read, "reading the logs", _log)
                 now_ms = SystemClock().now_ms()
                 life = life_of(logs, now_ms)
                 if life.phase == PipelinePhase.HALTED:
