@@ -69,9 +69,10 @@ def layout_request(
     timeout_ms: int,
     now_ms: int,
 ) -> tuple[Request, ...]:
-    """As `live_change`, of a pipeline that somebody looks after. now_ms: by the wall clock of this machine.
+    """As `live_change`, of a pipeline that somebody looks after, for who can't read its checkpoints. now_ms: by the wall clock
+    of this machine.
 
-    What only the files of a checkpoint tell (whether states can be put together on one node) is found by whoever copies them.
+    Raises ConfigurationError, too, where only those tell whether states can be put together on one node.
     """
     if not is_at_work(projection, now_ms):
         raise NotNowError(
@@ -79,6 +80,15 @@ def layout_request(
             "host that can read its checkpoints. Nothing was changed"
         )
     asked = live_change(projection, nodes, without, replaced)
+    spec = projection.spec()
+    if asked.change.nodes == 1 < spec.nodes and any(
+        each.stage and not each.delivers for each in spec.exchanges
+    ):
+        raise ConfigurationError(
+            f"pipeline {spec.pipeline!r} exchanges rows more than once in a row, and only its checkpoints tell whether what "
+            f"keeps state before and behind that can become one node's: kcontrol layout {spec.pipeline} --nodes 1, on a host "
+            "that can read them"
+        )
     return (asked.request(projection.pipeline, timeout_ms),)
 
 

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kcontrol.core.model import (
+    Claim,
+    ExchangeSpec,
     LayoutPhase,
     LayoutRequest,
     LayoutStatus,
@@ -17,7 +19,7 @@ from kcontrol.core.model import (
     Status,
 )
 from kcontrol.errors import ConfigurationError
-from kcontrol.requests.layout_requests import live_change
+from kcontrol.requests.layout_requests import layout_request, live_change
 from kcontrol.requests.outcomes import Outcome, RequestState, outcome_of
 from kcontrol.requests.record import NotNowError
 from kcontrol.views.layout_facts import layout_of
@@ -35,6 +37,16 @@ def _world(*records: object, made: str = "") -> PipelineProjection:
     steps = [boundary(1, nodes=2), *([replace(given(nodes=3), request_id=made, live=True)] if made else [])]
     found.see_steps(LoggedStep(offset, each) for offset, each in enumerate(steps))
     return found
+
+
+def _led(found: PipelineProjection) -> int:
+    """Somebody looks after it, now."""
+    now_ms = 1_000_000
+    found.see_control(
+        [Logged(90, now_ms, Claim("p", "u", "host-a", 1)), Logged(91, now_ms, _said("", LayoutPhase.DONE))]
+    )
+    found.signs.listen()
+    return now_ms
 
 
 def _said(request_id: str, phase: LayoutPhase, text: str = "") -> Status:
@@ -76,3 +88,14 @@ def test_what_one_host_alone_can_read_is_not_brought_to_another() -> None:
 def test_nothing_is_asked_for_before_the_nodes_go_on_by_the_last_change() -> None:
     with pytest.raises(NotNowError, match="changed just now"):
         live_change(_world(made="l1"), 2, None)
+
+
+def test_without_a_look_into_the_checkpoint_two_exchanges_in_a_row_do_not_go_to_one_node() -> None:
+    found = _world()
+    now_ms = _led(found)
+    assert layout_request(found, 1, None, (), 60_000, now_ms)
+    twice = (*FOUR.exchanges, ExchangeSpec("y", "exchange.y", "T8", ("k",), "y.send", 1))
+    found.see_control([Logged(92, now_ms, replace(FOUR, exchanges=twice))])
+    with pytest.raises(ConfigurationError, match="more than once in a row"):
+        layout_request(found, 1, None, (), 60_000, now_ms)
+    assert layout_request(found, 3, None, (), 60_000, now_ms)
