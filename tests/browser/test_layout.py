@@ -29,7 +29,7 @@ def test_progress_of_a_change_is_shown_and_it_is_withdrawn(run: Run) -> None:
         await clicks.status(layout=told)
         await console.open()
         panel = console.panel("Layout")
-        await expect(panel).to_contain_text("3 nodes, which own 1, 0, 0 shards of state")
+        await expect(panel).to_contain_text("3 nodes, which own 4, 4, 4 shards of state")
         await expect(panel).to_contain_text(
             "To 4 nodes: State is being copied; steps go on: node 3 copies its state"
         )
