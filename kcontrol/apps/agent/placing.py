@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from kcontrol.apps.agent.looking import ClusterView
 from kcontrol.apps.agent.nodes import FILE, check_file
+from kcontrol.apps.pipeline_logs import pipeline_logs
 from kcontrol.core.cluster.entries import SubmitJob
 from kcontrol.core.cluster.model import Replica, TaskSpec
-from kcontrol.errors import NotFoundError
+from kcontrol.core.model import DesiredMode
+from kcontrol.errors import NotFoundError, TopicError
+from kcontrol.requests.pipeline_requests import mode_requests
+from kcontrol.requests.record import record
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.views.agents_facts import LoggedEntry
 
@@ -16,14 +22,25 @@ TASK = "nodes"
 async def place(
     view: ClusterView, job: str, nodes: int, file: str, tags: tuple[str, ...] = ()
 ) -> LoggedEntry:
-    """Have the cluster run it; the same again changes nothing. Raises NotFoundError, ClusterError,
-    ConfigurationError."""
+    """Have the cluster run it; the same again changes nothing. What was stopped, as a job that was completed is, runs again.
+    Raises NotFoundError, ClusterError, ConfigurationError."""
     package, task = FILE + check_file(file), TaskSpec(TASK, nodes, nodes, tags)
 
     def wish(value: Replica, request: str) -> SubmitJob:
         return SubmitJob(job, request, value.offset, package, (task,))
 
-    return await view.ask(wish)
+    made = await view.ask(wish)
+    if view.replica.jobs[job].revision == made.offset:
+        await _want_running(view.settings, job)
+    return made
+
+
+async def _want_running(settings: ClusterSettings, job: str) -> None:
+    with suppress(TopicError):  # Nothing was ever submitted in this Kafka.
+        async with pipeline_logs(settings, job) as logs:
+            desired = logs.view.desired() if await logs.is_there() else None
+            if desired is not None and desired.mode is DesiredMode.STOPPED:
+                await record(logs.control, mode_requests(logs.view, DesiredMode.RUNNING))
 
 
 async def place_if_there_are_agents(

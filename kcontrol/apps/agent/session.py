@@ -16,6 +16,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import EndedProcess, HostProcesses
 from kcontrol.apps.agent.snapshots import SnapshotStore
+from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
 from kcontrol.core.cluster.model import ClusterJob, Replica, Unit
 from kcontrol.core.model import AgentPlacement
@@ -57,6 +58,7 @@ class AgentSession:
         beats: KafkaBeats,
         store: SnapshotStore,
         processes: HostProcesses,
+        warden: Warden,
         command: Command,
         tell: Callable[[str], None],
         options: SessionOptions,
@@ -64,7 +66,8 @@ class AgentSession:
     ) -> None:  # fmt: skip
         self._machine, self._disk, self._log, self._beats = machine, disk, log, beats
         self._store = store
-        self._processes, self._command, self._tell = processes, command, tell
+        self._processes, self._warden = processes, warden
+        self._command, self._tell = command, tell
         self._options, self._limits = options, limits
         self._clock = SystemClock()
         self._not_before_ms: dict[Unit, int] = {}
@@ -78,7 +81,7 @@ class AgentSession:
 
     async def run(self) -> str:
         """Until the machine ends: why."""
-        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._cut)
+        acts = (self._read, self._hear, self._beat, self._speak, self._work, self._look_after, self._cut)
         tasks = [asyncio.create_task(self._for_ever(one)) for one in acts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -175,6 +178,11 @@ class AgentSession:
             self._machine.not_appended(now_ms, reads)
             raise
         self._machine.appended()
+
+    async def _look_after(self) -> None:
+        """See whether something is done for good."""
+        for ward in await self._warden.done(self._machine.wards(), self.replica.founded_ms):
+            self._machine.task_done(ward)
 
     async def _cut(self) -> None:
         """One member at a time deletes what a confirmed snapshot makes needless."""
