@@ -14,7 +14,7 @@ from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog
 from kcontrol.adapters.kafka.logs.cluster_snapshots import KafkaSnapshots
 from kcontrol.apps.agent.disk import AgentDisk
 from kcontrol.apps.agent.processes import HostProcesses
-from kcontrol.apps.agent.session import AgentSession, Command, SessionOptions
+from kcontrol.apps.agent.session import AgentSession, Commands, SessionOptions
 from kcontrol.apps.agent.snapshots import SnapshotStore
 from kcontrol.apps.agent.warden import Warden
 from kcontrol.core.cluster.agent import AgentLimits, AgentMachine
@@ -43,7 +43,7 @@ class AgentOptions:
 async def serve(
     cluster: ClusterSettings,
     options: AgentOptions,
-    command: Command,
+    command: Commands,
     tell: Callable[[str], None],
 ) -> None:
     """Until SIGTERM or SIGINT. Raises ReplacedError when the cluster ends it: with the reason."""

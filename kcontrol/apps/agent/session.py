@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kcontrol.adapters.clock import SystemClock
 from kcontrol.adapters.kafka.logs.cluster_log import KafkaBeats, KafkaClusterLog, LogCutError
@@ -24,8 +25,7 @@ from kcontrol.errors import ConfigurationError, RetriableError
 
 _log = logging.getLogger("kcontrol.agent")
 
-Command = Callable[[ClusterJob, Unit, AgentPlacement], Sequence[str]]
-"""What is run for a unit, by its placement. Raises ConfigurationError if it can't be run here."""
+
 COORDINATOR: Unit = ("", "coordinator", 0)
 """The unit under which an agent's coordinator runs; no job has an empty name."""
 _USELESS = frozenset({2, 10, 15})
@@ -33,6 +33,18 @@ _USELESS = frozenset({2, 10, 15})
 _NO_FAILURES = frozenset({0, 12})
 """Ended by a signal that it took well, or replaced by another process: started again if it is still placed
 here."""
+
+
+class Commands(Protocol):
+    """What is run for units."""
+
+    def __call__(self, job: ClusterJob, unit: Unit, placement: AgentPlacement) -> Sequence[str] | None:
+        """None: it is not known yet. Raises ConfigurationError if it can't be run here."""
+        ...
+
+    def keep(self, packages: Collection[str]) -> None:
+        """Others belong to no job that is active."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,7 @@ class AgentSession:
         store: SnapshotStore,
         processes: HostProcesses,
         warden: Warden,
-        command: Command,
+        command: Commands,
         tell: Callable[[str], None],
         options: SessionOptions,
         limits: AgentLimits,
@@ -203,6 +215,8 @@ class AgentSession:
         self._processes.mark_moved(found.handed_over, now_ms)
         for one in found.stop:
             self._processes.stop(one, now_ms)
+        if found.start:
+            self._command.keep({job.package for job in self.replica.active()})
         for unit, place in found.start:
             self._start(unit, place.generation, now_ms)
         self._keep_coordinator(now_ms)
@@ -219,6 +233,8 @@ class AgentSession:
         except ConfigurationError as error:
             self._not_before_ms[unit] = now_ms + self._options.restart_ms
             self._machine.unit_failed(unit, generation, str(error))
+            return
+        if command is None:
             return
         pid = self._processes.start(unit, generation, command)
         self._tell(f"runs {'/'.join(map(str, unit))} of generation {generation} (pid {pid})")

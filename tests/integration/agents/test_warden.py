@@ -14,6 +14,7 @@ from kcontrol.core.cluster.wards import Ward
 from kcontrol.core.model import AgentPlacement, Desired, DesiredMode, NodeJoin, PipelinePhase, Status
 from kcontrol.settings.cluster import ClusterSettings
 from kcontrol.wire.addresses import ROWS_ID, GeneratorAddress
+from tests.support.patience import HANG_S
 from tests.unit.core.made import SPEC
 
 FOUNDED_MS = 7
@@ -57,4 +58,4 @@ def test_a_pipeline_whose_input_has_ended_is_stopped_and_then_done(settings: Clu
             await warden.close()
             await control.close()
 
-    asyncio.run(play())
+    asyncio.run(asyncio.wait_for(play(), HANG_S))
